@@ -25,6 +25,8 @@ import numpy as np
 from attention.attention import softmax_backward, softmax_forward
 from attention.linear import linear_backward, linear_forward
 from backend import Array, array_module, to_device
+from backend.fused import fused
+from backend.fused import softmax as kernels
 from lstm.parameters import Initial, Parameters, Weight, axis, zeros
 
 MAPS = ("q", "k", "v", "o")
@@ -83,10 +85,9 @@ def heads_forward(
     xp, (T, B, d) = array_module(q, k, v), q.shape
     Q, K, V = (by_heads(one, heads) for one in (q, k, v))                  # (B n, ., d_k)
     e = xp.matmul(Q, K.transpose(0, 2, 1))                                 # (B n, T, S)
-    e *= (d // heads) ** -0.5
-    a = _softmax(e, masked, B)                                             # (Nguyen 1.8)
+    a, kept = heads_softmax_forward(e, (d // heads) ** -0.5, masked, mask)  # (Nguyen 1.8)
     c = xp.empty((T, B, d), dtype=a.dtype)
-    xp.matmul(a if mask is None else a * mask, V, out=by_heads(c, heads))
+    xp.matmul(kept, V, out=by_heads(c, heads))
     return c, HeadsCache(q, k, v, a, mask, heads)
 
 
@@ -99,10 +100,7 @@ def heads_backward(dc: Array, cache: HeadsCache) -> tuple[Array, Array, Array]:
     dropped = a if mask is None else a * mask
     xp.matmul(dropped.transpose(0, 2, 1), C, out=by_heads(dv, heads))      # (2.13) on H = A V
     da = xp.matmul(C, V.transpose(0, 2, 1))                                # (2.14) on H = A V
-    if mask is not None:
-        da *= mask
-    de = softmax_backward(da, a)
-    de *= scale
+    de = heads_softmax_backward(da, a, scale, mask)
     xp.matmul(de, K, out=by_heads(dq, heads))                              # (2.14) on Q K'
     xp.matmul(de.transpose(0, 2, 1), Q, out=by_heads(dk, heads))           # (2.13) on Q K'
     return dq, dk, dv
@@ -114,15 +112,29 @@ def by_heads(x: Array, heads: int) -> Array:
     return x.reshape(T, B * heads, d // heads).transpose(1, 0, 2)
 
 
-def _softmax(e: Array, masked: Array | None, B: int) -> Array:
-    """The softmax over the last axis, in place of e (B n, T, S), zero where masked.
+@fused(kernels.heads_softmax_forward)
+def heads_softmax_forward(
+    e: Array, scale: float, masked: Array | None, mask: Array | None
+) -> tuple[Array, Array]:
+    """a = softmax(scale e) over the last axis, zero where masked, and a with dropout (Nguyen 1.8).
 
-    Padding is a sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
+    Arguments: e (B n, T, S), overwritten by a; masked and mask as in `heads_forward`. Padding is a
+    sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
     """
-    if masked is None or masked.shape[0] == 1:
-        return softmax_forward(e, masked)
-    softmax_forward(e.reshape(B, -1, e.shape[2]), masked)
-    return e
+    e *= scale
+    rows = e if masked is None or masked.shape[0] == 1 else e.reshape(len(masked), -1, e.shape[2])
+    softmax_forward(rows, masked)
+    return e, e if mask is None else e * mask
+
+
+@fused(kernels.heads_softmax_backward)
+def heads_softmax_backward(da: Array, a: Array, scale: float, mask: Array | None) -> Array:
+    """de, in place of da, the gradient of a with dropout; all (B n, T, S)."""
+    if mask is not None:
+        da *= mask
+    de = softmax_backward(da, a)
+    de *= scale
+    return de
 
 
 # --- with its maps --------------------------------------------------------------------------------

@@ -18,24 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from attention import norm_kernels as kernels
+from attention.norm_cache import EPS, NormCache
 from backend import Array, array_module
+from backend.fused import fused
 from lstm.parameters import Initial, Parameters, Weight, axis, constant, zeros
-
-EPS = 1e-5
-
-
-class NormCache(NamedTuple):
-    """What a backward pass reads; in all norms y is made of x_hat, and x_hat of x."""
-
-    x_hat: Array  # (..., d), x (centred, for `layer`) divided by `size`
-    size: Array  # (..., 1), what it was divided by
-    g: Array | float  # (d,), (1,), or the fixed sqrt(d)
-    free: Array | None = None  # (..., 1) bool, `scale`: whether size is the vector's own length
-
 
 # --- LayerNorm ------------------------------------------------------------------------------------
 
 
+@fused(kernels.layer_norm_forward)
 def layer_norm_forward(x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
     """y = g o x_hat + b, x_hat = (x - mu) / s, s = sqrt(sigma^2 + eps).
 
@@ -48,6 +40,7 @@ def layer_norm_forward(x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
     return g * x_hat + b, NormCache(x_hat, s, g)
 
 
+@fused(kernels.layer_norm_backward)
 def layer_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array, Array]:
     """dx = (I - 1 1'/d - x_hat x_hat'/d) (g o dy) / s; dg (d,), db (d,) summed over all vectors."""
     x_hat, s, g, _ = cache
@@ -62,6 +55,7 @@ def layer_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array, Arra
 # --- ScaleNorm ------------------------------------------------------------------------------------
 
 
+@fused(kernels.scale_norm_forward)
 def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
     """y = g u, u = x / max(length of x, eps) (Nguyen Eq. 3.6).
 
@@ -75,6 +69,7 @@ def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
     return g * u, NormCache(u, size, g, free)                              # (Nguyen 3.6)
 
 
+@fused(kernels.scale_norm_backward)
 def scale_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
     """dx = (g / length) (I - u u') dy, without the second term where eps took the length's place;
     dg (1,), the sum of u' dy over all vectors."""
@@ -87,6 +82,7 @@ def scale_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
 # --- RMSNorm --------------------------------------------------------------------------------------
 
 
+@fused(kernels.rms_norm_forward)
 def rms_norm_forward(x: Array, g: Array) -> tuple[Array, NormCache]:
     """y = g o x_hat, x_hat = x / r, r = sqrt(mean of x^2 + eps).
 
@@ -98,6 +94,7 @@ def rms_norm_forward(x: Array, g: Array) -> tuple[Array, NormCache]:
     return g * x_hat, NormCache(x_hat, r, g)
 
 
+@fused(kernels.rms_norm_backward)
 def rms_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
     """dx = (I - x_hat x_hat'/d) (g o dy) / r; dg (d,) summed over all vectors."""
     x_hat, r, g, _ = cache

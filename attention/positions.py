@@ -16,9 +16,28 @@ def positions(first: int, steps: int, width: int, dtype: Any) -> Array:
 
     Column 2i is sin(pos / 10000^(2i/d)), column 2i + 1 the cosine of the same.
     """
+    return to_device(_waves(first, steps, width)[:, None].astype(dtype))
+
+
+def positions_at(places: np.ndarray, width: int, dtype: Any) -> Array:
+    """PE (..., d) of any places (...), host integers of at least 0."""
+    first = int(places.min())
+    waves = _waves(first, int(places.max()) + 1 - first, width).astype(dtype)
+    return to_device(waves[places - first])
+
+
+def countdown(lengths: np.ndarray, steps: int) -> np.ndarray:
+    """Positions (T, B) of the words of targets of m words each: m - 1, m - 2 .. 0 (Nguyen 4.1.2).
+
+    Arguments: lengths (B,), m; steps, T. Padding, which no word attends to, has position 0.
+    """
+    return np.maximum(lengths - 1 - np.arange(steps)[:, None], 0)          # (Nguyen 4.1.2 position)
+
+
+def _waves(first: int, steps: int, width: int) -> np.ndarray:
+    """PE (steps, d) in float64."""
     place, column = np.arange(first, first + steps)[:, None], np.arange(width)
     angle = place / BASE ** (column // 2 * 2 / width)
-    waves = np.where(column % 2 == 0,
-                     np.sin(angle),                                        # (Nguyen 1.14)
-                     np.cos(angle))                                        # (Nguyen 1.15)
-    return to_device(waves[:, None].astype(dtype))
+    return np.where(column % 2 == 0,
+                    np.sin(angle),                                         # (Nguyen 1.14)
+                    np.cos(angle))                                         # (Nguyen 1.15)

@@ -48,6 +48,10 @@ class Help(argparse.HelpFormatter):
         super().add_usage(usage, actions, groups, prefix)
 
 
+class HelpWithLines(Help, argparse.RawDescriptionHelpFormatter):
+    """The same, with the lines of description and epilog as they are."""
+
+
 class PlainParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 

@@ -17,7 +17,7 @@ complex step.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,23 +33,21 @@ from attention.attention import (
     memory_forward,
 )
 from attention.scores import WINDOWS, Variant, score_weights
-from backend.command import positive
 from backend.errors import UserError
+from benchmarks.case import Case, Prepared
 from benchmarks.counting import counted, counting
 from benchmarks.kernel_list.attention import PREFIX
-from benchmarks.options import make_parser
-from benchmarks.options import parse as read_options
-from benchmarks.paired import timed
-from benchmarks.pictures import MARKS, plain_numbers, titled
-from benchmarks.record import publish
-from benchmarks.timing import describe, environment
+from benchmarks.kernels import exponent as fitted_exponent
+from benchmarks.kernels import growth_lines, medians
+from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.runner import Benchmark, Record
 from grads.derivations.attention_step import Variant as LiteralVariant
 from grads.derivations.attention_step import align, weights_of
 from lstm.parameters import Scheme
 
 VARIANTS = {f"{window} {score}": Variant(score, window)
             for window in WINDOWS for score in ("general", "concat")}
-STEP, MEMORY, ZEROS = "step", "memory", "zeros"  # the timed costs; the last is a part of the second
+STEPS, MEMORY, ZEROS = "", ", gradients of the memory", ", of these writing zeros"
 TOLERANCE = 1e-11  # relative, in float64
 TINY = 1e-30  # of the complex step
 
@@ -73,9 +71,8 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
     """Random numbers of the given size."""
     rng, (B, T, H) = np.random.default_rng(options.seed), (options.batch, options.steps,
                                                            options.hidden)
-    weights = score_weights(variant, PREFIX, H, H, Scheme())
-    parameters = {name: rng.normal(scale=H**-0.5, size=w.shape).astype(dtype)
-                  for name, w in weights.items()}
+    parameters = {name: rng.normal(scale=H**-0.5, size=weight.shape).astype(dtype)
+                  for name, weight in score_weights(variant, PREFIX, H, H, Scheme()).items()}
     h, dc = (rng.normal(size=(B, T, H)).astype(dtype) for _ in range(2))
     first = max(1, (S - T) // 2)
     return Task(variant, h, dc, rng.normal(size=(S, B, H)).astype(dtype), parameters, first)
@@ -100,25 +97,27 @@ def all_steps(task: Task, memory: Memory) -> Any:
 # --- equality -------------------------------------------------------------------------------------
 
 
-def check(name: str, task: Task) -> None:
-    """Assert that contexts are the derivation's, and gradients those of the complex step."""
+def check(name: str, task: Task) -> float:
+    """Assert that contexts are the derivation's, and gradients those of the complex step; the
+    largest difference."""
     S, B, He = task.states.shape
     c = contexts(task, task.h, task.states)
     literal = LiteralVariant(task.variant.score, task.variant.window, task.variant.D)
+    away = 0.0
     for b in range(B):
         h_bar = task.states[:, b].T
         for q in range(task.h.shape[1]):
             a = align(literal, task.h[b, q][:, None], h_bar, weights_of(task.parameters),
-                               task.first + q)
-            expect(f"{name}, S={S}: context", c[b, q], (h_bar @ a)[:, 0])
+                      task.first + q)
+            away = max(away, expect(f"{name}, S={S}: context", c[b, q], (h_bar @ a)[:, 0]))
     memory = task.memory()
     caches, steps, sums = all_steps(task, memory)
     d_states, _ = memory_backward(task.dc, task.h, caches, steps, memory, sums)
-    rng = np.random.default_rng(2)
-    direction = rng.normal(size=(S, B, He))
+    direction = np.random.default_rng(2).normal(size=(S, B, He))
     moved = contexts(task, task.h, task.states + TINY * 1j * direction)
     slope = (task.dc * moved.imag).sum() / TINY
-    expect(f"{name}, S={S}: gradient", np.array([(d_states * direction).sum()]), np.array([slope]))
+    return max(away, expect(f"{name}, S={S}: gradient", np.array([(d_states * direction).sum()]),
+                            np.array([slope])))
 
 
 def contexts(task: Task, h: np.ndarray, states: np.ndarray) -> np.ndarray:
@@ -127,11 +126,12 @@ def contexts(task: Task, h: np.ndarray, states: np.ndarray) -> np.ndarray:
     return attention_forward(h.astype(states.dtype), memory, task.first)[0]
 
 
-def expect(what: str, found: np.ndarray, expected: np.ndarray) -> None:
-    """Raise AssertionError unless the two are equal up to rounding."""
-    away = np.abs(found - expected).max() / np.abs(expected).max()
+def expect(what: str, found: np.ndarray, expected: np.ndarray) -> float:
+    """The difference; raises AssertionError unless the two are equal up to rounding."""
+    away = float(np.abs(found - expected).max() / np.abs(expected).max())
     if not away <= TOLERANCE:
         raise AssertionError(f"{what}: expected it equal to {TOLERANCE}, got {away:.1e} away")
+    return away
 
 
 # --- costs ----------------------------------------------------------------------------------------
@@ -147,123 +147,64 @@ def count(task: Task) -> int:
     return counted(lambda: one_step(task, memory, 0, sums))
 
 
-def make_costs(task: Task) -> dict[str, Callable[[], Any]]:
-    """The two costs to be timed: all steps of a batch, and what follows the last of them."""
+def costs(task: Task) -> dict[str, Callable[[], Any]]:
+    """What is timed: all steps of a batch, and what follows the last of them."""
     memory = task.memory()
     caches, steps, sums = all_steps(task, memory)
     return {
-        STEP: lambda: all_steps(task, memory),
+        STEPS: lambda: all_steps(task, memory),
         MEMORY: lambda: memory_backward(task.dc, task.h, caches, steps, memory, sums),
         ZEROS: lambda: np.zeros(memory.hbar.shape, memory.hbar.dtype).fill(0.0),
     }
 
 
-def exponent(sources: list[int], costs: list[float], above: int) -> float:
-    """n of cost ~ S^n by least squares of the logarithms, over sources longer than `above`."""
-    points = [(S, cost) for S, cost in zip(sources, costs, strict=True) if S > above]
-    x, y = np.log(np.array(points)).T
-    return float(np.polyfit(x, y, 1)[0])
-
-
-# --- the benchmark --------------------------------------------------------------------------------
-
-
-def main(arguments: list[str]) -> None:
-    """Compare, measure, print, and write `attention-<kernels>.json` and `.png`."""
-    options = parse(arguments)
-    found = environment()
-    print(describe(found))
-    variants = {name: variant._replace(D=options.window) for name, variant in VARIANTS.items()}
-    for name, variant in variants.items():
-        for S in options.sources:
-            check(name, make_task(variant, S, small(options), "float64"))
-    print("equal: contexts to the derivation, gradients to the complex step")
-    rows = {name: measure(variant, options) for name, variant in variants.items()}
-    report(options, rows)
-    path = options.output / f"attention-{found['kernels']}.json"
-    asked = {name: value for name, value in vars(options).items() if name != "output"}
-    record = {"options": asked, "environment": found, "variants": rows}
-    publish(path, record, picture)
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line of this benchmark."""
-    parser = make_parser("attention", __doc__, 20.0)
-    sizes = {"batch": 32, "steps": 20, "hidden": 256, "window": 10, "seed": 1}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=positive, default=default, help=f"default {default}")
-    parser.add_argument("--sources", type=positive, nargs="+", default=[10, 20, 40, 80, 160, 320],
-                        metavar="S", help="source lengths, default 10 20 40 80 160 320")
-    options = read_options(parser, arguments)
-    if options.quick:
-        vars(options).update({"batch": 2, "steps": 2, "hidden": 6, "window": 1,
-                              "sources": [3, 6, 12]})
-    long = {S for S in options.sources if S > 2 * options.window + 1}
-    if len(long) < 2 or min(options.sources) < 1:
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Every cost of every variant, over all lengths."""
+    long = [S for S in options.sources if S > 2 * options.window + 1]
+    if len(set(long)) < 2:
         raise UserError(f"--sources: expected at least two lengths above 2 D + 1 = "
                         f"{2 * options.window + 1} to fit exponents to, got {options.sources}")
-    return options
+    small = argparse.Namespace(**{**vars(options), "batch": 2, "hidden": 6, "steps": 3})
+    sizes = {"growing": "S", "B": options.batch, "T": options.steps, "H": options.hidden,
+             "D": options.window}
+    for name, variant in VARIANTS.items():
+        variant = variant._replace(D=options.window)
+        for cost in (STEPS, MEMORY, ZEROS):
+            def prepare(_: Any, name: str = name, variant: Variant = variant,
+                        cost: str = cost) -> Prepared:
+                away = max(check(name, make_task(variant, S, small, "float64"))
+                           for S in options.sources)
+                tasks = {S: make_task(variant, S, options, "float32") for S in options.sources}
+                return Prepared({str(S): costs(task)[cost] for S, task in tasks.items()},
+                                {"contexts and gradients": away}, more=lambda _: {
+                    "letter": "S", "implementation": "NumPy", "fitted": [str(S) for S in long],
+                    "operations": {} if cost else {str(S): count(t) for S, t in tasks.items()}})
+
+            yield Case(name + cost, sizes, prepare, 1 if cost else options.steps,
+                       "" if cost else "steps")
 
 
-def small(options: argparse.Namespace) -> argparse.Namespace:
-    """The same with few numbers, for the comparison."""
-    return argparse.Namespace(**{**vars(options), "batch": 2, "hidden": 6, "steps": 3})
-
-
-def measure(variant: Variant, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds and operations by source length, in step with `options.sources`, and exponents."""
-    tasks = {S: make_task(variant, S, options, "float32") for S in options.sources}
-    calls = {(kind, S): act for S, task in tasks.items()
-              for kind, act in make_costs(task).items()}
-    timings = timed({f"{kind} {S}": act for (kind, S), act in calls.items()}, options.seconds)
-    each = {STEP: options.steps, MEMORY: 1, ZEROS: 1}  # what one run has several of
-    costs, low, high = ({
-        kind: [getattr(timings[f"{kind} {S}"], which) / number for S in tasks]
-        for kind, number in each.items()} for which in ("median", "low", "high"))
-    costs["operations"] = [count(task) for task in tasks.values()]
-    above = 2 * options.window + 1
-    return {"costs": costs, "quartiles": {"low": low, "high": high}, "exponents": {
-        kind: exponent(options.sources, values, above) for kind, values in costs.items()}}
-
-
-def report(options: argparse.Namespace, rows: dict[str, Any]) -> None:
-    """A table of each cost by source length, and its exponent."""
-    titles = {
-        STEP: ("one step, forward and backward, ms", 1e3),
-        "operations": ("one step, forward and backward, million operations", 1e-6),
-        MEMORY: (f"gradients of the memory after {options.steps} steps, ms", 1e3),
-        ZEROS: ("of this, writing zeros for the encoder's states, ms", 1e3),
-    }
-    print(f"B={options.batch}, H=He={options.hidden}, D={options.window}, float32, cpu; n of "
-          f"cost ~ S^n over S > {2 * options.window + 1}")
-    for kind, (title, scale) in titles.items():
-        print(f"\n{title:52}" + "".join(f"{f'S={S}':>9}" for S in options.sources) + f"{'n':>8}")
-        for name, row in rows.items():
-            print(f"{name:52}" + "".join(f"{scale * cost:9.3f}" for cost in row["costs"][kind])
-                  + f"{row['exponents'][kind]:8.2f}")
-            if kind in row["quartiles"]["low"]:
-                half = [(high - low) / 2 for low, high in zip(
-                    row["quartiles"]["low"][kind], row["quartiles"]["high"][kind], strict=True)]
-                print(f"{'  half the distance of the quartiles':52}"
-                      + "".join(f"{scale * spread:9.3f}" for spread in half))
-
-
-def picture(plt: Any, record: dict[str, Any]) -> Any:
+def chart(record: Record) -> Chart:
     """Both costs of a step over the source's length."""
-    options, variants = record["options"], record["variants"]
-    figure, panels = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
-    titles = {STEP: ("milliseconds", 1e3), "operations": ("million operations", 1e-6)}
-    for axes, (kind, (title, scale)) in zip(panels, titles.items(), strict=True):
-        for mark, (name, row) in zip(MARKS, variants.items(), strict=False):
-            axes.loglog(options["sources"], [scale * cost for cost in row["costs"][kind]],
-                        f"{mark}-", label=f"{name}: $S^{{{row['exponents'][kind]:.2f}}}$")
-        axes.axvline(2 * options["window"] + 1, color="0.7", linestyle=":")
-        axes.set(xlabel="source words S (dotted: 2D + 1)", title=f"one step, {title}")
-        axes.set_xticks(options["sources"], map(str, options["sources"]))
-        plain_numbers(axes.yaxis)
-        axes.legend(fontsize=7)
-    titled(figure, "Attention: the cost of one step of the decoder by the source's length",
-           record["environment"],
-           "a flat line costs the same for any source, as a local window does past its width "
-           "(dotted). The legend has the power of S that the cost grows by. Lower is better.")
-    return figure
+    times: dict[str, dict[float, Any]] = {}
+    counts: dict[str, dict[float, Any]] = {}
+    for row in record["rows"]:
+        if row["operations"]:
+            name, amount = row["case"], row["amount"]
+            times[f"{name}: $S^{{{fitted_exponent(row, medians(row)):.2f}}}$"] = {
+                float(S): middle(timing, 1e3 / amount) for S, timing in row["seconds"].items()}
+            counts[f"{name}: operations $S^{{{fitted_exponent(row, row['operations']):.2f}}}$"] = {
+                float(S): n / 1e6 for S, n in row["operations"].items()}
+    return Chart("Attention: the cost of one step of the decoder by the source's length",
+                 "a flat line costs the same for any source, as a local window does past its "
+                 "width. The legend has the power of S that the cost grows by. Lower is better.",
+                 [Panel("lines", times, "source words S", "milliseconds", "one step", log=True),
+                  Panel("lines", counts, "source words S", "million operations", "one step",
+                        log=True)])
+
+
+SIZES = {"batch": 32, "steps": 20, "hidden": 256, "window": 10, "seed": 1,
+         "sources": [10, 20, 40, 80, 160, 320]}
+BENCHMARKS = {"attention": Benchmark(
+    cases, SIZES, {"batch": 2, "steps": 2, "hidden": 6, "window": 1, "sources": [3, 6, 12]},
+    seconds=7.0, chart=chart, summary=growth_lines)}

@@ -1,28 +1,39 @@
-"""The devices of a benchmark: the CPU, and the GPU if there is one."""
+"""The devices of a benchmark: the CPU, the GPU if there is one, and the tests' stand-in for it."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from backend import device, gemm
 from backend.errors import UserError
 
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+
 
 class Device(NamedTuple):
     """A device, and each library's name for it."""
 
-    name: str  # cpu or gpu
-    backend: str  # ours: numpy or cupy
+    name: str  # cpu, gpu or stand-in
+    backend: Any  # ours: numpy, or a module
     torch: str | None  # PyTorch's: cpu or cuda; None if it cannot use it
     synchronise: Callable[[], Any]  # waits until all work is done, PyTorch's too
 
+    @property
+    def ours(self) -> str:
+        """The array library's name."""
+        return "NumPy" if self.name == "cpu" else "CuPy"
+
     def finished(self, work: Callable[[], Any]) -> Callable[[], Any]:
-        """`work`, returning only when the device is done with it."""
+        """`work`, run on this device, returning only when the device is done with it."""
         def run() -> Any:
-            result = work()
+            with device.using(self.backend):
+                result = work()
             self.synchronise()
             return result
         return run
@@ -31,16 +42,17 @@ class Device(NamedTuple):
 CPU = Device("cpu", "numpy", "cpu" if find_spec("torch") else None, lambda: None)
 
 
-def device_option(parser: argparse.ArgumentParser) -> None:
+def device_options(parser: argparse.ArgumentParser) -> None:
     """Add --device and --gemm, to be given to `devices`."""
-    parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
-                        help="where to run, default all there are")
+    parser.add_argument("--device", choices=("cpu", "gpu", "all", "stand-in"), default="all",
+                        help="where to run, default all there are; stand-in: the tests' one for a "
+                             "GPU, on the CPU")
     parser.add_argument("--gemm", choices=("float32", "tf32"), default="float32",
                         help="float32 products on the GPU, PyTorch's too; default float32")
 
 
 def devices(wanted: str, precision: str = "float32") -> list[Device]:
-    """The devices to run on: "cpu", "gpu", or "all" that are here.
+    """The devices to run on: "cpu", "gpu", "stand-in", or "all" that are here.
 
     Arguments: precision, "float32" or "tf32", of float32 products on the GPU.
     Raises UserError where a GPU is asked for, or TF32, and CuPy is absent or finds none.
@@ -49,6 +61,8 @@ def devices(wanted: str, precision: str = "float32") -> list[Device]:
         raise UserError(f"--gemm: expected float32 on the CPU, got {precision}")
     if wanted == "cpu":
         return [CPU]
+    if wanted == "stand-in":
+        return [_stand_in(precision)]
     try:
         found = [_gpu(precision)]
     except UserError:
@@ -71,4 +85,17 @@ def _gpu(precision: str) -> Device:
         tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         theirs = "cuda" if torch.cuda.is_available() else None
-    return Device("gpu", "cupy", theirs, cupy.cuda.runtime.deviceSynchronize)
+    return Device("gpu", cupy, theirs, cupy.cuda.runtime.deviceSynchronize)
+
+
+def _stand_in(precision: str) -> Device:
+    """The strict array module of the tests, which computes by NumPy what CuPy would."""
+    if not TESTS.is_dir():
+        raise UserError("--device stand-in: expected a checkout, which has tests/strict; got none")
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    strict = import_module("strict.module").strict
+    strict.install()
+    with device.using(strict):
+        gemm.use(precision)
+    return Device("stand-in", strict, CPU.torch, lambda: None)

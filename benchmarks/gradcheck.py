@@ -1,98 +1,81 @@
-"""Our gradient check against `torch.autograd.gradcheck`, on the same translator.
+"""Our gradient check beside `torch.autograd.gradcheck` on the same translator.
 
 Two LSTM layers, general attention, input feeding, float64, a ragged batch: the loss as a function
 of all parameters. PyTorch checks its own gradients of the reference, we check ours; the two
 gradients agree before anything is timed. gradcheck takes one central difference an entry; ours
 takes a complex step and Ridders' extrapolated differences with an error estimate.
+
+`checkers`: gradient checkers on the corpus of right and wrong functions (tests/grads/corpus): false
+alarms, misses, and the time of checking all right functions, float64. Ours beside gradcheck and
+`jax.test_util.check_grads`, all with their defaults. A false alarm is a right function that is not
+accepted, a miss a wrong one that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from backend.command import positive
 from backend.errors import UserError
-from benchmarks.options import make_parser, parse
-from benchmarks.paired import timed
-from benchmarks.pictures import bars, titled
-from benchmarks.record import publish
-from benchmarks.timing import describe, environment
-from grads.check import check_gradients
-from grads.check.case import dense
+from benchmarks.case import Case as Timed
+from benchmarks.case import Prepared
+from benchmarks.devices import TESTS
+from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.runner import Benchmark, Record, Row
+from grads.check import check_case, check_gradients
+from grads.check.analytic import gradients_case, pair_case
+from grads.check.case import Case, dense
+from grads.check.user_code import load_module
+from grads.verification.peers import jax_check, torch_check
 from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
 
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
 VOCABULARY = 8
-LEAST = 5  # measurements of each check
 TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours
+CORPUS = TESTS / "gradient_corpus.py"
+OURS, GRADCHECK, CHECK_GRADS = "grads.check", "torch.autograd.gradcheck", "jax check_grads"
+EVERY = 25  # --quick: one in so many functions, and its first mistake
+
+Check = Callable[[Case], bool]
 
 
-def main(arguments: list[str]) -> None:
-    """Compare, print the ratio, and write `results/gradcheck-<kernels>.json`."""
-    parser = make_parser("gradcheck", __doc__, 40.0)
-    parser.add_argument("--hidden", type=positive, default=8, help="default 8")
-    options = parse(parser, arguments)
-    if options.quick:
-        options.hidden = 2
-    if find_spec("torch") is None:
-        raise UserError("gradcheck: PyTorch is not installed; install the extra `oracle`")
-    checks, entries = make_checks(options.hidden)
-    found = environment()
-    print(describe(found))
-    timings = timed(checks, options.seconds, 1 if options.quick else LEAST)
-    print(f"{entries} entries of all parameters, hidden size {options.hidden}")
-    for name, timing in timings.items():
-        print(f"{name:24}{timing}  {1e6 * timing.median / entries:8.1f} us an entry")
-    theirs = timings["gradcheck"].median
-    ratios = {name: timing.median / theirs for name, timing in timings.items()}
-    for name, ratio in ratios.items():
-        if name != "gradcheck":
-            print(f"{name} / gradcheck: {ratio:.3f}")
-    made: dict[str, Any] = {
-        "environment": found, "hidden": options.hidden, "entries": entries, "ratios": ratios,
-        "seconds": {name: timing._asdict() for name, timing in timings.items()},
-    }
-    path = options.output / f"gradcheck-{found['kernels']}.json"
-    publish(path, made, picture)
+def translator_case(options: argparse.Namespace) -> Iterator[Timed]:
+    """The one case. Raises UserError where the gradients differ."""
+    size = options.hidden
+    config = ModelConfig(layers=2, hidden_size=size, embedding_size=size - 1, scale=0.5)
+    model = Translator(config, VOCABULARY, VOCABULARY)
+    entries = sum(math.prod(weight.shape) for weight in model.weights().values())
+    yield Timed("a 2-layer translator", {"H": size}, lambda _: prepare_checks(model), entries,
+                "entries", least=5)
 
 
-def picture(plt: Any, record: dict[str, Any]) -> Any:
-    """A point for each way to check."""
-    names = {"gradcheck": "torch.autograd.gradcheck"}
-    figure = bars(plt, {"": {names.get(name, name): timing
-                             for name, timing in record["seconds"].items()}}, log=True)
-    titled(figure, f"A gradient check of a translator, {record['entries']:,} entries",
-           record["environment"], "further left is faster; each mark on the axis is 2 or 2.5 times "
-           "the one before.", "float64")
-    return figure
-
-
-def make_checks(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
-    """The checks by name, after a comparison of both gradients; and the number of entries.
-
-    Raises UserError where they differ.
-    """
+def prepare_checks(model: Translator) -> Prepared:
+    """The checks by name, after a comparison of both gradients."""
     import torch
 
-    from benchmarks.peer import Peer
+    from grads.verification.reference.peer import Peer
 
     torch.set_num_threads(1)  # faster than two, on arrays as small as these
-    config = ModelConfig(layers=2, hidden_size=hidden, embedding_size=hidden - 1, scale=0.5)
-    model = Translator(config, VOCABULARY, VOCABULARY)
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     batch = make_batch(PAIRS, range(len(PAIRS)), reverse_source=True)
     _, cache = model.loss(parameters, batch)
-    gradients = model.backward(cache)
-    peer = Peer(model, parameters)
+    gradients, peer = model.backward(cache), Peer(model, parameters)
     peer(batch).backward()
+    worst = 0.0
     for name, d in peer.gradients().items():
-        if not np.abs(dense(gradients[name]) - d).max() <= TOLERANCE * np.abs(d).max():
+        away = float(np.abs(dense(gradients[name]) - d).max() / np.abs(d).max())
+        if not away <= TOLERANCE:
             raise UserError(f"gradcheck: our gradient of {name} is not PyTorch's")
+        worst = max(worst, away)
 
     def loss_of(*values: Any) -> Any:
         return peer.loss(dict(zip(peer.parameters, values, strict=True)), batch)
@@ -100,11 +83,113 @@ def make_checks(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
     def theirs() -> None:
         assert torch.autograd.gradcheck(loss_of, tuple(peer.parameters.values()))
 
-    def ours(method: str) -> Callable[[], None]:
-        def check() -> None:
-            check_gradients(lambda p: model.loss(p, batch)[0], parameters, gradients,
-                            method=method, every_entry=True).raise_if_wrong()
-        return check
+    def ours(method: str) -> None:
+        check_gradients(lambda p: model.loss(p, batch)[0], parameters, gradients,
+                        method=method, every_entry=True).raise_if_wrong()
 
-    checks = {"both methods": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}
-    return checks, sum(p.size for p in parameters.values())
+    return Prepared({"both methods": partial(ours, "both"), "complex step": partial(
+        ours, "complex"), GRADCHECK: theirs}, {"gradients": worst})
+
+
+# --- checkers on right and wrong functions --------------------------------------------------------
+
+
+def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
+    """The one case: all right functions."""
+    if not CORPUS.is_file():
+        raise UserError("checkers: the corpus is not installed; run it in a checkout, which has "
+                        "tests/grads/corpus")
+    corpus = load_module(CORPUS)
+    pairs = corpus.PAIRS[::EVERY] if options.quick else corpus.PAIRS
+    right = {pair.name: make_case(pair) for pair in pairs}
+    wrong = {f"{pair.name}: {one.what}": make_case(pair, one) for pair in pairs
+             for one in (pair.wrong[:1] if options.quick else pair.wrong)}
+
+    def prepare(_: Any) -> Prepared:
+        checks = make_checks()
+        found = {name: measure(check, right, wrong) for name, check in checks.items()}
+        return Prepared({name: partial(run_all, check, right) for name, check in checks.items()},
+                        more=lambda _: {"right": len(right), "wrong": len(wrong),
+                                        "checkers": found})
+
+    yield Timed("right functions", {"functions": len(right)}, prepare, len(right), "functions",
+                least=3)  # one pass takes half a minute
+
+
+def make_case(pair: Any, wrong: Any = None) -> Case:
+    """A pair of the corpus as a case; a scalar's backward multiplies by the upstream gradient."""
+    forward, backward = pair.functions(wrong)
+    if not pair.scalar:
+        return pair_case(forward, backward, pair.inputs(), {})
+    case, _ = gradients_case(forward, pair.inputs(), backward, None, {})
+
+    def vjp(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+        return {name: gradient * d["f"] for name, gradient in case.vjp({}, cache).items()}
+
+    return Case(case.inputs, case.forward, vjp)
+
+
+def make_checks() -> dict[str, Check]:
+    """The checkers that are installed, ours first."""
+    checks: dict[str, Check] = {OURS: lambda case: check_case(case).ok}
+    for library, name, make in (("torch", GRADCHECK, torch_check),
+                                ("jax", CHECK_GRADS, jax_check)):
+        if find_spec(library) is None:
+            print(f"{name}: not run: {library} is not installed")
+        else:
+            checks[name] = make()
+    return checks
+
+
+def accepts(check: Check, case: Case) -> bool:
+    """The verdict; a check that ends in an error has not accepted."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return check(case)
+        except Exception:  # any error of a checker or a function
+            return False
+
+
+def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) -> dict[str, Any]:
+    """The names of the false alarms and of the misses, and the slowest right function's seconds."""
+    alarms, slowest = [], (-math.inf, "")
+    for name, case in right.items():
+        start = time.perf_counter()
+        if not accepts(check, case):
+            alarms.append(name)
+        slowest = max(slowest, (time.perf_counter() - start, name))
+    return {"false_alarms": alarms, "slowest": {"name": slowest[1], "seconds": slowest[0]},
+            "misses": [name for name, case in wrong.items() if accepts(check, case)]}
+
+
+def run_all(check: Check, cases: Mapping[str, Case]) -> None:
+    """Check every right function once; this is timed."""
+    for case in cases.values():
+        accepts(check, case)
+
+
+def verdicts(record: Record) -> list[str]:
+    """What each checker got wrong."""
+    row: Row = record["rows"][0]
+    return [f"{name}: {len(one['false_alarms'])} false alarms of {row['right']}, "
+            f"{len(one['misses'])} misses of {row['wrong']}"
+            + "".join(f"\n  {kind}: {what}" for kind in ("false_alarms", "misses")
+                      for what in one[kind]) for name, one in row["checkers"].items()]
+
+
+def chart(record: Record) -> Chart:
+    """A point for each check."""
+    (row,) = record["rows"]
+    return Chart(f"Gradient checks: {row['case']}, {row['amount']:,} {row['unit']}",
+                 "further left is faster; each mark on the axis is 2 or 2.5 times the one before.",
+                 [Panel("points", {"": {name: middle(timing) for name, timing in
+                                        row["seconds"].items()}}, "milliseconds", log=True)],
+                 "float64")
+
+
+BENCHMARKS = {
+    "gradcheck": Benchmark(translator_case, {"hidden": 8}, {"hidden": 2}, seconds=40.0,
+                           needs=("torch",), chart=chart),
+    "checkers": Benchmark(corpus_case, seconds=60.0, chart=chart, summary=verdicts),
+}

@@ -1,130 +1,230 @@
-"""Each kernel: ours on NumPy and CuPy against PyTorch on CPU and CUDA, and against the roofline.
+"""Each kernel: ours against PyTorch, and against the machine's limit.
 
-Forward, and forward and backward together, in float32, interleaved in one process. Kernels bound by
-matrix products are stated in floating-point operations a second beside one large float32 product,
-kernels bound by memory in bytes a second beside one large copy, both timed in the same iterations.
-All results and gradients of all implementations are compared before anything is timed.
+Forward, and forward and backward together, in float32, interleaved in one process, on the CPU or on
+a GPU. Kernels bound by matrix products are stated in floating-point operations a second beside one
+large float32 product, kernels bound by memory in bytes a second beside one large copy, both timed
+in the same iterations. All results and gradients of all implementations are compared before
+anything is timed.
+
+`peers`: an LSTM layer beside PyTorch's nn.LSTM and an eager loop over nn.LSTMCell, thinc's LSTM,
+and the plain NumPy LSTM that the course CS231n teaches; a pass of thinc's that is wrong is named,
+with its error, and not timed. `crossover`: where the GPU overtakes the CPU, by batch and width.
+`scaling`: the growth of time with length, width, batch and vocabulary; each sweep doubles one size.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
-from backend.errors import UserError
-from benchmarks.implementations import find_cupy
-from benchmarks.kernel_list import ROOFLINE_GOAL, ROOFLINE_SIZES, all_kernels
-from benchmarks.options import make_parser, parse
-from benchmarks.paired import TITLES, Row, cupy_line, print_rows, run_kernel, torch_line
-from benchmarks.pictures import COLOURS, GREY, HATCHES, number, titled
-from benchmarks.record import publish_rows
-from benchmarks.timing import describe, environment
+import numpy as np
+
+from benchmarks import peer_lstm
+from benchmarks.case import Case, Prepared
+from benchmarks.devices import CPU, Device
+from benchmarks.kernel import Kernel, find_torch, our_passes
+from benchmarks.kernel_list import all_kernels, lstm_layers, recurrent, words
+from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.runner import Benchmark, Record
+
+ROOFLINE_GOAL = 0.88  # of NumPy's own GEMM, for the layer of ROOFLINE_SIZES, both passes
+ROOFLINE_SIZES = {"T": 30, "B": 64, "H": 512}
+BOTH = "LSTM layer, forward and backward"
 
 
-def main(arguments: list[str]) -> None:
-    """Compare, print, write `results/kernels-<kernels>.json` and draw the picture beside it."""
-    parser = make_parser("kernels", __doc__, 1.5)
-    parser.add_argument("--only", metavar="TEXT", help="kernels whose name contains it")
-    options = parse(parser, arguments)
-    print(describe(environment()))
-    print(f"{torch_line()}; {cupy_line()}")
-    rows: list[Row] = []
-    for make in all_kernels(options.quick):
-        kernel = make()
-        if options.only is None or options.only.lower() in kernel.name.lower():
-            found = run_kernel(kernel, options.seconds, options.quick)
-            print_rows(found)
-            rows += found
-    if not rows:
-        raise UserError(f"kernels: --only: no kernel's name contains {options.only!r}")
-    print(roofline_summary(rows))
-    finish(options, rows)
+def kernel_cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Every pass of every kernel."""
+    for kernel in all_kernels(options.quick):
+        yield from kernel.cases()
 
 
-def roofline_summary(rows: list[Row]) -> str:
-    """The fraction of NumPy's own matrix product that the LSTM layer of the goal reaches."""
-    for row in rows:
-        if (row["kernel"], row["sizes"], row["pass"], row["implementation"]) == (
-                "LSTM layer", ROOFLINE_SIZES, "both", "NumPy"):
-            return f"LSTM layer, {row['fraction']:.0%} of NumPy's GEMM, goal {ROOFLINE_GOAL:.0%}"
-    return "LSTM layer of the roofline's goal: not run"
+def kernels_chart(record: Record) -> Chart:
+    """Left: our time over each peer's; right: the share of the limit that ours reaches."""
+    ratios: dict[str, dict[str, Any]] = {}
+    shares: dict[str, dict[str, Any]] = {"of a matrix product's rate": {}, "of a copy's rate": {}}
+    for row in record["rows"]:
+        (_, ours), *others = row["seconds"].items()
+        kernel, _, pass_ = row["case"].partition(", ")
+        place = f"{kernel} " + " ".join(f"{name}{n}" for name, n in row["sizes"].items())
+        for name, timing in others:
+            ratios.setdefault(pass_ if "forward" in pass_ else "update, norm", {})[
+                f"{place} / {name}"] = ours["median"] / timing["median"]
+        if pass_ != "forward" and others:
+            own = shares["of a copy's rate" if row["unit"] == "B" else "of a matrix product's rate"]
+            own[f"{place} / {others[0][0]}"] = row["amount"] / ours["median"] / row["limit"]
+    return Chart("Each kernel beside other implementations, and beside what the machine can do",
+                 "left, time here over the other's, left of 1 is faster here; right, the share of "
+                 "the rate that a matrix product (GEMM) of the library reaches, or a copy of "
+                 "memory where a kernel only moves numbers; 1 is the most.",
+                 [Panel("points", ratios, "time here / time there (left of 1: faster here)",
+                        log=True, one=True, numbers=False),
+                  Panel("points", {name: own for name, own in shares.items() if own},
+                        "rate here / the machine's, all passes", one=True)])
 
 
-def finish(options: argparse.Namespace, rows: list[Row]) -> None:
-    """Record and picture."""
-    gpu = find_cupy()[0] is not None
-    publish_rows("kernels", vars(options), rows, picture, directory=options.output, gpu=gpu)
+def limit_line(record: Record) -> list[str]:
+    """The share of NumPy's own matrix product that the LSTM layer of the goal reaches."""
+    return [f"LSTM layer, {row['amount'] / ours['median'] / row['limit']:.0%} of the GEMM, "
+            f"goal {ROOFLINE_GOAL:.0%}" for row in record["rows"]
+            if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)
+            for ours in [next(iter(row["seconds"].values()))]]
 
 
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of a ratio
+# --- an LSTM layer beside others ------------------------------------------------------------------
 
 
-def picture(plt: Any, record: dict[str, Any]) -> Any:
-    """Left: NumPy's time over each peer's; right: the fraction of the roofline that NumPy
-    reaches."""
-    rows = [row for row in record["rows"] if row["median"] is not None]
-    places = list(dict.fromkeys(label(row) for row in rows if row["implementation"] != "NumPy"))
-    compared = {kernel_label(row) for row in rows if row["implementation"] != "NumPy"}
-    places += [name for name in dict.fromkeys(map(kernel_label, rows)) if name not in compared]
-    figure, panels = plt.subplots(1, 2, figsize=(11, 2.4 + 0.25 * len(places)), sharey=True,
-                                  width_ratios=[3, 2], layout="constrained")
-    draw_ratios(panels[0], [row for row in rows if row["implementation"] != "NumPy"], places)
-    draw_fractions(panels[1], [row for row in rows if row["implementation"] == "NumPy"], places)
-    for axes in panels:
-        axes.set_ylim(len(places) - 0.4, -0.6)
-        axes.grid(axis="x", color="#dddddd", linewidth=0.5)
-        axes.axvline(1, color=GREY, linewidth=0.8)
-        axes.set_axisbelow(True)
-    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=8)
-    panels[1].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=1, frameon=False, fontsize=8)
-    titled(figure, "Each kernel beside other implementations, and beside what the machine can do",
-           record["environment"],
-           "left, time here over the other's, left of 1 is faster here; right, the share of the "
-           "rate that a matrix product (GEMM) of the library reaches, or a copy of memory where a "
-           "kernel only moves numbers; 1 is the most.")
-    return figure
+def peer_cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Both passes of the layers with a goal."""
+    absent, others = {}, {"CS231n NumPy": peer_lstm.cs231n}
+    if find_spec("thinc") is None:
+        absent["thinc"] = "not installed"
+    else:
+        others["thinc"] = peer_lstm.thinc
+    if find_torch() is None:
+        absent |= {"nn.LSTM": "not installed", "nn.LSTMCell loop": "not installed"}
+    for kernel in lstm_layers(options.quick):
+        yield from replace(kernel, others=others).cases({"thinc"}, absent)
 
 
-def draw_ratios(axes: Any, peers: list[Row], places: list[str]) -> None:
-    """NumPy's time over each peer's, a mark for each pass, and the goals."""
-    kinds = {"forward": "o", "both": "s", "other": "^"}
-    for colour, (kind, mark) in zip(COLOURS, kinds.items(), strict=False):
-        own = [row for row in peers if kind == (row["pass"] if row["pass"] in TITLES else "other")]
-        axes.plot([row["ratio"] for row in own], [places.index(label(row)) for row in own], mark,
-                  color=colour, label=TITLES.get(kind, "update, norm"))
-    goals = [row for row in peers if row["goal"] is not None]
-    axes.plot([row["goal"] for row in goals], [places.index(label(row)) for row in goals], "|",
-              color="black", markersize=12, markeredgewidth=2, label="goal, forward+backward")
-    axes.set(xscale="log", xlabel="time here / time there (left of 1: faster here)")
-    shown = [row["ratio"] for row in peers]
-    axes.set_xticks([n for n in TICKS if min(shown) / 2 <= n <= max(shown) * 2])
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("")
-    axes.set_yticks(range(len(places)), places)
+def peers_chart(record: Record) -> Chart:
+    """A panel for each size: bars of milliseconds, forward beside forward and backward."""
+    panels: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in record["rows"]:
+        size = ", ".join(f"{name}={n}" for name, n in row["sizes"].items())
+        panels.setdefault(size, {})[row["case"].partition(", ")[2]] = {
+            name: middle(timing) for name, timing in row["seconds"].items()}
+    return Chart("One LSTM layer: this project's (NumPy) beside others",
+                 "a panel for each size (T steps, batch B, width H); shorter bars are better. What "
+                 "computes a wrong gradient is not timed.",
+                 [Panel("bars", series, "milliseconds", title=size)
+                  for size, series in panels.items()])
 
 
-def draw_fractions(axes: Any, ours: list[Row], places: list[str]) -> None:
-    """The rate of the longest pass of each kernel, of its roofline's."""
-    longest = {kernel_label(row): row for row in ours if row["pass"] != "forward"}
-    for unit, colour, hatch, roofline in (
-            ("FLOP/s", COLOURS[1], HATCHES[0], "of a matrix product's rate"),
-            ("B/s", COLOURS[4], HATCHES[1], "of a copy's rate")):
-        for name, row in longest.items():
-            if row["unit"] == unit:
-                place = next(k for k, text in enumerate(places) if text.startswith(name))
-                axes.barh(place, row["fraction"], color=colour, hatch=hatch, edgecolor="white")
-                axes.text(row["fraction"], place, f" {number(row['rate'] / 1e9)} G{unit}",
-                          va="center", fontsize=8)
-        axes.barh([0], [0], color=colour, hatch=hatch, edgecolor="white", label=roofline)
-    axes.set(xlabel="rate here / the machine's, all passes", xlim=(0, None))
-    axes.margins(x=0.25)
+# --- where the GPU overtakes the CPU --------------------------------------------------------------
 
 
-def kernel_label(row: Row) -> str:
-    """The kernel and its size, in short."""
-    return f"{row['kernel']} " + " ".join(f"{name}{n}" for name, n in row["sizes"].items())
+def crossover_cases(options: argparse.Namespace) -> Iterator[Case]:
+    """An LSTM layer's forward and backward over batch and width: NumPy's, and CuPy's beside it."""
+    for B, H in product(options.batches, options.hidden):
+        kernel = replace(recurrent.layer("lstm", options.steps, B, H), theirs={})
+
+        def prepare(device: Device, kernel: Kernel = kernel) -> Prepared:
+            if device.name == "cpu":
+                made = kernel.prepare("both", device)
+                return made._replace(limit=None, absent={"CuPy": "not run: no GPU"})
+            made = kernel.prepare("both", device)
+            numpy = CPU.finished(our_passes(kernel, kernel.draw(), CPU).run["both"])
+            return made._replace(limit=None, calls={"NumPy": numpy} | dict(made.calls))
+
+        yield Case(BOTH, kernel.sizes, prepare, kernel.work["both"], "FLOP")
 
 
-def label(row: Row) -> str:
-    """The kernel, its size and the peer."""
-    return f"{kernel_label(row)} / {row['implementation']}"
+def crossover_chart(record: Record) -> Chart:
+    """NumPy's times by width, a line for each batch; with a GPU the ratio to CuPy's."""
+    times: dict[str, dict[int, Any]] = {}
+    ratios: dict[str, dict[int, Any]] = {}
+    for row in record["rows"]:
+        name, H, seconds = f"batch {row['sizes']['B']}", row["sizes"]["H"], row["seconds"]
+        times.setdefault(name, {})[H] = middle(seconds["NumPy"])
+        if "CuPy" in seconds:
+            ratios.setdefault(name, {})[H] = (seconds["NumPy"]["median"]
+                                              / seconds["CuPy"]["median"])
+    panels = [Panel("lines", times, "hidden size H", "NumPy, milliseconds", log=True)]
+    if ratios:
+        panels.append(Panel("lines", ratios, "hidden size H", "NumPy's time / CuPy's", log=True,
+                            one=True))
+    return Chart("An LSTM layer by batch and width, T=20, forward and backward",
+                 "left, milliseconds, fewer is better; right, where a GPU was there, how many "
+                 "times as fast it is: above 1 it has overtaken the CPU.", panels)
+
+
+# --- growth ---------------------------------------------------------------------------------------
+
+
+def sweep_case(
+    name: str, letter: str, values: Sequence[int], make: Callable[[int], Kernel]
+) -> Case:
+    """One size that grows; the smallest is compared with PyTorch."""
+    def prepare(device: Device) -> Prepared:
+        first = make(values[0]).prepare("both", device)
+        calls = {str(value): device.finished(
+            our_passes(make(value), make(value).draw(), device).run["both"]) for value in values}
+        return Prepared(calls, first.differences, more=lambda _: {
+            "letter": letter, "implementation": device.ours,
+            "operations": {str(value): make(value).work["both"] for value in values},
+            "fitted": [str(value) for value in values[-max(3, (len(values) + 1) // 2):]]})
+
+    sizes = make(values[0]).sizes
+    return Case(name, {"growing": letter} | {key: n for key, n in sizes.items() if key != letter},
+                prepare, 1.0)
+
+
+def sweep_cases(options: argparse.Namespace) -> Iterator[Case]:
+    """All of them; quick ones are tiny."""
+    small = 16 if options.quick else 1  # what sizes are divided by
+
+    def doubling(first: int, number: int) -> list[int]:
+        return [max(1, first // (4 if options.quick else 1)) * 2**k
+                for k in range(4 if options.quick else number)]
+
+    H, B = 256 // small, 32 // small
+    layer = recurrent.layer
+    yield sweep_case("LSTM layer", "T", doubling(8, 6), lambda T: layer("lstm", T, B, H))
+    yield sweep_case("LSTM layer", "H", doubling(32 // small + 4 * options.quick, 6),
+                     lambda H: layer("lstm", 10, B, H))
+    yield sweep_case("LSTM layer", "B", doubling(8, 7), lambda B: layer("lstm", 10, B, H))
+    yield sweep_case("prediction layer", "V", doubling(1000 // small, 7),
+                     lambda V: words.prediction(256 // small, H, V))
+
+
+def exponent(row: Any, amounts: dict[str, Any]) -> float:
+    """p of amount = a size^p by least squares of the logarithms, over a row's fitted sizes.
+
+    Fixed costs of a call lower the exponent of times, arrays that no longer fit a cache raise it.
+    """
+    x, y = (np.log([float(value) for value in found]) for found in
+            (row["fitted"], [amounts[size] for size in row["fitted"]]))
+    return round(float(np.polyfit(x, y, 1)[0]), 6) + 0.0
+
+
+def medians(row: Any) -> dict[str, float]:
+    """The times of a sweep by size."""
+    return {size: timing["median"] for size, timing in row["seconds"].items()}
+
+
+def growth_lines(record: Record) -> list[str]:
+    """The exponents of the times, and of the operations."""
+    return [f"{row['case']}, time ~ {row['letter']}^{exponent(row, medians(row)):.2f}"
+            + (f", operations ~ {row['letter']}^{exponent(row, row['operations']):.2f}"
+               if row["operations"] else "") for row in record["rows"]]
+
+
+def growth_chart(record: Record) -> Chart:
+    """A panel for each size: medians and quartiles; exponents in the legend."""
+    panels: dict[str, dict[str, dict[float, Any]]] = {}
+    for row in record["rows"]:
+        p, expected = exponent(row, medians(row)), exponent(row, row["operations"])
+        panels.setdefault(row["letter"], {})[
+            f"{row['case']}, {row['letter']}: exponent {p:.2f}, operations {expected:.2f}"] = {
+            float(size): middle(timing) for size, timing in row["seconds"].items()}
+    return Chart("Time of forward and backward as one size grows", "the legend has the power of "
+                 "the size that the time grows by, and the number of operations.",
+                 [Panel("lines", series, letter, "milliseconds", log=True)
+                  for letter, series in panels.items()])
+
+
+GRID: dict[str, Any] = {"batches": [1, 4, 16, 64, 256], "hidden": [64, 128, 256, 512, 1024],
+                        "steps": 20}
+BENCHMARKS = {
+    "kernels": Benchmark(kernel_cases, seconds=1.5, gpu=True, chart=kernels_chart,
+                         summary=limit_line),
+    "peers": Benchmark(peer_cases, seconds=9.0, chart=peers_chart),
+    "crossover": Benchmark(crossover_cases, GRID, {"batches": [1, 2], "hidden": [2, 4], "steps": 3},
+                           seconds=1.5, gpu=True, chart=crossover_chart),
+    "scaling": Benchmark(sweep_cases, seconds=5.0, gpu=True, chart=growth_chart,
+                         summary=growth_lines),
+}

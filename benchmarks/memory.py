@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import FunctionType
@@ -21,55 +22,47 @@ from typing import Any
 import numpy as np
 
 import backend
-from backend.command import natural
 from backend.errors import UserError
 from backend.workspace import Workspace
-from benchmarks.cases import KNOWN, load_case, random_batch
-from benchmarks.devices import devices
-from benchmarks.options import make_parser
-from benchmarks.options import parse as read_options
+from benchmarks.case import Case, Prepared
+from benchmarks.devices import Device, devices
 from benchmarks.parts import REST, Stopwatch, watching
-from benchmarks.pictures import COLOURS, HATCHES, titled
-from benchmarks.record import publish_rows
-from benchmarks.timing import describe, environment
+from benchmarks.pictures import Chart, Panel
+from benchmarks.recipes import LARGE, load
+from benchmarks.runner import Benchmark, Record
+from benchmarks.training import random_batch
 from nmt.models.registry import make_model
 from nmt.training.optimizers import gradient_scale
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 STEPS = 2
 GOAL = 1.5  # peak / (parameters + gradients + saved activations)
+NEEDED = "parameters", "gradients", "saved"
 
 
-def main(arguments: list[str]) -> None:
-    """Measure, print, and write `memory-<kernels>.json` (or `memory-gpu.json`)."""
-    parser = make_parser("memory", __doc__)
-    parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
-                        help="default thesis-size")
-    parser.add_argument("--seed", type=natural, default=1, help="of parameters and ids, default 1")
-    parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
-                        help="where to run, default all there are")
-    options = read_options(parser, arguments)
-    print(describe(environment()))
-    for device in devices(options.device):
-        rows = []
-        for name in options.recipe:
-            with get_context("spawn").Pool(1) as fresh:
-                rows.append(fresh.apply(measure, (name, options, device.name)))
-            report(rows[-1])
-        publish_rows("memory", vars(options), rows, picture, directory=options.output,
-                     gpu=device.name == "gpu")
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """A case for each recipe."""
+    def prepare(device: Device, name: str) -> Prepared:
+        with get_context("spawn").Pool(1) as fresh:
+            found = fresh.apply(measure, (name, options, device.name))
+        return Prepared({}, more=lambda _: found)
+
+    for name in options.recipe:
+        work = load(name, options)
+        yield Case(name, {}, partial(prepare, name=name), work.train.batch_size * work.target,
+                   "target tokens")
 
 
 def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[str, Any]:
-    """The row of one recipe; to be called in a process that has done nothing else."""
+    """The bytes of one recipe; to be called in a process that has done nothing else."""
     (device,) = devices(device_name)
-    case, rng = load_case(name, options), np.random.default_rng(options.seed)
+    work, rng = load(name, options), np.random.default_rng(options.seed)
     with backend.using(device.backend):
         gauge = Gauge(backend.module())
-        model: Any = make_model(case.model, case.tables)
+        model: Any = make_model(work.model, work.tables)
         gauge.start()
         parameters = model.initial_parameters(rng)
-        batch, optimizer = random_batch(case, rng), case.train.make_optimizer()
+        batch, optimizer = random_batch(work, rng), work.train.make_optimizer()
         held = covered(parameters.values())
         watch, peaks, saved, gradient_bytes = PeakWatch(gauge), [], 0, 0
         for _ in range(STEPS):
@@ -81,19 +74,15 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
                 gradients = model.backward(cache)
                 gradient_bytes = covered(reachable(gradients))
                 with watch.part("clip"):
-                    scale, _ = gradient_scale(gradients, len(batch.indices),
-                                              case.train.max_norm)
+                    scale, _ = gradient_scale(gradients, len(batch.indices), work.train.max_norm)
                 with watch.part("update"):
                     optimizer.update(parameters, gradients, scale)
             peaks.append(gauge.peak())
             del noise, loss, cache, gradients
-    needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
-    return {
-        "recipe": name, "device": device.name, "target_tokens": int(batch.target.lengths.sum()),
-        "bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
-                  "by_part": dict(watch.highest)},
-        "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where,
-    }
+    needed = dict(zip(NEEDED, (held, gradient_bytes, saved), strict=True))
+    return {"bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
+                      "by_part": dict(watch.highest)},
+            "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where}
 
 
 # --- memory of the process ----------------------------------------------------------------------
@@ -104,7 +93,8 @@ class Gauge:
 
     def __init__(self, xp: Any) -> None:
         """Raises UserError where Linux's high-water mark cannot be read and reset."""
-        self._pool = None if xp is np else xp.get_default_memory_pool()
+        pool_of = getattr(xp, "get_default_memory_pool", None)
+        self._pool = None if pool_of is None else pool_of()
         self._before = 0
         if self._pool is None and not (STATUS.exists() and CLEAR.exists()):
             raise UserError("memory: expected Linux's /proc/self/status and clear_refs, got none")
@@ -189,45 +179,34 @@ def covered(arrays: Iterable[Any]) -> int:
 
 def extent(array: Any) -> tuple[int, int]:
     """The addresses of an array's first byte and of the one after its last."""
+    array = getattr(array, "_data", array)  # of the tests' stand-in for CuPy's
     data = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
     return (data + sum(min(0, r) for r in reach),
             data + sum(max(0, r) for r in reach) + array.itemsize)
 
 
-def report(row: dict[str, Any]) -> None:
-    """Print one row, in MB of 10^6 bytes."""
-    sizes = row["bytes"]
-    print(f"\n{row['recipe']}, {row['device']}: one step over {row['target_tokens']} target tokens")
-    for name in ("parameters", "gradients", "saved"):
-        print(f"  {name:>12} {sizes[name] / 1e6:9.1f} MB")
-    print(f"  {'sum':>12} {sum(sizes[n] for n in ('parameters', 'gradients', 'saved')) / 1e6:9.1f}")
-    print(f"  {'peak':>12} {', then '.join(f'{p / 1e6:.1f}' for p in sizes['peaks'])} MB "
-          f"(reached in: {row['peak_in']}); workspace {sizes['workspace'] / 1e6:.1f} MB")
-    print(f"  {'ratio':>12} {row['ratio']:9.2f} peak / sum, goal {GOAL}")
+def summary(record: Record) -> list[str]:
+    """In MB of 10^6 bytes."""
+    return [f"{row['case']}: " + ", ".join(f"{name} {row['bytes'][name] / 1e6:.1f} MB"
+                                           for name in NEEDED)
+            + f"; peak {', then '.join(f'{p / 1e6:.1f}' for p in row['bytes']['peaks'])} MB "
+            f"(reached in: {row['peak_in']}); peak / sum {row['ratio']:.2f}, goal {GOAL}"
+            for row in record["rows"]]
 
 
-def picture(plt: Any, record: Mapping[str, Any]) -> Any:
+def chart(record: Record) -> Chart:
     """For each recipe the memory needed, by part, and the peak below it."""
-    rows = record["rows"]
-    figure, axes = plt.subplots(figsize=(8.5, 2.1 + 0.7 * len(rows)), layout="constrained")
-    for place, row in enumerate(rows):
-        start, sizes = 0.0, row["bytes"]
-        for colour, hatch, name in zip(COLOURS, HATCHES, ("parameters", "gradients", "saved"),
-                                       strict=False):
-            label = {"saved": "saved activations"}.get(name, name) if place == 0 else None
-            axes.barh(place - 0.2, sizes[name] / 1e9, 0.36, left=start, color=colour, hatch=hatch,
-                      edgecolor="white", label=label)
-            start += sizes[name] / 1e9
-        peak = max(sizes["peaks"]) / 1e9
-        axes.barh(place + 0.2, peak, 0.36, color=COLOURS[-1], label=None if place else "peak")
-        axes.text(peak, place + 0.2, f" {row['ratio']:.2f} of the sum", va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [f"{row['recipe']},\non the {row['device'].upper()}"
-                                       for row in rows])
-    axes.set(xlabel="GB", ylim=(len(rows) - 0.4, -0.6))
-    axes.margins(x=0.15)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    titled(figure, "Memory of a training step", record["environment"],
-           "the upper bar is what a step cannot do without, the lower one the most that it held; "
-           "the closer the two, the better.")
-    return figure
+    pieces: dict[str, dict[str, float]] = {}
+    for row in record["rows"]:
+        for name in NEEDED:
+            pieces.setdefault(name, {})[f"{row['case']}: needed"] = row["bytes"][name] / 1e9
+        pieces.setdefault("peak", {})[f"{row['case']}: held"] = max(row["bytes"]["peaks"]) / 1e9
+    return Chart("Memory of a training step", "the upper bar is what a step cannot do without, the "
+                 "lower one the most that it held; the closer the two, the better.",
+                 [Panel("stack", pieces, "GB")])
+
+
+BENCHMARKS = {"memory": Benchmark(cases, {"recipe": [LARGE], "vocabulary": 10000, "length": 20,
+                                          "seed": 1},
+                                  gpu=True, chart=chart, summary=summary)}

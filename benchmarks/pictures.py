@@ -1,4 +1,7 @@
-"""Pictures of the records; matplotlib (extra `plot`) is imported when one is drawn."""
+"""Pictures of the records: panels of bars, points, stacks or lines, each with declared axes.
+
+matplotlib (extra `plot`) is imported when one is drawn.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,16 +19,40 @@ from nmt.evaluation.pictures import save
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 HATCHES = ("", "///", "...", "xxx", "---", "|||", "++")  # they tell bars apart in grey, as marks do
 MARKS = "os^Dv*P"                                       # with lines
-GREY = "#888888"
-LABELS = {"ours": "here", "pytorch": "PyTorch"}  # labels of a record's implementations
+
+Value = float | tuple[float, float, float]  # or a median with its quartiles
 
 
-def draw(path: Path, make: Callable[[Any], Any]) -> None:
-    """Write the figure of `make` to `path`, or print a line why there is no picture.
+class Panel(NamedTuple):
+    """One pair of axes."""
 
-    Arguments: path of the picture, in the format that its name ends in; make takes
-    `matplotlib.pyplot` and returns the figure.
-    """
+    kind: str  # bars, points (bars without a zero), stack: of places; lines: of numbers
+    series: Mapping[str, Mapping[Any, Value]]  # by name, the value at each place or number
+    x: str  # what the axes show
+    y: str = ""
+    title: str = ""
+    log: bool = False  # both axes of lines, the axis of values elsewhere
+    one: bool = False  # a line at 1
+    numbers: bool = True  # at the ends of bars
+
+
+class Chart(NamedTuple):
+    """A figure."""
+
+    title: str
+    how: str  # to read it, in sentences
+    panels: list[Panel]
+    dtype: str = "float32"
+
+
+def middle(timing: Mapping[str, float], scale: float = 1e3) -> Value:
+    """A row's time and its quartiles, in milliseconds."""
+    found = [scale * timing.get(key, timing["median"]) for key in ("median", "low", "high")]
+    return found[0], found[1], found[2]
+
+
+def draw_record(path: Path, chart: Chart, record: Mapping[str, Any]) -> None:
+    """Write a record's picture, in the format that its name ends in, or say why there is none."""
     if find_spec("matplotlib") is None:
         print("no picture: matplotlib is not installed (extra `plot`); the numbers are written")
         return
@@ -38,10 +65,120 @@ def draw(path: Path, make: Callable[[Any], Any]) -> None:
     with pyplot.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
                             "axes.prop_cycle": cycler(color=COLOURS), "hatch.linewidth": 0.4,
                             "svg.hashsalt": path.stem}):
-        figure = make(pyplot)
+        figure = figure_of(pyplot, chart, record["environment"])
         save(figure, path, dpi=130, bbox_inches="tight")
         pyplot.close(figure)
     print(f"drawn: {path.name}")
+
+
+def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
+    """The panels beside each other, those of places with the same ones."""
+    panels = chart.panels
+    lines = panels[0].kind == "lines"
+    places = list(dict.fromkeys(place for panel in panels for own in panel.series.values()
+                                for place in own))
+    bars = max(len(panel.series) if panel.kind == "bars" else 1 for panel in panels)
+    height = 4.3 if lines else 2.2 + 0.22 * len(places) * max(bars, 1.5)
+    figure, axes = plt.subplots(1, len(panels), figsize=(2 + 4.2 * len(panels) + 2 * (not lines),
+                                                         height),
+                                sharey=not lines, squeeze=False, layout="constrained")
+    for ax, panel in zip(axes[0], panels, strict=True):
+        DRAWN[panel.kind](ax, panel, places)
+        ax.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
+        if panel.one:
+            (ax.axhline if lines else ax.axvline)(1, color="#888888", linewidth=0.8)
+    if not lines:
+        axes[0][0].set_yticks(range(len(places)), places)
+        axes[0][0].set_ylim(len(places) - 0.4, -0.6)
+    names: dict[str, Any] = {}
+    for ax in axes[0]:
+        names |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    if len(names) > 1:
+        figure.legend(names.values(), names, loc="outside lower center", ncols=min(len(names), 4),
+                      frameon=False, fontsize=8)
+    width = int(13 * figure.get_figwidth())  # characters of this size
+    text = (chart.title, headline(environment, chart.dtype), f"How to read this: {chart.how}")
+    figure.suptitle("\n".join(fill(line, width) for line in text), x=0.01, ha="left",
+                    fontsize="medium", linespacing=1.4)
+    return figure
+
+
+def headline(found: Mapping[str, Any], dtype: str) -> str:
+    """Processor, cores, BLAS kernels and GPU of a record's environment, for a figure's title."""
+    gpu = found.get("gpu")
+    device = f", {gpu['name']} (matrix products in {gpu['gemm']})" if gpu else ""
+    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['kernels']]}, {dtype}{device}"
+
+
+# --- kinds of panels ------------------------------------------------------------------------------
+
+
+def draw_bars(ax: Any, panel: Panel, places: list[Any]) -> None:
+    """A group of bars, or of points, at each place, with quartiles."""
+    step = 0.8 / len(panel.series)
+    for order, (name, own) in enumerate(panel.series.items()):
+        at = [places.index(place) - 0.4 + step * (order + 0.5) for place in own]
+        value, low, high = triples(own.values())
+        how: dict[str, Any] = {"color": COLOURS[order % 7], "label": name}
+        if panel.kind == "points":
+            ax.errorbar(value, at, xerr=[value - low, high - value], fmt=MARKS[order % 7], **how)
+        else:
+            ax.barh(at, value, 0.9 * step, hatch=HATCHES[order % 7], edgecolor="white",
+                    linewidth=0, xerr=[value - low, high - value], error_kw={"linewidth": 0.8},
+                    **how)
+        for place, one, end in zip(at, value, high, strict=True):
+            if panel.numbers:
+                ax.text(end, place, f"  {number(one)}", va="center", fontsize=7)
+    ax.margins(x=0.15)
+    if panel.log:
+        ax.set_xscale("log")
+        plain_numbers(ax.xaxis)
+        ax.minorticks_off()
+
+
+def draw_stack(ax: Any, panel: Panel, places: list[Any]) -> None:
+    """One bar at each place, of a piece for each series."""
+    start, colours = np.zeros(len(places)), matplotlib_colours(len(panel.series))
+    for order, (name, own) in enumerate(panel.series.items()):
+        pieces = np.array([own.get(place, 0.0) for place in places], dtype=float)
+        ax.barh(range(len(places)), pieces, left=start, color=colours[order], label=name,
+                hatch=HATCHES[order % 7], edgecolor="white", linewidth=0)
+        start += pieces
+
+
+def draw_lines(ax: Any, panel: Panel, _: list[Any]) -> None:
+    """A line with a band of its quartiles for each series."""
+    for order, (name, own) in enumerate(panel.series.items()):
+        x, (value, low, high) = list(own), triples(own.values())
+        colour = COLOURS[order % 7]
+        ax.plot(x, value, f"{MARKS[order % 7]}{'-' if order < 7 else '--'}", color=colour,
+                label=name, markersize=4)
+        ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    if panel.log:
+        ticks = sorted({x for own in panel.series.values() for x in own})
+        ax.set(xscale="log", yscale="log")
+        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        plain_numbers(ax.yaxis)
+        ax.minorticks_off()
+    else:
+        ax.set_ylim(0, None)
+
+
+DRAWN: Mapping[str, Callable[[Any, Panel, list[Any]], None]] = {
+    "bars": draw_bars, "points": draw_bars, "stack": draw_stack, "lines": draw_lines}
+
+
+def triples(values: Any) -> np.ndarray:
+    """Medians and quartiles (3, n); a plain number has no spread."""
+    return np.array([value if isinstance(value, tuple) else (value,) * 3 for value in values],
+                    dtype=float).reshape(-1, 3).T
+
+
+def matplotlib_colours(count: int) -> list[Any]:
+    """As many colours: ours, or for more of them matplotlib's twenty."""
+    from matplotlib import colormaps
+
+    return list(COLOURS) if count <= len(COLOURS) else [colormaps["tab20"](n) for n in range(20)]
 
 
 def number(value: float) -> str:
@@ -55,60 +192,3 @@ def plain_numbers(axis: Any) -> None:
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
-
-
-def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
-    """Processor, cores, BLAS kernels and GPU of a record's environment, for a figure's title."""
-    gpu = found.get("gpu")
-    device = f", {gpu['name']} (matrix products in {gpu['gemm']})" if gpu else ""
-    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['kernels']]}, {dtype}{device}"
-
-
-def titled(
-    figure: Any, what: str, found: Mapping[str, Any], how: str, dtype: str = "float32"
-) -> None:
-    """Add a title to a figure: what it shows, on which machine, and how to read it.
-
-    Arguments: found, the record's environment; how, sentences.
-    """
-    width = int(13 * figure.get_figwidth())  # characters of this size
-    lines = (what, headline(found, dtype), f"How to read this: {how}")
-    figure.suptitle("\n".join(fill(line, width) for line in lines), x=0.01, ha="left",
-                    fontsize="medium", linespacing=1.4)
-
-
-def bars(
-    plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], log: bool = False
-) -> Any:
-    """Milliseconds with quartiles: a group of bars for each row, a bar for each of its
-    implementations; points with `log`, since a bar's length says nothing where there is no zero.
-
-    Arguments: rows, by name, of implementations, by name, of "median", "low" and "high" in seconds.
-    """
-    names = list(dict.fromkeys(name for own in rows.values() for name in own))
-    step = 0.8 / len(names)
-    figure, axes = plt.subplots(figsize=(8.5, 1.8 + 0.22 * len(rows) * len(names)),
-                                layout="constrained")
-    for order, name in enumerate(names):
-        own = [(place, row[name]) for place, row in enumerate(rows.values()) if name in row]
-        low, median, high = (np.array([1e3 * timing[key] for _, timing in own])
-                             for key in ("low", "median", "high"))
-        places = [place - 0.4 + step * (order + 0.5) for place, _ in own]
-        spread, label = [median - low, high - median], LABELS.get(name, name)
-        if log:
-            axes.errorbar(median, places, xerr=spread, fmt=MARKS[order], color=COLOURS[order],
-                          label=label)
-        else:
-            axes.barh(places, median, 0.9 * step, color=COLOURS[order], hatch=HATCHES[order],
-                      edgecolor="white", linewidth=0, label=label, xerr=spread,
-                      error_kw={"linewidth": 0.8})
-        for place, value, end in zip(places, median, high, strict=True):
-            axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set(xlabel=f"milliseconds ({'points' if log else 'bars'}: medians, lines: quartiles)",
-             xscale="log" if log else "linear", ylim=(len(rows) - 0.5, -0.5))
-    axes.margins(x=0.12)
-    if log:
-        plain_numbers(axes.xaxis)
-    figure.legend(loc="outside lower center", ncols=len(names), frameon=False)
-    return figure

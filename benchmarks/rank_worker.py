@@ -103,7 +103,7 @@ def main() -> None:
         handed = getattr(world, "bytes", 0) // (asked["repeats"] + 1)
         sums = time_sums(world, asked["lengths"], asked["repeats"]) if world.size > 1 else []
     if world.first:
-        print(json.dumps({"seconds": {name: float(np.median(own)) for name, own in seconds.items()},
+        print(json.dumps({"parts": {name: float(np.median(own)) for name, own in seconds.items()},
                           "bytes": handed, "sums": [float(np.median(own)) for own in sums]}))
 
 

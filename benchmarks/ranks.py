@@ -1,10 +1,11 @@
 """Updates/s against ranks x threads, at a fixed and at a growing batch, and a model of the time.
 
-The passes take a + b B/p seconds on p ranks that share B sentences. A sum of n bytes takes
-2 (p - 1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005), or
-log2(p) (alpha + n beta) by recursive doubling; what fits better is kept. alpha, seconds a message,
-and beta, seconds a byte, are fitted to sums timed on this machine, and taken from NETWORKS for
-what the model says of more of them. Needs mpi4py and mpiexec (extra `mpi`).
+The passes take a + b B/p seconds on p ranks that share B sentences. A sum of n bytes takes 2 (p -
+1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005), or log2(p) (alpha +
+n beta) by recursive doubling; what fits better is kept. alpha, seconds a message, and beta, seconds
+a byte, are fitted to sums timed on this machine, and taken from NETWORKS for what the model says of
+more of them. Needs mpi4py and mpiexec (extra `mpi`). That n ranks update as one does is compared by
+`tests/nmt/training/test_world.py`.
 """
 
 from __future__ import annotations
@@ -14,84 +15,57 @@ import json
 import math
 import subprocess
 import sys
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from backend.command import positive
 from backend.errors import UserError
-from benchmarks.options import make_parser
-from benchmarks.options import parse as read_options
-from benchmarks.pictures import COLOURS, titled
+from benchmarks.case import Case, Prepared
+from benchmarks.pictures import Chart, Panel
 from benchmarks.rank_worker import make_model
-from benchmarks.record import publish_rows
+from benchmarks.runner import Benchmark, Record
 from benchmarks.table import table
-from benchmarks.timing import describe, environment
 
 LENGTHS = [1 << 3, 1 << 12, 1 << 16, 1 << 20, 1 << 24]  # bytes of the sums that are fitted
 THESIS = {"layers": 4, "hidden": 1000, "vocabulary": 50000, "length": 25}
 NETWORKS = {"10 Gbit/s Ethernet": (30e-6, 8e-10), "100 Gbit/s InfiniBand": (2e-6, 8e-11)}
 PREDICTED = (8, 64, 512)  # ranks
-QUICK = {"hidden": 8, "layers": 1, "vocabulary": 50, "length": 4, "batch": 8, "repeats": 2}
 
 
-def main(arguments: list[str]) -> None:
-    """Measure, fit, print, and write `ranks-<kernels>.json`."""
-    options = parse(arguments)
-    print(describe(environment()))
-    rows = [measure(options, *case) for case in cases(options)]
-    fits = fit(rows)
-    print("\n".join([*measured_table(rows), "", *model_lines(fits), "",
-                     *predicted_table(fits, options)]))
-    publish_rows("ranks", vars(options), [*rows, {"model": fits}], picture,
-                 directory=options.output)
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line of this benchmark."""
-    parser = make_parser("ranks", __doc__)
-    for name, default in {"hidden": 512, "layers": 2, "vocabulary": 10000, "length": 25,
-                          "batch": 128, "repeats": 7}.items():
-        parser.add_argument(f"--{name}", type=positive, default=default, help=f"default {default}")
-    options = read_options(parser, arguments)
-    if options.quick:
-        vars(options).update(QUICK)
-    if not (find_spec("mpi4py") and launcher().exists()):
-        raise UserError("ranks: expected mpi4py and mpiexec, found none; install the extra `mpi`")
-    return options
-
-
-def launcher() -> Path:
-    """The mpiexec of this environment."""
-    return Path(sys.executable).parent / "mpiexec"
-
-
-def cases(options: argparse.Namespace) -> list[tuple[int, int, int, str]]:
+def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Ranks, threads of each, sentences of all, and how the batch goes with the ranks."""
+    launcher = Path(sys.executable).parent / "mpiexec"
+    if not launcher.exists():
+        raise UserError("ranks: expected mpiexec beside this Python, found none; install the extra "
+                        "`mpi`")
     B = options.batch
     found = [(p, t, B, "fixed") for p, t in ((1, 1), (1, 2), (2, 1), (4, 1))]
-    return found + [(p, 1, B * p, "growing") for p in (1, 2, 4)]
+    for ranks, threads, batch, kind in found + [(p, 1, B * p, "growing") for p in (1, 2, 4)]:
+        def prepare(_: Any, ranks: int = ranks, threads: int = threads,
+                    batch: int = batch) -> Prepared:
+            found = measure(launcher, options, ranks, threads, batch)
+            return Prepared({}, more=lambda _: found)
+
+        yield Case(f"{kind} batch", {"ranks": ranks, "threads": threads, "batch": batch}, prepare,
+                   batch, "sentences")
 
 
 def measure(
-    options: argparse.Namespace, ranks: int, threads: int, batch: int, kind: str
+    launcher: Path, options: argparse.Namespace, ranks: int, threads: int, batch: int
 ) -> dict[str, Any]:
-    """One row, from ranks started for it."""
-    sizes = {name: getattr(options, name) for name in THESIS}
+    """The seconds of an update's parts, and of sums, of ranks started for it."""
     lengths = [one for one in LENGTHS if not options.quick or one < 1 << 20]
-    asked = {"sizes": sizes, "batch": batch, "repeats": options.repeats, "threads": threads,
-             "lengths": lengths}
-    done = subprocess.run([launcher(), "-n", str(ranks), sys.executable, "-m",
+    asked = {"sizes": {name: getattr(options, name) for name in THESIS}, "batch": batch,
+             "repeats": options.repeats, "threads": threads, "lengths": lengths}
+    done = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
                            "benchmarks.rank_worker", json.dumps(asked)],
                           capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"ranks: mpiexec -n {ranks} ended with {done.returncode}: "
                         f"{done.stderr.strip()[-300:]}")
-    row = {"ranks": ranks, "threads": threads, "batch": batch, "kind": kind, "lengths": lengths,
-           **json.loads(done.stdout.splitlines()[-1])}
-    return row | {"sentences_per_second": batch / sum(row["seconds"].values())}
+    return {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -112,16 +86,17 @@ ALGORITHMS = {"ring": ring, "recursive doubling": doubling}
 
 def fit(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """alpha, beta, their algorithm and its mean relative error; a and b of the passes."""
-    timed = [(row["ranks"], size, seconds) for row in rows if row["ranks"] > 1
+    timed = [(row["sizes"]["ranks"], size, seconds) for row in rows if row["sizes"]["ranks"] > 1
              for size, seconds in zip(row["lengths"], row["sums"], strict=True)]
     found = {name: relative_fit([cost(p, size) for p, size, _ in timed],
                                 [seconds for *_, seconds in timed])
              for name, cost in ALGORITHMS.items()}
     name = min(found, key=lambda one: found[one][1])
     (alpha, beta), error = found[name]
-    single = [row for row in rows if row["ranks"] == row["threads"] == 1 or row["ranks"] == 2]
-    (a, b), _ = relative_fit([(1.0, row["batch"] / row["ranks"]) for row in single],
-                             [row["seconds"]["passes"] for row in single])
+    single = [row for row in rows
+              if (row["sizes"]["ranks"], row["sizes"]["threads"]) in ((1, 1), (2, 1))]
+    (a, b), _ = relative_fit([(1.0, row["sizes"]["batch"] / row["sizes"]["ranks"])
+                              for row in single], [row["parts"]["passes"] for row in single])
     return {"algorithm": name, "alpha": alpha, "beta": beta, "error": error, "a": a, "b": b}
 
 
@@ -156,10 +131,10 @@ def predict(p: int, batch: int, network: tuple[float, float]) -> float:
         (p - 1) * (alpha + rows * beta))
 
 
-def predicted_table(fits: dict[str, Any], options: argparse.Namespace) -> list[str]:
+def predicted_table(fits: dict[str, Any], options: dict[str, Any]) -> list[str]:
     """What the model says for 128 sentences in all, and for 128 a rank. A sentence's passes take b,
     times the ratio of the multiplications."""
-    sizes = {name: getattr(options, name) for name in THESIS}
+    sizes = {name: options[name] for name in THESIS}
     b, lines = fits["b"] * work(THESIS) / work(sizes), list[str]()
     for network, numbers in NETWORKS.items():
         for kind in ("fixed", "growing"):
@@ -179,37 +154,50 @@ def work(sizes: dict[str, int]) -> float:
 # --- what is shown --------------------------------------------------------------------------------
 
 
+def speed(row: dict[str, Any]) -> float:
+    """Sentences a second."""
+    return float(row["amount"] / sum(row["parts"].values()))
+
+
 def measured_table(rows: list[dict[str, Any]]) -> list[str]:
     """Time of the parts, bytes that a rank hands over, and efficiency against one rank."""
-    base = {row["kind"]: row["sentences_per_second"] for row in rows[::-1]
-            if row["ranks"] == row["threads"] == 1}
+    lines = []
+    for row in rows:
+        p, threads, batch = row["sizes"].values()
+        base = next(one for one in rows if one["case"] == row["case"]
+                    and list(one["sizes"].values())[:2] == [1, 1])
+        lines.append(f"{row['case']} | {p} x {threads} | {batch} | "
+                     + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
+                     + f" | {row['bytes'] / 1e6:.3g} | "
+                     f"{speed(row) / speed(base) / p / threads:.0%}")
     return table("batch | ranks x threads | sentences | passes | sums | update | MB a rank | "
-                 "efficiency", [
-        f"{row['kind']} | {row['ranks']} x {row['threads']} | {row['batch']} | "
-        + " | ".join(f"{1e3 * row['seconds'][name]:.3g} ms" for name in row["seconds"])
-        + f" | {row['bytes'] / 1e6:.3g} | "
-        f"{row['sentences_per_second'] / base[row['kind']] / row['ranks'] / row['threads']:.0%}"
-        for row in rows])
+                 "efficiency", lines)
 
 
-def model_lines(fits: dict[str, Any]) -> list[str]:
-    """The fitted numbers."""
-    return [f"sums: {fits['algorithm']}, alpha {1e6 * fits['alpha']:.3g} us, beta "
+def summary(record: Record) -> list[str]:
+    """The tables, and the fitted numbers."""
+    fits = fit(record["rows"])
+    return [*measured_table(record["rows"]), "",
+            f"sums: {fits['algorithm']}, alpha {1e6 * fits['alpha']:.3g} us, beta "
             f"{1e9 * fits['beta']:.3g} ns/byte, mean relative error {fits['error']:.0%}",
-            f"passes: {1e3 * fits['a']:.3g} ms + {1e3 * fits['b']:.3g} ms a sentence of a rank"]
+            f"passes: {1e3 * fits['a']:.3g} ms + {1e3 * fits['b']:.3g} ms a sentence of a rank", "",
+            *predicted_table(fits, record["options"])]
 
 
-def picture(plt: Any, record: dict[str, Any]) -> Any:
-    """Efficiency against ranks, a line for each kind of batch."""
-    figure, axes = plt.subplots(figsize=(5, 3.5))
-    for kind, colour in zip(("fixed", "growing"), COLOURS, strict=False):
-        own = [row for row in record["rows"] if row.get("kind") == kind and row["threads"] == 1]
-        axes.plot([row["ranks"] for row in own],
-                  [row["sentences_per_second"] / own[0]["sentences_per_second"] for row in own],
-                  marker="o", color=colour, label=f"{kind} batch")
-    axes.set_xlabel("ranks")
-    axes.set_ylabel("speed, one rank = 1")
-    axes.legend()
-    titled(figure, "Data-parallel training", record["environment"],
-           "a growing batch has as many sentences a rank as one rank alone; higher is better.")
-    return figure
+def chart(record: Record) -> Chart:
+    """Speed against ranks, a line for each kind of batch."""
+    series: dict[str, dict[int, float]] = {}
+    for row in record["rows"]:
+        if row["sizes"]["threads"] == 1:
+            series.setdefault(row["case"], {})[row["sizes"]["ranks"]] = speed(row)
+    relative = {kind: {p: one / own[1] for p, one in own.items()} for kind, own in series.items()}
+    return Chart("Data-parallel training", "a growing batch has as many sentences a rank as one "
+                 "rank alone; higher is better.",
+                 [Panel("lines", relative, "ranks", "speed, one rank = 1")])
+
+
+BENCHMARKS = {"ranks": Benchmark(
+    cases, {"hidden": 512, "layers": 2, "vocabulary": 10000, "length": 25, "batch": 128,
+            "repeats": 7},
+    {"hidden": 8, "layers": 1, "vocabulary": 50, "length": 4, "batch": 8, "repeats": 2},
+    needs=("mpi4py",), chart=chart, summary=summary)}

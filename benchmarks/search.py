@@ -1,4 +1,5 @@
-"""Sentences/s of greedy and beam search, ours against batched PyTorch.
+"""Sentences/s of greedy and beam search, ours against batched PyTorch; with a pruned model, sparse
+matrix products against dense ones (`sparse`).
 
 A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker is never
 chosen, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
@@ -8,70 +9,40 @@ and scores are compared, in float64 exactly, before anything is timed in float32
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import backend
-from backend.command import natural, positive
-from backend.errors import UserError
-from benchmarks.devices import Device, device_option, devices
-from benchmarks.options import make_parser
-from benchmarks.options import parse as read_options
-from benchmarks.paired import timed
-from benchmarks.pictures import COLOURS, LABELS, MARKS, plain_numbers, titled
-from benchmarks.record import publish_rows
-from benchmarks.timing import Timing, describe, environment
+from benchmarks.case import Case, Prepared
+from benchmarks.devices import Device
+from benchmarks.pictures import Chart, Panel
+from benchmarks.runner import Benchmark, Record
+from benchmarks.timing import blas_kernels
+from benchmarks.training import peer_on
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
 from nmt.models.translator import ModelConfig, Translator
+from nmt.pruning.classes import classes
+from nmt.pruning.inference import sparse_parameters
+from nmt.pruning.schemes import masks
 from nmt.search.beam import beam_search, greedy
-from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.search.interface import SearchOptions
 
 NEVER = -1e4  # bias of the end marker
 COMPARED = 16  # sentences whose hypotheses are compared, at most
 EXACT, CLOSE = 1e-9, 1e-4  # relative distance of log-probabilities, float64 and float32
-QUICK = {"hidden": 8, "layers": 2, "vocabulary": 40, "source": 5, "steps": 6,
-         "sentences": [1, 3], "beams": [1, 3], "seconds": 0.01}
+GOALS = {"haswell": 0.7, "native": 0.45}  # beam 10, 16 sentences
+SIZES: dict[str, Any] = {"hidden": 512, "layers": 2, "vocabulary": 10000, "source": 25, "steps": 25,
+                         "sentences": [1, 4, 16, 64], "beams": [1, 10], "seed": 1}
+QUICK: dict[str, Any] = {"hidden": 8, "layers": 2, "vocabulary": 40, "source": 5, "steps": 6,
+                         "sentences": [1, 3], "beams": [1, 3]}
 
-Search = Callable[[], Any]
-
-
-def main(arguments: list[str]) -> None:
-    """Compare, print, and write `search-<kernels>.json` (or `search-gpu.json`)."""
-    options = parse(arguments)
-    if find_spec("torch") is None:
-        raise UserError("search: PyTorch is not installed; install the extra `oracle` to compare")
-    print(describe(environment()))
-    model, parameters = make_model(options)
-    for device in devices(options.device, options.gemm):
-        rows = [
-            run(model, parameters, beam, sentences, device, options)
-            for beam in options.beams for sentences in options.sentences
-        ]
-        record = "search" if options.gemm == "float32" else f"search-{options.gemm}"
-        publish_rows(record, vars(options), rows, picture, directory=options.output,
-                     gpu=device.name == "gpu")
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line of this benchmark."""
-    parser = make_parser("search", __doc__)
-    sizes = {"hidden": 512, "layers": 2, "vocabulary": 10000, "source": 25, "steps": 25}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=positive, default=default, help=f"default {default}")
-    parser.add_argument("--sentences", type=positive, nargs="+", default=[1, 4, 16, 64],
-                        help="searched at once, default 1 4 16 64")
-    parser.add_argument("--beams", type=positive, nargs="+", default=[1, 10],
-                        help="hypotheses kept, 1 is greedy; default 1 10")
-    parser.add_argument("--seed", type=natural, default=1, help="of parameters and ids, default 1")
-    device_option(parser)
-    options = read_options(parser, arguments)
-    if options.quick:
-        vars(options).update(QUICK)
-    return options
+Parameters = Mapping[str, Any]
+Searches = Mapping[str, Callable[[], Any]]  # by implementation, ours first
+Make = Callable[[Device, str, list[list[int]], int], Searches]  # dtype, words, beam
 
 
 def make_model(options: argparse.Namespace) -> tuple[Translator, dict[str, np.ndarray]]:
@@ -87,120 +58,158 @@ def make_model(options: argparse.Namespace) -> tuple[Translator, dict[str, np.nd
     return model, parameters
 
 
-def run(
-    model: Translator, parameters: Mapping[str, np.ndarray], beam: int, sentences: int,
-    device: Device, options: argparse.Namespace,
-) -> dict[str, Any]:
-    """Compare, time and print one beam and number of sentences; the row of the record."""
+def search_case(
+    name: str, beam: int, sentences: int, make: Make, options: argparse.Namespace,
+    both: tuple[str, ...] = ("float64", "float32"), **declared: Any,
+) -> Case:
+    """One beam and number of sentences; both, the dtypes that are compared."""
     rng = np.random.default_rng(options.seed)
     words = rng.integers(2, options.vocabulary, (sentences, options.source)).tolist()
-    difference = compare(model, parameters, words[:COMPARED], beam, device, options.steps)
-    ours, theirs = searches(model, parameters, "float32", words, beam, device, options.steps)
-    implementations = {"ours": ours} | ({"pytorch": theirs} if theirs else {})
-    timings = timed({name: device.finished(one) for name, one in implementations.items()},
-                    options.seconds)
-    row = {
-        "device": device.name, "beam": beam, "sentences": sentences, "steps": options.steps,
-        "seconds": {name: timing._asdict() for name, timing in timings.items()},
-        "sentences_per_second": {name: sentences / timing.median
-                                 for name, timing in timings.items()},
-        "difference": difference,
-    }
-    if theirs:
-        row["ratio"] = timings["ours"].median / timings["pytorch"].median
-    report(row, timings)
-    return row
+
+    def prepare(device: Device) -> Prepared:
+        found = {dtype: compare(make(device, dtype, words[:COMPARED], beam), options.steps, dtype)
+                 for dtype in both}
+        calls = make(device, "float32", words, beam)
+        return Prepared({name: device.finished(call) for name, call in calls.items()}, found)
+
+    return Case(name, {"beam": beam, "sentences": sentences, "steps": options.steps}, prepare,
+                sentences, "sentences", **declared)
 
 
-def searches(
-    model: Translator, parameters: Mapping[str, np.ndarray], dtype: str, words: list[list[int]],
-    beam: int, device: Device, steps: int,
-) -> tuple[Search, Search | None]:
-    """Our search and PyTorch's (None if it cannot use the device), of the n = `beam` best."""
-    import torch
+def compare(searches: Searches, steps: int, dtype: str) -> float:
+    """The largest relative difference of log-probabilities; 0 of one search alone.
 
-    from benchmarks.peer import Peer
-    from benchmarks.peer_search import beam_search as their_search
-
-    sources = make_sources(words, reverse=False)
-    on_host = {name: array.astype(dtype) for name, array in parameters.items()}
-    with backend.using(device.backend):
-        mine = {name: backend.to_device(array) for name, array in on_host.items()}
-    how = SearchOptions(beam=beam, nbest=beam, length_factor=1e-9, minimum_steps=steps)
-
-    def ours() -> list[list[Hypothesis]]:
-        with backend.using(device.backend):
-            if beam == 1:
-                return [[one] for one in greedy(model, mine, sources, how)]
-            return beam_search(model, mine, sources, how)
-
-    if device.torch is None:
-        return ours, None
-    torch.set_num_threads(environment()["cores"])
-    peer = Peer(model, on_host, device.torch)
-    return ours, lambda: their_search(peer, *sources, beam, steps, beam)
-
-
-def compare(
-    model: Translator, parameters: Mapping[str, np.ndarray], words: list[list[int]], beam: int,
-    device: Device, steps: int,
-) -> float:
-    """The largest relative difference of log-probabilities in float32, where equal in float64.
-
-    Raises AssertionError unless in float64 all hypotheses are the same, word for word, and in
-    float32 the log-probabilities of the best are close: there rounding may decide between ties.
+    Raises AssertionError unless in float64 all hypotheses are the same, word for word, and all
+    log-probabilities are close: in float32 rounding may decide between ties.
     """
+    first, *others = (found() for found in searches.values())
     largest = 0.0
-    for dtype, allowed in (("float64", EXACT), ("float32", CLOSE)):
-        ours, theirs = searches(model, parameters, dtype, words, beam, device, steps)
-        if theirs is None:
-            return 0.0
-        pairs = [pair for mine, other in zip(ours(), theirs(), strict=True)
-                 for pair in zip(mine, other, strict=True)]
+    for other in others:
+        pairs = [pair for mine, theirs in zip(first, other, strict=True)
+                 for pair in zip(mine, theirs, strict=True)]
         if dtype == "float64" and any(a.tokens != b.tokens for a, b in pairs):
-            raise AssertionError("search: our hypotheses are not PyTorch's")
+            raise AssertionError(f"search: the hypotheses of {' and '.join(searches)} differ")
         if any(len(a.tokens) != steps for a, _ in pairs):
             raise AssertionError("search: a hypothesis ended")
-        largest = max(abs(a.log_probability / b.log_probability - 1) for a, b in pairs)
-        if not largest < allowed:
+        largest = max([largest, *(abs(a.log_probability / b.log_probability - 1)
+                                  for a, b in pairs)])
+        if not largest < (EXACT if dtype == "float64" else CLOSE):
             raise AssertionError(f"search: {dtype}: log-probabilities differ by {largest:.1e}")
     return largest
 
 
-def report(row: Mapping[str, Any], timings: Mapping[str, Timing]) -> None:
-    """Print one row."""
-    kind = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
-    print(f"\n{kind}, {row['sentences']} sentences, {row['steps']} steps, {row['device']}; "
-          f"log-probabilities equal to {row['difference']:.1e}")
-    for name, timing in timings.items():
-        print(f"  {name:>8} {timing}{row['sentences_per_second'][name]:10.1f} sentences/s")
-    print(f"     ratio {row['ratio']:8.2f} ours / PyTorch" if "ratio" in row
-          else "  PyTorch: not run")
+def how(beam: int, steps: int) -> SearchOptions:
+    """Search of the `beam` best hypotheses of exactly so many words."""
+    return SearchOptions(beam=beam, nbest=beam, length_factor=1e-9, minimum_steps=steps)
 
 
-def picture(plt: Any, record: Mapping[str, Any]) -> Any:
+# --- against PyTorch ------------------------------------------------------------------------------
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Every beam with every number of sentences."""
+    make = partial(beside_pytorch, *make_model(options), options.steps)
+    for beam in options.beams:
+        for sentences in options.sentences:
+            goal = {"PyTorch": GOALS[blas_kernels()]} if (beam, sentences) == (10, 16) else {}
+            yield search_case("greedy" if beam == 1 else f"beam {beam}", beam, sentences, make,
+                              options, goals=goal)
+
+
+def beside_pytorch(
+    model: Translator, parameters: Parameters, steps: int, device: Device, dtype: str,
+    words: list[list[int]], beam: int,
+) -> Searches:
+    """Our search and PyTorch's; where PyTorch cannot use the device NumPy's, to compare with."""
+    sources, options = make_sources(words, reverse=False), how(beam, steps)
+    on_host = {name: array.astype(dtype) for name, array in parameters.items()}
+
+    def ours(where: Any) -> Callable[[], Any]:
+        with backend.using(where):
+            mine = {name: backend.to_device(array) for name, array in on_host.items()}
+
+        def find() -> Any:
+            with backend.using(where):
+                if beam == 1:
+                    return [[one] for one in greedy(model, mine, sources, options)]
+                return beam_search(model, mine, sources, options)
+        return find
+
+    peer = peer_on(device, model, on_host)
+    if peer is None:
+        return {"here": ours(device.backend)} | (
+            {"NumPy": ours("numpy")} if device.name != "cpu" else {})
+    from grads.verification.reference import search
+
+    return {"here": ours(device.backend),
+            "PyTorch": lambda: search.beam_search(peer, *sources, beam, steps, beam)}
+
+
+def chart(record: Record) -> Chart:
     """Sentences/s against how many are searched at once; a panel for each beam."""
-    rows = record["rows"]
-    beams = sorted({row["beam"] for row in rows})
-    figure, panels = plt.subplots(1, len(beams), figsize=(1 + 3.7 * len(beams), 4.0),
-                                  squeeze=False, layout="constrained")
-    for axes, beam in zip(panels[0], beams, strict=True):
-        own = [row for row in rows if row["beam"] == beam]
-        for colour, mark, name in zip(COLOURS, MARKS, own[0]["sentences_per_second"],
-                                      strict=False):
-            sizes = [row["sentences"] for row in own]
-            axes.plot(sizes, [row["sentences_per_second"][name] for row in own], f"{mark}-",
-                      color=colour, label=LABELS.get(name, name))
-            axes.fill_between(sizes, *([row["sentences"] / row["seconds"][name][quartile]
-                                        for row in own] for quartile in ("high", "low")),
-                              color=colour, alpha=0.2, linewidth=0)
-        axes.set(title="greedy" if beam == 1 else f"beam {beam}", xlabel="sentences at once",
-                 ylabel="sentences/s", xscale="log", yscale="log", xticks=sizes)
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        plain_numbers(axes.yaxis)
-        axes.minorticks_off()
-    panels[0][0].legend(frameon=False)
-    titled(figure, f"Search: sentences a second, {rows[0]['steps']} words each",
-           record["environment"], "further up is faster; the band holds the middle half of the "
-           "measurements. More sentences at once share the matrix products.")
-    return figure
+    panels: dict[str, dict[str, dict[int, Any]]] = {}
+    for row in record["rows"]:
+        for name, timing in row["seconds"].items():
+            panels.setdefault(row["case"], {}).setdefault(name, {})[row["sizes"]["sentences"]] = (
+                tuple(row["amount"] / timing[key] for key in ("median", "high", "low")))
+    return Chart(f"Search: sentences a second, {record['rows'][0]['sizes']['steps']} words each",
+                 "further up is faster; the band holds the middle half of the measurements. More "
+                 "sentences at once share the matrix products.",
+                 [Panel("lines", series, "sentences at once", "sentences/s", name, log=True)
+                  for name, series in panels.items()])
+
+
+# --- with a pruned model --------------------------------------------------------------------------
+
+
+def sparse_cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Every percentage pruned, with every beam and number of sentences."""
+    model, parameters = make_model(options)
+    for percent in options.percents:
+        make = partial(sparse_and_dense, model, pruned(model, parameters, percent), options.steps)
+        for beam in options.beams:
+            for sentences in options.sentences:
+                yield search_case(f"{percent} % pruned", beam, sentences, make, options,
+                                  ("float64",))
+
+
+def pruned(model: Translator, parameters: Parameters, percent: float) -> dict[str, np.ndarray]:
+    """The parameters in float64 with a percentage of each class zero."""
+    found = masks(parameters, classes(model.weights()), percent, "class-uniform")
+    return {name: np.where(found[name], array, 0) if name in found else array
+            for name, array in parameters.items()}
+
+
+def sparse_and_dense(
+    model: Translator, parameters: Parameters, steps: int, device: Device, dtype: str,
+    words: list[list[int]], beam: int,
+) -> Searches:
+    """Search with sparse products (the decoder's layers, W_c, the prediction) and dense ones."""
+    sources, options = make_sources(words, reverse=False), how(beam, steps)
+    dense = {name: array.astype(dtype) for name, array in parameters.items()}
+    sparse = sparse_parameters(model.weights(), dense, share=1.0)
+    return {"sparse": partial(beam_search, model, sparse, sources, options),
+            "dense": partial(beam_search, model, dense, sources, options)}
+
+
+def sparse_chart(record: Record) -> Chart:
+    """The speed-up by sparse products against the percentage pruned."""
+    series: dict[str, dict[float, float]] = {}
+    for row in record["rows"]:
+        sizes, seconds = row["sizes"], row["seconds"]
+        name = f"beam {sizes['beam']}, sentences {sizes['sentences']}"
+        series.setdefault(name, {})[float(row["case"].split()[0])] = (
+            seconds["dense"]["median"] / seconds["sparse"]["median"])
+    return Chart("Search with a pruned model: sparse products against dense ones",
+                 "above the line at 1 sparse products are faster.",
+                 [Panel("lines", series, "percent of the weights pruned",
+                        "dense time / sparse time", one=True)])
+
+
+BENCHMARKS = {
+    "search": Benchmark(cases, SIZES, QUICK, gpu=True, chart=chart),
+    "sparse": Benchmark(
+        sparse_cases, SIZES | {"sentences": [1, 16], "percents": [50, 80, 90, 95, 98]},
+        QUICK | {"layers": 1, "source": 4, "steps": 4, "percents": [80], "sentences": [2]},
+        needs=("scipy",), chart=sparse_chart),
+}

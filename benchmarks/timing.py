@@ -48,6 +48,7 @@ class Timing(NamedTuple):
 # next call needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
 PAUSE = 0.3  # seconds of rest before a call, or 30 times what the call before it took
 BRIEF = 0.05  # seconds; a shorter call is run once before it counts, so that its data is cached
+ITERATIONS = 5, 50  # at least, at most
 
 
 def interleave(
@@ -71,6 +72,17 @@ def interleave(
                 continue
             samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
     return {name: summarise(seconds) for name, seconds in samples.items()}
+
+
+def timed(
+    implementations: Mapping[str, Callable[[], Any]], seconds: float, least: int | None = None
+) -> dict[str, Timing]:
+    """`interleave` for about `seconds`, with at least `least` iterations; a first one warms up and
+    estimates the time of one."""
+    first = interleave(implementations, 1, 0)
+    one = sum(timing.median + rest(timing.median) for timing in first.values())
+    fewest, most = ITERATIONS
+    return interleave(implementations, max(least or fewest, min(most, int(seconds / one))), 0)
 
 
 def rest(last: float) -> float:
@@ -144,6 +156,12 @@ def cpu_model() -> str:
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def threads() -> int:
+    """The threads of NumPy's BLAS, which PyTorch gets too."""
+    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"),
+               default=1)
 
 
 def installed(*names: str) -> str | None:

@@ -30,16 +30,26 @@ class PredictionCache(NamedTuple):
     W_hy: Array  # (V, H)
     has_bias: bool
     nll: Array  # 0-d, the sum of -log p_t(y_t), which without smoothing is the loss
+    biased: Array | None = None  # (N, U), the words with a bias of their own
+
+
+class Bias(NamedTuple):
+    """What is added to some logits of each word of a batch: U words, no two alike."""
+
+    words: Array  # (B, U), a sentence's
+    values: Array  # (B, T, U)
 
 
 def prediction_forward(
     h: Array, targets: Array, W_hy: Array, b: Array | None = None,
     workspace: Workspace | None = None, smoothing: float = 0.0,
+    bias: tuple[Array, Array] | None = None,
 ) -> tuple[Array, PredictionCache]:
     """l = sum over rows of -log p_t(y_t), p_t = softmax(W_hy h_t + b) (Eqs. 2.4-2.6, 2.8).
 
     Arguments: h (N, H), one row per predicted word; targets (N,) integers; W_hy (V, H); b (V,)
-    or None; smoothing, eps. Returns the loss, a 0-d array in nats, summed over rows; and the cache.
+    or None; smoothing, eps; bias, words (N, U) and what is added to their logits, or None. Returns
+    the loss, a 0-d array in nats, summed over rows; and the cache.
     The buffer of the logits becomes that of ds_t chunk by chunk.
     """
     xp = array_module(h, targets, W_hy)
@@ -49,6 +59,8 @@ def prediction_forward(
     losses = xp.empty((N,), dtype=h.dtype)
     nll = xp.empty((N,), dtype=h.dtype) if smoothing else losses
     xp.matmul(h, W_hy.T, out=s)                        # s_t = W_hy h_t              (2.4)
+    if bias is not None:
+        s[xp.arange(N)[:, None], bias[0]] += bias[1]
     chunk = CHUNK if on_host(xp) else max(N, 1)
     for start in range(0, N, chunk):
         rows = slice(start, min(start + chunk, N))
@@ -57,7 +69,8 @@ def prediction_forward(
         else:
             cross_entropy(s[rows], targets[rows], losses[rows], b)
     loss = losses.sum()                                # J = sum of l_t              (2.7, 2.8)
-    return loss, PredictionCache(h, s, W_hy, b is not None, nll.sum() if smoothing else loss)
+    return loss, PredictionCache(h, s, W_hy, b is not None, nll.sum() if smoothing else loss,
+                                 None if bias is None else bias[0])
 
 
 @fused(kernels.cross_entropy)
@@ -108,7 +121,7 @@ def prediction_backward(
 
     All time steps at once: Algorithm 1 lines 2-4, Algorithm 2 lines 3-5.
     """
-    h, ds, W_hy, has_bias, _ = cache
+    h, ds, W_hy, has_bias, *_ = cache
     xp = array_module(h, ds, W_hy)
     workspace = workspace or Workspace()
     dW_hy = workspace.product(ds.T, h)                 # dW_hy = ds_t h_t'           (2.23)
@@ -143,12 +156,13 @@ def output_weights(
 def output_forward(
     prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
     lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", smoothing: float = 0.0,
+    bias: Bias | None = None,
 ) -> tuple[Array, OutputCache]:
     """The summed loss of Eq. 2.8 over the real words of a batch, p as in Eqs. 2.5 and 4.6.
 
     Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host; smoothing, the
-    share of label smoothing. Returns the loss in nats, 0-d, and the cache. Padded rows are left out
-    of the matrix products.
+    share of label smoothing; bias, of some words. Returns the loss in nats, 0-d, and the cache.
+    Padded rows are left out of the matrix products.
     Raises ValueError for a target that is no row of W_hy.
     """
     names, xp, (T, B, H) = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h), h.shape
@@ -161,9 +175,32 @@ def output_forward(
         rows = to_device(kept)
         flat = xp.take(flat, rows, axis=0)                                 # (N, H)
         targets = targets.reshape(-1)[kept]
+    own = None if bias is None else _of_rows(bias, rows)
     loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace,
-                                     smoothing)
+                                     smoothing, own)
     return loss, OutputCache(names, cache, rows, h.shape)
+
+
+def _of_rows(bias: Bias, rows: Array | None) -> tuple[Array, Array]:
+    """Words (N, U) and values (N, U) of rows of (T, B), flat; None for all of them."""
+    xp, (B, T, U) = array_module(bias.values), bias.values.shape
+    values = bias.values.transpose(1, 0, 2).reshape(T * B, U)
+    rows = xp.arange(T * B) if rows is None else rows
+    return bias.words[rows % B], values[rows]
+
+
+def bias_backward(cache: OutputCache) -> Array:
+    """The gradient (B, T, U) of a `Bias`'s values, exactly zero on padding."""
+    prediction, (T, B, _) = cache.prediction, cache.shape
+    ds, words = prediction.ds, prediction.biased
+    assert words is not None
+    xp = array_module(ds)
+    d = ds[xp.arange(len(words))[:, None], words]                          # (N, U)
+    if cache.rows is not None:
+        full = xp.zeros((T * B, d.shape[1]), dtype=d.dtype)
+        full[cache.rows] = d
+        d = full
+    return xp.ascontiguousarray(d.reshape(T, B, -1).transpose(1, 0, 2))
 
 
 def output_backward(cache: OutputCache, workspace: Workspace) -> tuple[Array, Parameters]:

@@ -24,7 +24,7 @@ from backend import Array, array_module, to_device
 from backend.rows import RowGradient, check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters
-from lstm.prediction import OutputCache, output_backward, output_forward
+from lstm.prediction import Bias, OutputCache, output_backward, output_forward
 
 INVERSE, EQUAL = SAMPLE_WEIGHTS = ("inverse", "equal")
 SITE = "output.sample"  # its name in the noise
@@ -81,14 +81,16 @@ class SampledCache(NamedTuple):
 def predicted_forward(
     prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
     lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", sample: np.ndarray | None = None,
+    bias: Bias | None = None,
 ) -> tuple[Array, Any]:
     """The summed loss of a batch: `output_forward`, over the words of a sample where one is given.
 
-    Arguments as there; sample (V,) host, from `draw_sample`. Returns the loss in nats, 0-d, and the
-    cache. Raises ValueError for a target that is no row of W_hy, or not in the sample.
+    Arguments as there; sample (V,) host, from `draw_sample`, with which there is no bias.
+    Returns the loss in nats, 0-d, and the cache. Raises ValueError for a target that is no
+    row of W_hy, or not in the sample.
     """
     if sample is None:
-        return output_forward(prefix, parameters, h, targets, lengths, workspace, name)
+        return output_forward(prefix, parameters, h, targets, lengths, workspace, name, bias=bias)
     names, xp = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h)
     W_hy, b = parameters[names[0]], parameters.get(names[1])
     check_ids(targets, len(W_hy), "targets")

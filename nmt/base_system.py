@@ -16,6 +16,7 @@ from backend.errors import UserError
 from backend.memory import check_fits
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.factors import factor_sizes, factor_tables
+from nmt.data.lexicon import Lexicon, lexicon_lines, read_lexicon
 from nmt.data.vocabulary import Vocabulary
 from nmt.fixed_recipe import check_recipe, fixed_values
 from nmt.models.contract import Tables, character_tables
@@ -25,6 +26,7 @@ from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe
 from nmt.recipe.parametrize import parametrized
 from nmt.run_files import (
+    LEXICON,
     RECIPE,
     checkpoint_path,
     codes_file,
@@ -78,13 +80,14 @@ class BaseSystem:
     @classmethod
     def create(
         cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary],
-        pruning: Pruning | None = None,
+        pruning: Pruning | None = None, directory: Path | None = None,
     ) -> Self:
         """A system with parameters initialised from the recipe's seed; pruned weights are zero.
 
+        directory: of the run that it is, None for a new one, which reads its lexicon from the data.
         Raises ValueError for a mask that does not fit a parameter.
         """
-        model, own = cls.models(recipe, vocabularies)
+        model, own = cls.models(recipe, vocabularies, directory)
         check_memory(model, 1, "the model's parameters")
         rng = np.random.default_rng([recipe.train.seed, 2])
         if pruning is not None:
@@ -97,14 +100,16 @@ class BaseSystem:
 
     @classmethod
     def models(
-        cls, recipe: Any, vocabularies: Mapping[str, Vocabulary]
+        cls, recipe: Any, vocabularies: Mapping[str, Vocabulary], directory: Path | None = None
     ) -> tuple[Any, Parametrized | None]:
-        """The model, and where the recipe parametrizes, what is trained in its place."""
+        """The model, and where the recipe parametrizes, what is trained in its place; directory,
+        of the run whose lexicon it has."""
         *sources, target = (len(vocabularies[name]) for name in cls.sides_of(recipe))
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters,
-                                                factors=factor_sizes(recipe.model, vocabularies)))
+                                                factors=factor_sizes(recipe.model, vocabularies),
+                                                lexicon=_lexicon(recipe, vocabularies, directory)))
         return model, parametrized(model, recipe.parametrize, recipe.shared_vocabulary)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
@@ -138,7 +143,7 @@ class BaseSystem:
         saved = checkpoint.load(path)
         check_recipe(directory / RECIPE, recipe, saved.metadata, path)
         try:
-            system = cls.create(recipe, vocabularies, pruning_of(saved))
+            system = cls.create(recipe, vocabularies, pruning_of(saved), directory)
         except ValueError as error:
             raise UserError(f"{path}: {error}") from None
         system._take(saved, path)
@@ -160,6 +165,9 @@ class BaseSystem:
                 if theirs.get(key) != ours.get(key):
                     raise UserError(f"{path.parent / file}: {what} that the model in {path.name} "
                                     "was trained with")
+        if theirs.get(LEXICON) != ours.get(LEXICON):
+            raise UserError(f"{path.parent / LEXICON}: this is not the lexicon that the model in "
+                            f"{path.name} was trained with")
         self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)
         self.parameters = self.plain(self.stored)
 
@@ -170,8 +178,16 @@ class BaseSystem:
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         prints |= {codes_file(name): fingerprint(map(" ".join, one.codes.merges))
                    for name, one in self.vocabularies.items() if one.codes}
+        if lines := self.lexicon():
+            prints[LEXICON] = fingerprint(lines)
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
         return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
+
+    def lexicon(self) -> list[str]:
+        """The lines of the lexicon's file; none of a model without one."""
+        found = getattr(self.model, "lexicon", None)
+        return [] if found is None else lexicon_lines(
+            found, *(self.vocabularies[name] for name in self.sides_of(self.recipe)))
 
     def recipe_files(self) -> dict[str, AnyRecipe]:
         """The recipes that a run directory holds, by file."""
@@ -187,6 +203,17 @@ class BaseSystem:
         there."""
         masks = {} if self.pruning is None else self.pruning.masks
         return {checkpoint.MASKS + name: mask for name, mask in masks.items()}
+
+
+def _lexicon(
+    recipe: Any, vocabularies: Mapping[str, Vocabulary], directory: Path | None
+) -> Lexicon | None:
+    """The lexicon of a recipe's model: that of the run's directory, or of the data."""
+    if getattr(recipe.model, "lexicon_epsilon", None) is None:
+        return None
+    path = Path(recipe.data.directory) / recipe.data.lexicon if directory is None \
+        else directory / LEXICON
+    return read_lexicon(path, vocabularies["source"], vocabularies["target"])
 
 
 def check_memory(model: Any, copies: int, what: str) -> None:

@@ -17,8 +17,8 @@ from nmt.training import checkpoint
 
 # What a resumed run may change: paths of files, and options of translation only.
 FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_codes",
-        "data.subwords.target_codes", "data.subwords.more_text", "text.train", "text.dev",
-        "text.vocabulary",
+        "data.subwords.target_codes", "data.subwords.more_text", "data.lexicon",
+        "text.train", "text.dev", "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "second_source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by

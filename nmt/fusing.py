@@ -7,6 +7,7 @@ from typing import Any
 
 from backend.errors import UserError
 from nmt.language_models import LanguageSystem
+from nmt.models.contract import counts_down
 from nmt.search.combine import Ensemble
 from nmt.search.fusion import ShallowFusion
 from nmt.system import System
@@ -38,3 +39,6 @@ def check_language_model(system: System, language: LanguageSystem, name: str) ->
     if "target" in system.spellings:
         raise UserError(f"{name}: expected a translator of words beside a language model, got one "
                         "that spells")
+    if counts_down(system.recipe.model):
+        raise UserError(f"{name}: expected a translator that predicts </s> beside a language "
+                        "model, got one with model.target_positions countdown")

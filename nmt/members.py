@@ -7,7 +7,7 @@ from typing import Any
 
 from backend.errors import UserError
 from nmt.data.factors import factor_tables
-from nmt.models.contract import CHARACTERS
+from nmt.models.contract import CHARACTERS, counts_down
 
 ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise",
          "target_token")  # keys of data
@@ -30,6 +30,9 @@ def check_source_members(names: Sequence[str], systems: Sequence[Any]) -> None:
         if len(system.readers) > 1 or factor_tables(system.recipe.model) or system.spellings:
             raise UserError(f"{name}: expected a model of one source, without characters and "
                             "factors, among models that read a source each")
+        if counts_down(system.recipe.model):
+            raise UserError(f"{name}: expected model.target_positions forward among models that "
+                            "read a source each, got countdown")
     _check_alike(names, [{what: fact for what, fact in _facts(system).items()
                           if what not in ("source vocabulary", "data.target_token", "codes")}
                          | {"target codes": system.target.codes} for system in systems])
@@ -49,6 +52,8 @@ def _facts(system: Any) -> dict[str, Any]:
     sides = [system.vocabularies[name] for name in system.sides_of(system.recipe)]
     sources = [side.words for side in sides[:-1]]
     return {"source vocabulary": sources, "target vocabulary": system.target.words,
+            "model.target_positions": getattr(system.recipe.model, "target_positions", "forward"),
+            "model.positions": counts_down(system.recipe.model) and system.recipe.model.positions,
             **{f"data.{key}": getattr(system.recipe.data, key) for key in ORDER},
             "characters": [system.vocabularies[name].words for name in CHARACTERS
                            if name in system.vocabularies],

@@ -59,7 +59,8 @@ class TasksSystem(BaseSystem):
 
     @classmethod
     def models(
-        cls, recipe: TasksRecipe, vocabularies: Mapping[str, Vocabulary]
+        cls, recipe: TasksRecipe, vocabularies: Mapping[str, Vocabulary],
+        directory: Path | None = None,
     ) -> tuple[Several, Parametrized]:
         """The tasks' models together, and what is trained: a shared part is stored once.
 
@@ -67,6 +68,9 @@ class TasksSystem(BaseSystem):
         """
         made = {}
         for task, own in recipe.tasks.items():
+            if getattr(own.model, "lexicon_epsilon", None) is not None:
+                raise UserError(f"tasks.{task}.model.lexicon_epsilon: expected null in a mixture "
+                                f"of tasks, got {own.model.lexicon_epsilon}")
             model, within = System.models(own, of_task(task, vocabularies))
             made[task] = within or model
         several = Several(made)

@@ -7,6 +7,7 @@
     best.safetensors   the parameters with the best validation score
     epoch-N.safetensors    those after the last epochs (`train.keep`)
     log.jsonl          what happened
+    lexicon.tsv        of a model with a lexicon's bias, the entries of known words
     init.json          what a run began with of another's parameters (`nmt.training.transfer`)
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
     .lock              the process that is writing here (`nmt.training.directory_lock`)
@@ -27,12 +28,14 @@ from typing import Any, NamedTuple, TypeVar
 from backend.errors import UserError
 from backend.files import make_directory, write_text
 from nmt.base_system import BaseSystem, Pruning, check_memory, pruning_of
+from nmt.data.corpus import write_lines
 from nmt.data.vocabulary import Vocabulary
 from nmt.fixed_recipe import check_same
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe, save_recipe
 from nmt.run_files import (
     INIT,
+    LEXICON,
     RECIPE,
     check_new,
     codes_file,
@@ -170,6 +173,8 @@ class RunDirectory:
                     make_directory((path / file).parent, within=path)
                 for name, vocabulary in system.vocabularies.items():
                     vocabulary.write(path / vocabulary_file(name))
+                if lines := system.lexicon():
+                    write_lines(path / LEXICON, lines)
                 for file, recipe in recipes.items():
                     save_recipe(recipe, path / file)
                 if system.origin is not None:
@@ -187,6 +192,7 @@ def _first_files(system: BaseSystem) -> list[str]:
     """The files that a run's directory has from its start."""
     codes = [codes_file(name) for name, one in system.vocabularies.items() if one.codes]
     origin = [] if system.origin is None else [INIT]
+    origin += [LEXICON] if system.lexicon() else []
     return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes, *origin]
 
 

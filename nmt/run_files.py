@@ -20,6 +20,7 @@ from nmt.training.trainer import BEST, LAST
 
 RECIPE = "recipe.yaml"
 INIT = "init.json"
+LEXICON = "lexicon.tsv"
 
 
 def vocabulary_file(name: str) -> str:

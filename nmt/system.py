@@ -26,7 +26,7 @@ from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
-from nmt.models.contract import Model, check_positions, losses
+from nmt.models.contract import Model, check_lengths_searched, check_positions, losses
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.every_beam import every_beam_search
@@ -107,19 +107,24 @@ class System(Texts):
 
     def perplexities(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """`perplexity`, and for a hybrid model `character_perplexity`, per character of the
-        target's unknown words with the boundary after each, if there are any."""
+        target's unknown words with the boundary after each, if there are any; for one that counts
+        down `length_perplexity`, per sentence."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
-        totals, counts = {"": 0.0, "character_": 0.0}, {"": 0, "character_": 0}
+        totals = {"": 0.0, "character_": 0.0, "length_": 0.0}
+        counts = {"": 0, "character_": 0, "length_": 0}
         for batch in source.in_order("perplexity, batches"):
             with _fitting(len(batch.indices)):
                 loss, cache = self.model.loss(self.parameters, batch)
-            words, characters = losses(loss, cache)
+            words, characters, lengths = losses(loss, cache)
             totals[""] += float(to_host(words))
             counts[""] += source.tokens(batch)
             if characters is not None:
                 totals["character_"] += float(to_host(characters))
                 counts["character_"] += sum(int(group.lengths.sum())
                                             for group in batch.target.characters)
+            if lengths is not None:
+                totals["length_"] += float(to_host(lengths))
+                counts["length_"] += len(batch.indices)
         return {f"{name}perplexity": perplexity(totals[name], number)
                 for name, number in counts.items() if number or not name}
 
@@ -225,6 +230,7 @@ class System(Texts):
     ) -> list[list[Translation]]:
         """Run `find` over batches of similar length; results in the order of the sentences, the
         unknown words of a hybrid model spelled."""
+        check_lengths_searched(self.recipe.model, options.lengths)
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         batches = self._by_length(sentences)
         owns = [[sentences[i] for i in places] for places in batches]
@@ -243,8 +249,9 @@ class System(Texts):
             [self.reader.numbers(words) for words in own], self.recipe.data.reverse_source,
             self._rare("source", own)))
         check_positions(self.recipe.model, sources[0].lengths[:, None])
-        check_fits(2 * 4 * len(own) * options.beam * len(self.target),  # logits, and their sums
-                   f"{len(own)} sentences, {options.beam} hypotheses each", FEWER)
+        rows = options.beam * options.lengths
+        check_fits(2 * 4 * len(own) * rows * len(self.target),  # logits, and their sums
+                   f"{len(own)} sentences, {rows} hypotheses each", FEWER)
         with _fitting(len(own)):
             found = find(self.model, self.parameters, sources)
         return [[self._translation(one) for one in hypotheses] for hypotheses in found]

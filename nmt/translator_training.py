@@ -19,7 +19,7 @@ from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair, stream_lines
-from nmt.data.factors import Factors, factor_tables
+from nmt.data.factors import Factors, factor_tables, tagged
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
 from nmt.data.sources import parts
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
@@ -61,6 +61,8 @@ def side_vocabularies(
     characters too, where its model has them."""
 
     data, factors = recipe.data, Factors(tuple(getattr(recipe.model, "factors", ())), {})
+    if side == "source" and tagged(factors.names):
+        _check_tags(data, factors)
 
     def sentences() -> Iterator[Sequence[str]]:
         return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
@@ -78,6 +80,18 @@ def side_vocabularies(
     if characters in character_tables(recipe.model):
         found[characters] = character_vocabulary(sentences(), data.max_characters)
     return found
+
+
+def _check_tags(data: DataConfig, factors: Factors) -> None:
+    """Raises UserError, with file and line, for a source's word with another number of tags."""
+    cut = tokenisers(data)[0].tokenise
+    for name in ("train_source", "dev_source", "test_source"):
+        path = getattr(data, name)
+        for number, line in enumerate(stream_lines(Path(data.directory) / path) if path else (), 1):
+            try:
+                list(map(factors.parts, cut(line)))
+            except UserError as error:
+                raise UserError(f"{path}:{number}: {error}") from None
 
 
 def _forms(pair: Pair, side: str, factors: Factors) -> Sequence[str]:

@@ -77,12 +77,34 @@ def softmaxes(rng, rows, width, strided):
         yield Case("attention.attention.softmax_forward", (3.0 * rng.normal(size=shape), mask))
     yield Case("attention.attention.softmax_backward",
                (rng.normal(size=shape), rng.dirichlet(np.ones(width), (rows, 2))))
+    causal = np.arange(width) > np.arange(rows)[:, None]
+    heads = rng.normal(size=(4, rows, width))  # two sentences with two heads each
+    for masked in (None, few[:, :1].transpose(1, 2, 0).repeat(2, 0), causal[None]):
+        for mask in (None, 1.25 * (rng.random(heads.shape) < 0.8)):
+            yield Case("attention.multihead.heads_softmax_forward", (heads, 0.3, masked, mask))
+    for mask in (None, 1.25 * (rng.random(heads.shape) < 0.8)):
+        yield Case("attention.multihead.heads_softmax_backward",
+                   (heads, rng.dirichlet(np.ones(width), (4, rows)), 0.3, mask))
     targets = rng.integers(0, width, rows)
     for b in (None, rng.normal(size=width)):
         s = 20.0 * draw(rng, rows, width, strided)
         yield Case("lstm.prediction.cross_entropy", (s, targets, rng.normal(size=rows), b))
         yield Case("lstm.prediction.smoothed_cross_entropy",
                    (s.copy(), targets, rng.normal(size=rows), rng.normal(size=rows), 0.1, b))
+
+
+def norms(rng, rows, width, strided):
+    """Norms of vectors, one of them too short to be brought to a length."""
+    x, dy = (rng.normal(size=(2, rows, width)) for _ in range(2))
+    short = x * np.where(np.arange(rows) == 0, 1e-7, 1.0)[:, None]
+    g, b, radius = rng.normal(size=width), rng.normal(size=width), rng.normal(size=1)
+    for kind, weights in (("layer", (g, b)), ("rms", (g,)), ("scale", (radius,)),
+                          ("scale", (2.5,))):
+        name = f"attention.norms.{kind}_norm"
+        given = short if kind == "scale" else x
+        yield Case(f"{name}_forward", (given, *weights))
+        _, cache = function_of(f"{name}_forward").__wrapped__(given, *weights)
+        yield Case(f"{name}_backward", (dy, cache))
 
 
 def tables(rng, rows, width, strided):
@@ -114,7 +136,7 @@ def updates(rng, rows, width, strided):
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 
-FUSED = {"cells": cells, "softmax": softmaxes, "tables": tables, "updates": updates}
+FUSED = {"cells": cells, "softmax": softmaxes, "norms": norms, "tables": tables, "updates": updates}
 
 
 def function_of(path):
@@ -150,8 +172,9 @@ def leaves(tree, scratch=()):
 
 def function_returns(case):
     """Whether the case's outcome is what it returns, or may leave everything as it was."""
-    return case.function.rsplit(".", 1)[1] in (
-        "gather_rows", "sum_segments", "gradient_norm", "copy_through", "softmax_forward")
+    name = case.function.rsplit(".", 1)[1]
+    return name.endswith("softmax_forward") or "_norm" in name or name in (
+        "gather_rows", "sum_segments", "copy_through")
 
 
 def assert_close(pairs, dtype):

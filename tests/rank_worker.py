@@ -56,6 +56,9 @@ def check_every_architecture() -> int:
         for name in ("loss", "word_loss"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12,
                                        err_msg=entry.name)
+        assert (parts.length_loss is None) == (whole.length_loss is None)
+        if whole.length_loss is not None:
+            np.testing.assert_allclose(parts.length_loss, whole.length_loss, rtol=1e-12)
         for name, gradient in whole.gradients.items():
             np.testing.assert_allclose(dense(parts.gradients[name]), dense(gradient), rtol=1e-12,
                                        atol=1e-12, err_msg=f"{entry.name}: {name}")

@@ -1,4 +1,5 @@
-"""`--help` of every verb fits on a screen of 80 columns and 50 lines."""
+"""`--help` of every verb fits on a screen of 80 columns and 50 lines; that of `nmt train`, which
+lists every key of a recipe too, on one of 100 columns."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import grads.cli
 import nmt.cli
 
 COLUMNS, LINES = 80, 50
+WIDER = 100
 
 
 def verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -30,6 +32,16 @@ def test_help_fits_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = {name: sum(max(1, -(-len(line) // COLUMNS)) for line in text.splitlines())
              for name, text in found.items() if name != "nmt train"}  # lists every key too
     assert {name: lines for name, lines in shown.items() if lines > LINES} == {}
+
+
+def test_help_of_train_fits_on_a_wider_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDER))
+    lines = {one.prog: one for one in verbs(nmt.cli.build_parser())}["nmt train"].format_help() \
+        .splitlines()
+    assert len(lines) <= LINES and max(map(len, lines)) <= WIDER
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    narrow = {one.prog: one for one in verbs(nmt.cli.build_parser())}["nmt train"].format_help()
+    assert "subwords.{merges, joint," in " ".join(narrow.split())
 
 
 def test_the_first_line_names_what_has_to_be_given(monkeypatch: pytest.MonkeyPatch) -> None:

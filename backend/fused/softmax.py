@@ -1,4 +1,5 @@
-"""Fused kernels of softmax and cross-entropy: `attention.attention`, `lstm.prediction`."""
+"""Fused kernels of softmax and cross-entropy: `attention.attention`, `attention.multihead`,
+`lstm.prediction`."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 from backend.fused.layout import WAVE, Unfusable, flat, stride, vector
 from backend.fused.source import Source
-from backend.switch import Array
+from backend.switch import Array, array_module
 
 SOFTMAX = Source("backend.fused", "kernels/softmax.cu")
 
@@ -16,14 +17,38 @@ def softmax_forward(launch: Any, e: Array, mask: Array | None) -> Array:
 
     Takes e (B, Q, S); a mask of size 1 along an axis is repeated along it.
     """
+    _forward(launch, e, mask, 1.0)
+    return e
+
+
+def heads_softmax_forward(
+    launch: Any, e: Array, scale: float, masked: Array | None, mask: Array | None
+) -> tuple[Array, Array]:
+    """The same with the scale before it and dropout of the weights after it.
+
+    Takes e (B n, T, S) and a mask of sentences (B, 1, S), which a head's rows share, or of steps.
+    """
+    rows, char = e, e.dtype.char
+    if masked is not None and masked.shape[0] > 1:
+        rows = e.reshape(masked.shape[0], -1, e.shape[2])
+    kept = e
+    if mask is not None:
+        flat(char, e, mask)
+        kept = array_module(e).empty(e.shape, dtype=e.dtype)
+    _forward(launch, rows, masked, scale, 0 if mask is None else mask, 0 if mask is None else kept)
+    return e, kept
+
+
+def _forward(
+    launch: Any, e: Array, mask: Array | None, scale: float, dropout: Any = 0, kept: Any = 0
+) -> None:
     char = e.dtype.char
     flat(char, e)
     if e.ndim != 3 or not e.size:
         raise Unfusable
     B, Q, S = e.shape
     launch(SOFTMAX["softmax_forward"], char, min(B * Q, WAVE), B * Q, Q, S, e,
-           *((0, 0, 0, 0) if mask is None else _spread(mask, e)))
-    return e
+           *((0, 0, 0, 0) if mask is None else _spread(mask, e)), float(scale), dropout, kept)
 
 
 def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
@@ -39,12 +64,20 @@ def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
 
 def softmax_backward(launch: Any, da: Array, a: Array) -> Array:
     """A row a block."""
+    return heads_softmax_backward(launch, da, a, 1.0, None)
+
+
+def heads_softmax_backward(
+    launch: Any, da: Array, a: Array, scale: float, mask: Array | None
+) -> Array:
+    """The same with dropout of the weights before it and the scale after it."""
     char = da.dtype.char
-    flat(char, da, a)
+    flat(char, *((da, a) if mask is None else (da, a, mask)))
     if da.shape != a.shape or not da.size:
         raise Unfusable
     S = da.shape[-1]
-    launch(SOFTMAX["softmax_backward"], char, min(da.size // S, WAVE), da.size // S, S, da, a)
+    launch(SOFTMAX["softmax_backward"], char, min(da.size // S, WAVE), da.size // S, S, da, a,
+           float(scale), 0 if mask is None else mask)
     return da
 
 

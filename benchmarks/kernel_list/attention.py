@@ -1,4 +1,4 @@
-"""Variants of attention, and the attentional vector, beside eager PyTorch.
+"""Variants of attention, beside eager PyTorch.
 
 An attention kernel is everything between the encoder's states and the contexts: the memory, T
 target states of B sentences of S words that attend to it at once, and in the backward pass the
@@ -9,7 +9,7 @@ counted, so a low rate does not mean that a matrix product is slow.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -17,13 +17,12 @@ from attention.attention import (
     accumulators,
     attention_backward,
     attention_forward,
-    attentional_backward,
-    attentional_forward,
     memory_backward,
     memory_forward,
 )
 from attention.scores import SCORES, Variant, score_weights
-from benchmarks.implementations import Arrays, Kernel, Passes, Results
+from benchmarks.case import Results
+from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of
 from lstm.parameters import Scheme
 
 PREFIX = "attention"
@@ -35,19 +34,23 @@ VARIANTS = (
 
 def attention(variant: Variant, S: int, T: int, B: int, H: int) -> Kernel:
     """One variant, over sentences of one length; He = H."""
-    rng = np.random.default_rng(1)
     variant = variant._replace(length=S)
+    sizes = {"S": S, "T": T, "B": B, "H": H} | ({"D": variant.D} if variant.local else {})
+    forward = operations(variant, S, T, B, H)
+    return Kernel(f"attention {variant.window} {variant.score}", sizes,
+                  partial(draw, variant, S, T, B, H), {"forward": forward, "both": 3 * forward},
+                  "FLOP", partial(our_attention, variant),
+                  {"eager PyTorch": partial(torch_attention, variant)})
+
+
+def draw(variant: Variant, S: int, T: int, B: int, H: int) -> dict[str, np.ndarray]:
+    """States, queries, the contexts' gradients, and weights."""
+    rng = np.random.default_rng(1)
     arrays = {name: rng.normal(size=shape) * 0.5 for name, shape in
               (("states", (S, B, H)), ("h", (B, T, H)), ("dc", (B, T, H)))}
     for name, weight in score_weights(variant, PREFIX, H, H, Scheme()).items():
         arrays[name] = rng.uniform(-1, 1, weight.shape) / np.sqrt(H)
-    inputs = {name: array.astype(np.float32) for name, array in arrays.items()}
-    sizes = {"S": S, "T": T, "B": B, "H": H} | ({"D": variant.D} if variant.local else {})
-    forward = operations(variant, S, T, B, H)
-    return Kernel(f"attention {variant.window} {variant.score}", sizes, inputs,
-                  {"forward": forward, "both": 3 * forward}, "FLOP",
-                  lambda a: our_attention(variant, a),
-                  {"eager PyTorch": lambda a: torch_attention(variant, a)})
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
 def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
@@ -88,129 +91,14 @@ def torch_attention(variant: Variant, a: Arrays) -> Passes:
     """The reference, in which a window is a mask over the whole sentence."""
     import torch
 
-    from grads.verification.reference.attention import context, remember
+    from grads.verification.reference.attention import Attention, context, remember
 
-    how, w, lengths = torch_inputs(variant, a)
-    leaves = {name: a[name].requires_grad_() for name in a if name != "dc"}
-
-    def run() -> Any:
-        h = leaves["h"]
-        return context(how, w, remember(how, w, leaves["states"], lengths, h.shape[2]), h)
-
-    def forward() -> Results:
-        with torch.no_grad():
-            return {"c": run()}
-
-    def both() -> Results:
-        c = run()
-        gradients = torch.autograd.grad(c, list(leaves.values()), a["dc"])
-        found = {name if "." in name else {"h": "dh", "states": "d_states"}[name]: gradient
-                 for name, gradient in zip(leaves, gradients, strict=True)}
-        return {"c": c, **found}
-
-    return Passes({"forward": forward, "both": both})
-
-
-def torch_inputs(variant: Variant, a: Arrays) -> tuple[Any, dict[str, Any], Any]:
-    """The variant, its weights and the sentences' lengths as the reference takes them."""
-    import torch
-
-    from grads.verification.reference.attention import Attention
-
-    S, B, _ = a["states"].shape
+    S, B, H = a["states"].shape
     how = Attention(variant.score, variant.window, variant.D, variant.renormalise, variant.reverse)
     w = {name.split(".")[1]: value for name, value in a.items() if "." in name}
-    return how, w, torch.full((B,), S)
+    leaves = leaves_of(a, {"h": "dh", "states": "d_states"} | {n: n for n in a if "." in n})
 
+    def run() -> Results:
+        return {"c": context(how, w, remember(how, w, a["states"], torch.full((B,), S), H), a["h"])}
 
-def attentional_vector(N: int, H: int) -> Kernel:
-    """h~ = tanh(W_c [c; h]) for N target states, with the gradient of W_c; He = H."""
-    rng = np.random.default_rng(1)
-    shapes = {"joined": (N, 2 * H), "W_c": (H, 2 * H), "dh_tilde": (N, H)}
-    inputs = {name: (rng.normal(size=shape) / np.sqrt(H)).astype(np.float32)
-              for name, shape in shapes.items()}
-    forward = 2.0 * N * H * 2 * H
-    return Kernel("attentional vector", {"N": N, "H": H}, inputs,
-                  {"forward": forward, "both": 3 * forward}, "FLOP", our_vector,
-                  {"eager PyTorch": torch_vector})
-
-
-def our_vector(a: Arrays) -> Passes:
-    """Eq. 4.5 and its backward."""
-    joined, W_c = a["joined"], a["W_c"]
-
-    def forward() -> Results:
-        return {"h_tilde": attentional_forward(joined, W_c)}
-
-    def both() -> Results:
-        h_tilde = attentional_forward(joined, W_c)
-        d_joined, dz = attentional_backward(a["dh_tilde"], h_tilde, W_c)
-        return {"h_tilde": h_tilde, "d_joined": d_joined, "W_c": dz.T @ joined}
-
-    return Passes({"forward": forward, "both": both})
-
-
-def torch_vector(a: Arrays) -> Passes:
-    """A linear map and a tanh."""
-    import torch
-    from torch.nn import functional
-
-    joined, W_c = (a[name].requires_grad_() for name in ("joined", "W_c"))
-
-    def forward() -> Results:
-        with torch.no_grad():
-            return {"h_tilde": functional.linear(joined, W_c).tanh()}
-
-    def both() -> Results:
-        h_tilde = functional.linear(joined, W_c).tanh()
-        d_joined, dW_c = torch.autograd.grad(h_tilde, [joined, W_c], a["dh_tilde"])
-        return {"h_tilde": h_tilde, "d_joined": d_joined, "W_c": dW_c}
-
-    return Passes({"forward": forward, "both": both})
-
-
-
-# --- one decoder step -----------------------------------------------------------------------------
-
-
-def attention_step(variant: Variant, S: int, B: int, H: int) -> Kernel:
-    """One target state a sentence attends to a memory made before; backward to h_t.
-
-    Input feeding does this T times. The memory's gradients follow after the last step.
-    """
-    full = attention(variant, S, 1, B, H)
-    forward = 2.0 * B * H * (2 * (min(2 * variant.D + 1, S) if variant.local else S)
-                             + (H if variant.local and variant.score == "general" else 0))
-    return Kernel(f"attention step {variant.window} {variant.score}", dict(full.sizes), full.inputs,
-                  {"both": 2 * forward}, "FLOP", lambda a: our_attention_step(variant, a),
-                  {"eager PyTorch": lambda a: torch_attention_step(variant, a)})
-
-
-def our_attention_step(variant: Variant, a: Arrays) -> Passes:
-    """A context and back, at the sentence's middle."""
-    memory = memory_forward(a["states"], None, variant, a, PREFIX)
-    t = len(a["states"]) // 2
-
-    def both() -> Results:
-        c, cache = attention_forward(a["h"], memory, t)
-        dh, _ = attention_backward(a["dc"], cache, memory, accumulators(memory))
-        return {"c": c, "dh": dh}
-
-    return Passes({"both": both})
-
-
-def torch_attention_step(variant: Variant, a: Arrays) -> Passes:
-    """The reference's step, with a mask over the whole sentence."""
-    import torch
-
-    from grads.verification.reference.attention import context, remember
-
-    how, w, lengths = torch_inputs(variant, a)
-    S, h = len(a["states"]), a["h"].requires_grad_()
-    memory = remember(how, w, a["states"], lengths, h.shape[2])
-
-    def both() -> Results:
-        c = context(how, w, memory, h, S // 2)
-        return {"c": c, "dh": torch.autograd.grad(c, [h], a["dc"])[0]}
-
-    return Passes({"both": both})
+    return autograd(run, leaves, {"c": a["dc"]})

@@ -1,21 +1,26 @@
-"""Kernels that touch every word of a vocabulary or a table: embeddings, softmax and cross-entropy.
+"""Kernels that touch every word of a vocabulary or every parameter: embeddings, the prediction
+layer, updates and the gradient's norm.
 
-An embedding and a cross-entropy are bound by memory: their work is counted in the bytes that have
-to be read and written once. The prediction layer adds two matrix products to the latter.
+An embedding, an update and a norm are bound by memory: their work is counted in the bytes that have
+to be read and written once.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend import array_module, on_host, to_device
+from backend import to_device
 from backend.rows import row_index
 from backend.workspace import Workspace
-from benchmarks.implementations import Arrays, Kernel, Passes, Results
+from benchmarks.case import Results
+from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of
 from lstm.embedding import embedding_backward, embedding_forward
-from lstm.prediction import CHUNK, cross_entropy, prediction_backward, prediction_forward
+from lstm.prediction import prediction_backward, prediction_forward
+from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer, gradient_scale
 
 FLOAT = 4  # bytes
 
@@ -26,18 +31,18 @@ def embedding(N: int, V: int, E: int) -> Kernel:
     The ids are random with Zipf's frequencies, so that many occur several times. PyTorch's gradient
     is a whole table, or with sparse=True one row a look-up, which coalesce() sums.
     """
-    rng = np.random.default_rng(1)
-    frequency = 1.0 / np.arange(1, V + 1)
+    rng, frequency = np.random.default_rng(1), 1.0 / np.arange(1, V + 1)
     ids = rng.choice(V, size=N, p=frequency / frequency.sum())
-    inputs: dict[str, np.ndarray] = {
-        "ids": ids, "W_e": rng.normal(size=(V, E)).astype(np.float32),
-        "dx": rng.normal(size=(N, E)).astype(np.float32),
-    }
     forward, distinct = 2.0 * N * E * FLOAT, len(np.unique(ids))
-    work = {"forward": forward, "both": forward + (N + distinct) * E * FLOAT}
-    return Kernel("embedding", {"N": N, "V": V, "E": E}, inputs, work, "B", our_embedding, {
-        "F.embedding": lambda a: torch_embedding(a, sparse=False),
-        "F.embedding, sparse": lambda a: torch_embedding(a, sparse=True)})
+
+    def draw() -> dict[str, np.ndarray]:
+        return {"ids": ids, **{name: rng.normal(size=(n, E)).astype(np.float32)
+                               for name, n in (("W_e", V), ("dx", N))}}
+
+    return Kernel("embedding", {"N": N, "V": V, "E": E}, draw,
+                  {"forward": forward, "both": forward + (N + distinct) * E * FLOAT}, "B",
+                  our_embedding, {"F.embedding": partial(torch_embedding, False),
+                                  "F.embedding, sparse": partial(torch_embedding, True)})
 
 
 def our_embedding(a: Arrays) -> Passes:
@@ -54,23 +59,21 @@ def our_embedding(a: Arrays) -> Passes:
     return Passes({"forward": forward, "both": both})
 
 
-def torch_embedding(a: Arrays, sparse: bool) -> Passes:
+def torch_embedding(sparse: bool, a: Arrays) -> Passes:
     """functional.embedding."""
-    import torch
     from torch.nn import functional
 
-    W_e = a["W_e"].requires_grad_()
-
-    def forward() -> Results:
-        with torch.no_grad():
-            return {"x": functional.embedding(a["ids"], W_e)}
+    leaves = leaves_of(a, {"W_e": "W_e"})
+    made = autograd(lambda: {"x": functional.embedding(a["ids"], leaves["W_e"], sparse=sparse)},
+                    leaves, {"x": a["dx"]})
+    if not sparse:
+        return made
 
     def both() -> Results:
-        x = functional.embedding(a["ids"], W_e, sparse=sparse)
-        (d,) = torch.autograd.grad(x, [W_e], a["dx"])
-        return {"x": x, "W_e": Summed(d.coalesce()) if sparse else d}
+        found = dict(made.run["both"]())
+        return found | {"W_e": Summed(found["W_e"].coalesce())}
 
-    return Passes({"forward": forward, "both": both})
+    return made._replace(run={**made.run, "both": both})
 
 
 class Summed:
@@ -84,65 +87,18 @@ class Summed:
         return self.gradient.to_dense()
 
 
-def softmax_cross_entropy(N: int, V: int) -> Kernel:
-    """Loss and gradient of N rows of logits, without the products around them.
-
-    Ours is in place, so the logits are copied first; it always computes the gradient.
-    """
-    rng = np.random.default_rng(1)
-    inputs: dict[str, np.ndarray] = {
-        "s": rng.normal(size=(N, V)).astype(np.float32), "targets": rng.integers(0, V, N),
-    }
-    return Kernel("softmax cross-entropy", {"N": N, "V": V}, inputs,
-                  {"both": 2.0 * N * V * FLOAT}, "B", our_cross_entropy,
-                  {"F.cross_entropy": torch_cross_entropy})
-
-
-def our_cross_entropy(a: Arrays) -> Passes:
-    """Chunks of rows, as `prediction_forward` goes through them on a CPU; a GPU takes all."""
-    logits = a["s"]
-    xp, targets = array_module(logits), to_device(a["targets"])
-    N, workspace = len(logits), Workspace()
-    chunk = CHUNK if on_host(xp) else N
-
-    def both() -> Results:
-        ds = workspace.empty(xp, logits.shape, logits.dtype)
-        losses = xp.empty((N,), dtype=logits.dtype)
-        for start in range(0, N, chunk):
-            rows = slice(start, min(start + chunk, N))
-            xp.copyto(ds[rows], logits[rows])
-            cross_entropy(ds[rows], targets[rows], losses[rows])
-        return {"loss": losses.sum(), "ds": ds}
-
-    return Passes({"both": both})
-
-
-def torch_cross_entropy(a: Arrays) -> Passes:
-    """One call, and automatic differentiation."""
-    import torch
-    from torch.nn import functional
-
-    s = a["s"].requires_grad_()
-
-    def both() -> Results:
-        loss = functional.cross_entropy(s, a["targets"], reduction="sum")
-        (ds,) = torch.autograd.grad(loss, [s])
-        return {"loss": loss, "ds": ds}
-
-    return Passes({"both": both})
-
-
 def prediction(N: int, H: int, V: int) -> Kernel:
     """Logits, softmax, cross-entropy of N words, and their gradients.
 
     Our forward also computes the gradient of the logits.
     """
-    rng = np.random.default_rng(1)
-    shapes = {"h": (N, H), "W_hy": (V, H), "b": (V,)}
-    inputs = {name: rng.uniform(-0.1, 0.1, shape).astype(np.float32)
-              for name, shape in shapes.items()} | {"targets": rng.integers(0, V, N)}
-    forward = 2.0 * N * H * V
-    return Kernel("prediction layer", {"N": N, "H": H, "V": V}, inputs,
+    rng, forward = np.random.default_rng(1), 2.0 * N * H * V
+
+    def draw() -> dict[str, np.ndarray]:
+        return {name: rng.uniform(-0.1, 0.1, shape).astype(np.float32) for name, shape in
+                (("h", (N, H)), ("W_hy", (V, H)), ("b", (V,)))} | {"targets": rng.integers(0, V, N)}
+
+    return Kernel("prediction layer", {"N": N, "H": H, "V": V}, draw,
                   {"forward": forward, "both": 3 * forward}, "FLOP", our_prediction,
                   {"eager PyTorch": torch_prediction})
 
@@ -164,21 +120,98 @@ def our_prediction(a: Arrays) -> Passes:
 
 def torch_prediction(a: Arrays) -> Passes:
     """A linear map and functional.cross_entropy."""
-    import torch
     from torch.nn import functional
 
-    leaves = [a[name].requires_grad_() for name in ("h", "W_hy", "b")]
+    leaves = leaves_of(a, {"h": "dh", "W_hy": "W_hy", "b": "b"})
+    return autograd(lambda: {"loss": functional.cross_entropy(
+        functional.linear(*leaves.values()), a["targets"], reduction="sum")}, leaves)
 
-    def run() -> Any:
-        return functional.cross_entropy(functional.linear(*leaves), a["targets"], reduction="sum")
 
-    def forward() -> Results:
-        with torch.no_grad():
-            return {"loss": run()}
+# --- updates and the norm -------------------------------------------------------------------------
 
-    def both() -> Results:
-        loss = run()
-        found = torch.autograd.grad(loss, leaves)
-        return {"loss": loss, **dict(zip(("dh", "W_hy", "b"), found, strict=True))}
 
-    return Passes({"forward": forward, "both": both})
+class Rule(NamedTuple):
+    """An optimizer here and in PyTorch, with the same options in both."""
+
+    ours: Callable[[], Optimizer]
+    theirs: Callable[[Any, list[Any]], Any]  # of torch and its parameters
+    moved: int  # numbers read and written, of each parameter
+
+
+RULES: Mapping[str, Rule] = {
+    "SGD": Rule(lambda: SGD(0.1), lambda torch, p: torch.optim.SGD(p, 0.1, fused=True), 3),
+    "Adam": Rule(lambda: Adam(0.001), lambda torch, p: torch.optim.Adam(p, 0.001, fused=True), 7),
+    "Adadelta": Rule(lambda: Adadelta(1.0), lambda torch, p: torch.optim.Adadelta(
+        p, 1.0, rho=0.95, eps=1e-6), 7),
+}
+
+
+def draw_weights(H: int, V: int) -> dict[str, np.ndarray]:
+    """Parameters of two LSTM layers and an output layer, and a gradient of each."""
+    rng = np.random.default_rng(1)
+    shapes = {"0.W": (4 * H, 2 * H), "0.b": (4 * H,), "1.W": (4 * H, 2 * H), "1.b": (4 * H,),
+              "W_hy": (V, H)}
+    return {f"{kind}{name}": rng.normal(size=shape).astype(np.float32)
+            for name, shape in shapes.items() for kind in ("", "d ")}
+
+
+def numbers(H: int, V: int) -> float:
+    """How many parameters those are."""
+    return float(2 * (8 * H * H + 4 * H) + V * H)
+
+
+def split(a: Arrays) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and their gradients, of one set of names."""
+    return ({name: value for name, value in a.items() if not name.startswith("d ")},
+            {name[2:]: value for name, value in a.items() if name.startswith("d ")})
+
+
+def update(name: str, H: int, V: int) -> Kernel:
+    """One update of all parameters by the optimizer `name`, one of `RULES`, in place: every pass
+    continues from the one before. Compared are the changes: relative to the parameters' own size an
+    update would be too small."""
+    rule = RULES[name]
+
+    def changes(after: Results) -> Results:
+        start = draw_weights(H, V)
+        return {key: value - start[key] for key, value in after.items()}
+
+    def ours(a: Arrays) -> Passes:
+        parameters, gradients = split(a)
+        optimizer = rule.ours()
+
+        def run() -> Results:
+            optimizer.update(parameters, gradients)
+            return parameters
+
+        return Passes({"update": run}, changes)
+
+    def theirs(a: Arrays) -> Passes:
+        import torch
+
+        parameters, gradients = split(a)
+        for key, parameter in parameters.items():
+            parameter.requires_grad_()
+            parameter.grad = gradients[key]
+        optimizer = rule.theirs(torch, list(parameters.values()))
+        return Passes({"update": lambda: (optimizer.step(), parameters)[1]}, changes)
+
+    return Kernel(f"update {name}", {"H": H, "V": V}, partial(draw_weights, H, V),
+                  {"update": rule.moved * numbers(H, V) * FLOAT}, "B", ours,
+                  {"torch.optim": theirs})
+
+
+def norm(H: int, V: int) -> Kernel:
+    """||g|| over all parameters, as clipping needs it. PyTorch's float32 sum is about 1e-4 off."""
+
+    def ours(a: Arrays) -> Passes:
+        return Passes({"norm": lambda: {"norm": gradient_scale(split(a)[1], 1, 5.0)[1]}})
+
+    def theirs(a: Arrays) -> Passes:
+        from torch.nn.utils import get_total_norm
+
+        return Passes({"norm": lambda: {"norm": get_total_norm(list(split(a)[1].values()))}})
+
+    return Kernel("gradient norm", {"H": H, "V": V}, partial(draw_weights, H, V),
+                  {"norm": numbers(H, V) * FLOAT}, "B", ours, {"get_total_norm": theirs},
+                  tolerance=1e-3)

@@ -1,11 +1,95 @@
-"""From textbook code to the product's kernel in single steps, and the speed-up of each.
+"""Textbook LSTM code, then one structural idea after another, up to the product's kernel.
 
-`textbook` is the equations literally; `structure` moves matrix products out of the loop; `memory`
-writes in place and reuses buffers, and ends at `lstm.recurrent`. `run` checks that all are equal
-and
-times them.
+Forward and backward of one layer; every form does the same arithmetic and only its order differs.
+All of them agree in float64 to rounding before they are timed in float32, interleaved in one
+process.
 """
 
-from benchmarks.naive.run import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Case, Prepared, distance
+from benchmarks.naive.forms import (
+    Result,
+    input_before_loop,
+    one_gate_at_a_time,
+    one_product,
+    weights_after_loop,
+)
+from benchmarks.naive.memory import KeptBuffers, in_place, product_kernel
+from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.runner import Benchmark, Record
+
+Form = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Result]
+FORMS: Mapping[str, Form] = {
+    "0 textbook: a product for each gate": one_gate_at_a_time,
+    "1 one product for all gates": one_product,
+    "2 input's product before the loop": input_before_loop,
+    "3 weights' products after the loop": weights_after_loop,
+    "4 in place over buffers": in_place,
+    "5 one tanh for all gates (lstm.recurrent)": product_kernel,
+    "6 buffers kept (lstm.recurrent)": KeptBuffers(),
+}
+# T, B, H: bound by NumPy's calls, by memory traffic, by the matrix products
+SIZES = ((30, 8, 64), (30, 256, 128), (30, 64, 512))
+TOLERANCE = 1e-12  # of an array's norm in float64: thousands of roundings, no mistake
+
+
+def draw_inputs(T: int, B: int, H: int, dtype: str) -> list[np.ndarray]:
+    """x (T, B, H), W (4H, 2H), b (4H,), dh_out (T, B, H)."""
+    rng = np.random.default_rng(1)
+    shapes = (T, B, H), (4 * H, 2 * H), (4 * H,), (T, B, H)
+    x, W, b, dh_out = (rng.normal(size=shape) for shape in shapes)
+    return [array.astype(dtype) for array in (x, W / np.sqrt(2 * H), b, dh_out)]
+
+
+def check_forms(T: int, B: int, H: int) -> float:
+    """The largest difference of any form's result from form 0's, in float64, of its norm.
+
+    Raises AssertionError naming the form and the array where that is more than rounding.
+    """
+    inputs, worst = draw_inputs(T, B, H, "float64"), 0.0
+    trusted, *others = FORMS.items()
+    expected = trusted[1](*inputs)
+    for name, form in others:
+        for array, got, b in zip(("h", "dx", "dW", "db"), form(*inputs), expected, strict=True):
+            away = distance(got, b)
+            assert away <= TOLERANCE, f"form {name}: {array} differs by {away:.1e} of its norm"
+            worst = max(worst, away)
+    return worst
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """A case for each size, all forms in it."""
+    def prepare(_: Any, sizes: tuple[int, int, int]) -> Prepared:
+        worst, inputs = check_forms(*sizes), draw_inputs(*sizes, "float32")
+        return Prepared({name: partial(form, *inputs) for name, form in FORMS.items()},
+                        {"forms": worst})
+
+    for sizes in ((3, 2, 4),) if options.quick else SIZES:
+        yield Case("LSTM layer, forward and backward", dict(zip("TBH", sizes, strict=True)),
+                   partial(prepare, sizes=sizes))
+
+
+def chart(record: Record) -> Chart:
+    """A panel for each size: the time of each form."""
+    panels = []
+    for row in record["rows"]:
+        first = next(iter(row["seconds"].values()))["median"]
+        title = ", ".join(f"{name}={n}" for name, n in row["sizes"].items())
+        best = min(timing["median"] for timing in row["seconds"].values())
+        panels.append(Panel("bars", {"": {name: middle(timing) for name, timing in
+                                          row["seconds"].items()}}, "milliseconds",
+                            title=f"{title}: {first / best:.1f} x"))
+    return Chart("One LSTM layer, forward and backward: from textbook code to the kernel",
+                 "each row keeps the ideas of those above it; shorter is better. Above a panel its "
+                 "size, and how many times as fast the best row is as the first.", panels)
+
+
+BENCHMARKS = {"naive": Benchmark(cases, seconds=15.0, chart=chart)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from backend.workspace import Workspace
-from benchmarks.naive.textbook import Array, Result
+from benchmarks.naive.forms import Array, Result
 from lstm.cells.lstm import LSTM, lstm_backward
 from lstm.recurrent import recurrent_backward, recurrent_forward
 

@@ -192,5 +192,6 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "lexical", "Attention with the lexical module ({score}, {window}{feeding}), Nguyen 3.2.4",
     lexical_forward, lexical_backward, lexical_example, PAIR,
-    ("sentence", "target", "layers", "score", "window", "feeding"), PARTNERS, PAIRS,
+    ("sentence", "target", "layers", "model", "checkpoint", "score", "window", "feeding"),
+    PARTNERS, PAIRS,
     mistakes=MISTAKES),)

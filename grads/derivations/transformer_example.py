@@ -10,6 +10,7 @@ import numpy as np
 
 from grads.derivations import norms
 from grads.derivations.calculus import Array
+from grads.derivations.countdown import countdown_backward, countdown_forward
 from grads.derivations.declaration import OUTPUT, OUTPUT_TRACE, Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import PAIR, Example, Request, Sizes, draw, no_sentence, pair_of
@@ -91,14 +92,18 @@ def width(sizes: Sizes) -> int:
 # --- the whole ----------------------------------------------------------------------------------
 
 
-def transformer_example(placed: str, request: Request) -> Example:
+def transformer_example(placed: str, request: Request, down: bool = False) -> Example:
     """A sentence and its translation; half of the layers are the encoder's, at least one; the
-    feed-forward layers are wider than d by the embedding's size."""
+    feed-forward layers are wider than d by the embedding's size. down: whether positions count
+    down; the longest target that its length model knows has a word more."""
     ids, words = pair_of(request)
     V_s, V_t = map(len, words.values())
-    parameters = dict(request.parameters or draw(request.rng, transformer_shapes(
-        V_s, V_t, request.sizes, placed)))
-    return Example((parameters, *ids), {"shape": Shape(HEADS, "layer", placed)}, words)
+    shapes = transformer_shapes(V_s, V_t, request.sizes, placed)
+    if down:
+        lengths = len(ids[1]) + 2  # 0 to a word more
+        shapes |= {"length.W": (lengths, width(request.sizes)), "length.b": (lengths,)}
+    parameters = dict(request.parameters or draw(request.rng, shapes))
+    return Example((parameters, *ids), {"shape": Shape(HEADS, "layer", placed, down)}, words)
 
 
 def transformer_shapes(
@@ -127,9 +132,12 @@ def transformer_shapes(
 # --- what the tracer is told --------------------------------------------------------------------
 
 HERE = "grads.derivations"
-PARTNERS = {"transformer_backward": "transformer_forward"}
+PARTNERS = {"transformer_backward": "transformer_forward",
+            "countdown_backward": "countdown_forward"}
 PAIRS = {
-    "transformer_backward.gradients": "parameters",
+    "transformer_backward.gradients": "parameters", "countdown_backward.gradients": "parameters",
+    "countdown_backward.d_memory_words": "memory in J_words",
+    "countdown_backward.d_memory_length": "memory in l_length",
     "layer_grad.d_read": "reads['source']", "source_attention_grad.d_memory": "reads['memory']",
     "pre_norm_grad.dx_N": "x in n", "post_norm_grad.dx_F": "x in z",
 }
@@ -165,6 +173,16 @@ MODEL_MISTAKES = {
     "self-attention asked only": Mistake(
         f"{HERE}.transformer.self_attention_grad", "dx = dY + dX", "dx = dY",
         "a word asks, and is asked: two gradients."),
+}
+COUNTDOWN_MISTAKES = {
+    "length not heard": Mistake(
+        f"{HERE}.countdown.countdown_backward", "d_memory_words + d_memory_length",
+        "d_memory_words", "the encoder is trained by the length model too: one more part of the "
+        "loss."),
+    "mean forgotten": Mistake(
+        f"{HERE}.countdown.predict_length_grad", " @ dc.T / S", " @ dc.T",
+        "c is the mean of S states, each with a share of 1/S."),
+    "residual forgotten": MODEL_MISTAKES["residual forgotten"],
 }
 SMOOTHING_MISTAKES = {
     "right word only": Mistake(
@@ -217,4 +235,8 @@ DECLARATIONS = (
         attentive=False, recurrent=False, mistakes=SMOOTHING_MISTAKES),
     model("transformer", "pre", "Transformer, PreNorm, Nguyen 1.2 and 3.3", MODEL_MISTAKES),
     model("transformer-postnorm", "post", "Transformer, PostNorm, Nguyen 1.2 and 3.3", {}),
+    Declaration(
+        "countdown", "Transformer that counts down, with a length model, Nguyen 4.1",
+        countdown_forward, countdown_backward, partial(transformer_example, "pre", down=True), PAIR,
+        SETTINGS, PARTNERS, PAIRS, recurrent=False, mistakes=COUNTDOWN_MISTAKES),
 )

@@ -14,7 +14,7 @@ import numpy as np
 from grads.derivations.calculus import Array, bias
 from grads.derivations.multihead import heads_of, parameters_of
 from grads.derivations.nmt import END
-from grads.derivations.positions import position_encoding
+from grads.derivations.positions import countdown_encoding, position_encoding
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 from grads.derivations.transformer import (
     PLACED,
@@ -37,6 +37,7 @@ class Shape(NamedTuple):
     heads: int
     norm: str = "layer"  # of NORMS
     placed: str = "pre"  # of PLACED
+    down: bool = False  # whether the decoder's positions count down (`countdown`)
 
 
 class StackTrace(NamedTuple):
@@ -104,11 +105,12 @@ def decode(
 ) -> tuple[Any, tuple[Any, ...]]:
     """J: the word at t sees itself and those before it, and the whole source."""
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
-    H, trace = stack("decoder", parameters, [END, *y], decoder_reads(y, memory), shape)
+    read, words = read_and_predicted(y, shape)
+    H, trace = stack("decoder", parameters, read, decoder_reads(len(read), memory), shape)
     h, p, l = {}, {}, {}
-    for t in range(1, len(y) + 2):
+    for t in range(1, len(words) + 1):
         h[t] = H[t - 1][:, None]                                 # the row of word t, as a column
-        l[t], p[t] = predict([*y, END][t - 1], h[t], W_hy, b_hy)
+        l[t], p[t] = predict(words[t - 1], h[t], W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (2.51)
     return J, (h, p, l, trace)
 
@@ -119,20 +121,25 @@ def decode_grad(
     """d_memory (S, d), and gradients by name."""
     h, p, _, trace = kept
     W_hy = parameters["output.W_hy"]
+    read, words = read_and_predicted(y, shape)
     dW_hy, db_hy, dh = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1]), {}
-    for t in range(1, len(y) + 2):
-        dh[t], dW, d_hy = predict_grad([*y, END][t - 1], p[t], h[t], W_hy)
+    for t in range(1, len(words) + 1):
+        dh[t], dW, d_hy = predict_grad(words[t - 1], p[t], h[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy
     dH = np.hstack(list(dh.values())).T                          # a row for each word
     d_reads, gradients = stack_grad(
-        dH, "decoder", parameters, [END, *y], decoder_reads(y, memory), shape, trace)
+        dH, "decoder", parameters, read, decoder_reads(len(read), memory), shape, trace)
     d_memory = np.sum(list(d_reads.values()), axis=0)            # every layer reads the source
     return d_memory, {**gradients, "output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
 
 
-def decoder_reads(y: Sequence[int], memory: Array) -> dict[str, Reads]:
-    """What the decoder's sublayers read beside x; row t must not look past itself."""
-    T = len(y) + 1
+def read_and_predicted(y: Sequence[int], shape: Shape) -> tuple[list[int], list[int]]:
+    """What the decoder reads, word by word, and predicts; counting down it predicts no end."""
+    return ([END, *y[:-1]], [*y]) if shape.down else ([END, *y], [*y, END])
+
+
+def decoder_reads(T: int, memory: Array) -> dict[str, Reads]:
+    """What the decoder's sublayers read beside x (T, d); row t must not look past itself."""
     return {"attention": {"dead": np.triu(np.ones((T, T), bool), 1)},
             "source": {"dead": np.zeros((T, len(memory)), bool), "memory": memory}}
 
@@ -149,7 +156,9 @@ def stack(
         e[t] = embed(ids[t - 1], W_e)
     d = W_e.shape[1]
     E = np.hstack(list(e.values())).T                            # a row for each word
-    X, layers = {0: d**0.5 * E + position_encoding(len(ids), d)}, {}
+    down = shape.down and side == "decoder"
+    PE = (countdown_encoding if down else position_encoding)(len(ids), d)
+    X, layers = {0: d**0.5 * E + PE}, {}
     for l in range(1, depth(parameters, side) + 1):
         X[l], layers[l] = layer(side, l, parameters, X[l - 1], reads, shape)
     x = X[len(layers)]

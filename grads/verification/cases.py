@@ -24,6 +24,7 @@ from grads.verification.shapes import (
 from lstm.parameters import Weight
 from lstm.sampled import SITE
 from nmt.data.batches import Batch
+from nmt.data.lexicon import Lexicon
 from nmt.models.contract import Architecture, Tables, character_tables
 from nmt.models.parametrization import Frozen, Parametrized
 
@@ -51,6 +52,8 @@ def draw_model(
     characters = character_tables(config)
     factors = tuple(getattr(config, "factor_sizes", ()))
     more: dict[str, Any] = {"factors": factors, **dict.fromkeys(characters, CHARACTERS)}
+    if getattr(config, "lexicon_epsilon", None) is not None:
+        more["lexicon"] = draw_lexicon(rng, V)
     tables = Tables((V,) * architecture.sources, V, shape.reverse, **more)
     build = partial(architecture.build, config, tables)
     model = build()
@@ -64,6 +67,16 @@ def draw_model(
             batch = replace(batch, target=draw_batch(rng, 0, shape).target)
         noise = model.noise(batch, rng, "float64")
     return RandomModel(model, build, tables, parameters, _frozen(model), batch, noise)
+
+
+def draw_lexicon(rng: np.random.Generator, V: int) -> Lexicon:
+    """Up to three translations of each of V words, with probabilities that sum to less than 1."""
+    entries: dict[tuple[int, int], float] = {}
+    for word in range(V):
+        found = rng.choice(V, rng.integers(0, 4), replace=False).tolist()
+        shares = rng.dirichlet(np.ones(len(found) + 1)).tolist()
+        entries |= {(word, e): p for e, p in zip(found, shares, strict=False)}
+    return Lexicon.of(entries, V)
 
 
 def _frozen(model: Any) -> frozenset[str]:

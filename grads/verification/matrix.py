@@ -36,9 +36,9 @@ EXACT = 1e-17  # errors below are shown as none
 UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one family
 TOGETHER = {  # derivations that are one family, by the first words of their names
     "rnn, lstm, gru": ("rnn", "lstm", "gru"), "nmt, multitask": ("nmt", "multitask"),
-    "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms"),
+    "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms", "countdown"),
 }
-PARTS = ("sampled", "factored", "lexical")  # parts of translators whose models are one family
+PARTS = ("sampled", "factored", "lexical", "lexicon")  # of translators; their models: one family
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # column -> error, or why there is none

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from backend.command import (
+    HelpWithLines,
     Parser,
     above_zero,
     at_least_zero,
@@ -23,6 +24,7 @@ from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
     add_commands,
+    add_lengths,
     add_longest_word,
     add_model,
     add_models,
@@ -137,7 +139,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
                     "                 [--test SOURCE TARGET] [--output DIR] [--SECTION.KEY VALUE]\n"
                     "                 [--init DIR [--init-words HOW] [--freeze PATTERN ...]]\n"
                     "       nmt train --resume DIR [--SECTION.KEY VALUE]")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = HelpWithLines
     parser.epilog = keys_in_short()
     parser.set_defaults(run=commands.train)
 
@@ -179,6 +181,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word")
+    add_lengths(parser)
     add_longest_word(parser)
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
                         help="sample a translation, no search")

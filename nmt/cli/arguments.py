@@ -10,7 +10,7 @@ from typing import Any
 from backend.command import above_zero, at_least_zero, natural, positive
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
-from nmt.cli.aligning import ALIGNERS, SYMMETRISE
+from nmt.cli.aligning import ALIGNERS, SYMMETRISE, add_lexicon
 from nmt.cli.alignment_error import add_drop_bad_links, run_aer
 from nmt.cli.rare_words import add_rare_words
 from nmt.cli.restoring import add_restore
@@ -19,6 +19,7 @@ from nmt.cli.words import add_words
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.evaluation.lengths import EDGES
+from nmt.evaluation.pictures import FORMATS
 from nmt.evaluation.rare import ORDERS
 from nmt.search.combine import AVERAGES
 
@@ -61,8 +62,13 @@ def add_aligned_word(parser: argparse.ArgumentParser) -> None:
 def add_longest_word(parser: argparse.ArgumentParser) -> None:
     """`--longest-word N`."""
     parser.add_argument("--longest-word", type=positive, metavar="N",
-                        help="characters at which words that a hybrid model spells are cut "
-                             "(default: the recipe's)")
+                        help="most characters of a word that a model spells")
+
+
+def add_lengths(parser: argparse.ArgumentParser) -> None:
+    """`--lengths K`."""
+    parser.add_argument("--lengths", type=positive, metavar="K",
+                        help="with a countdown: how many lengths to search")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +86,12 @@ def add_rarity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rarity-order", choices=ORDERS, default=ORDERS[0],
                         help="by mean rank or mean 1 / frequency "
                              f"(default: {ORDERS[0]})")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """`--format` of pictures."""
+    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], metavar="F",
+                        help=f"of pictures: {', '.join(FORMATS)} (default: {FORMATS[0]})")
 
 
 def _add_pairs(parser: argparse.ArgumentParser) -> None:
@@ -102,8 +114,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add_replace_unk(parser)
     add_restore(parser)
     parser.add_argument("--without-unk", action="store_true",
-                        help="score sentences without unknown words apart (Bahdanau et al., "
-                             "Table 1)")
+                        help="score sentences without unknown words apart")
+    parser.add_argument("--beams", type=positive, nargs="+", metavar="K",
+                        help="only BLEU, length ratio, empty outputs by beam")
     parser.add_argument("--trees", action="store_true",
                         help="F1 of linear trees (nmt trees), by length")
     parser.add_argument("--gold", type=Path, metavar="FILE",
@@ -111,8 +124,8 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_links_format(parser, "gold")
     add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="write evaluation.json, outputs.txt (translations side by side) and, "
-                             "with matplotlib, pictures")
+                        help="write evaluation.json, outputs.txt and pictures")
+    add_format(parser)
     parser.set_defaults(run=commands.run_evaluate)
 
 
@@ -149,6 +162,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="exponent of lp(e) (default: the recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word")
+    add_lengths(parser)
     add_longest_word(parser)
 
 
@@ -160,6 +174,7 @@ def _add_align(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--symmetrise", choices=SYMMETRISATIONS,
                         help="with --method: how the two directions are joined (default: "
                              f"{SYMMETRISE}); forward gives a target word one source word at most")
+    add_lexicon(parser)
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align by force-decoding the pairs with this run directory instead")
     add_checkpoint(parser)
@@ -177,6 +192,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
                         help="lines to draw (default: 1)")
     parser.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
+    add_format(parser)
     _add_search(parser)
     add_aligned_word(parser)
     parser.set_defaults(run=commands.run_attention)

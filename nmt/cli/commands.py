@@ -223,6 +223,8 @@ def perplexity(options: argparse.Namespace) -> None:
     if "character_perplexity" in found:
         print(f"character perplexity {found['character_perplexity']:.4f} of words outside the "
               "vocabulary")
+    if "length_perplexity" in found:
+        print(f"length perplexity {found['length_perplexity']:.4f} per sentence")
     if any(is_position(word) for _, target in prepared.pairs for word in target):
         parts = perplexities_by_class(system.force(prepared.pairs))
         print(", ".join(f"of {name} {value:.4f} over {count}"

@@ -36,6 +36,7 @@ from nmt.data.rare_words import (
 )
 from nmt.data.sources import places
 from nmt.evaluation import alignment_map, report
+from nmt.evaluation.beams import by_beam
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
 from nmt.evaluation.pictures import require_drawing
@@ -54,6 +55,8 @@ Lines = tuple[list[str], list[str]]  # of the source file and of the target file
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """`nmt evaluate`."""
+    if options.beams is not None:
+        _check_beams(options)
     check_restore(options)
     columns = _columns(options)
     _need_one_with_attention(columns, options)
@@ -63,6 +66,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     dictionary_to_restore = None if options.restore is None else dictionary_option(options.restore)
     tests = [_test_set(subject, system, lines, options) for subject, system in columns]
+    if options.beams is not None:
+        _evaluate_beams(columns, tests, options)
+        return
     if options.trees:
         for (subject, system), test in zip(columns, tests, strict=True):
             check_trees(subject.name, system, test, options)
@@ -83,8 +89,31 @@ def run_evaluate(options: argparse.Namespace) -> None:
     if options.second_source is not None:
         lines = [" ||| ".join(pair) for pair in zip(lines[0], read_lines(options.second_source),
                                                     strict=True)], lines[1]
-    for line in report.write(found, curves, lines, options.output) if options.output else ():
-        print(line)
+    if options.output is not None:
+        for line in report.write(found, curves, lines, options.output, options.format):
+            print(line)
+
+
+def _check_beams(options: argparse.Namespace) -> None:
+    """Raise UserError for an option beside `--beams` that asks for what it does not print."""
+    for name in ("beam", "gold", "replace_unk", "restore", "rarity", "trees", "without_unk"):
+        if getattr(options, name) not in (None, False):
+            raise UserError(f"--beams: expected no --{name.replace('_', '-')} beside it")
+
+
+def _evaluate_beams(
+    columns: Sequence[tuple[Subject, System]], tests: Sequence[TestSet],
+    options: argparse.Namespace,
+) -> None:
+    """`nmt evaluate --beams`: a table of systems and beam sizes."""
+    if options.output is not None:
+        make_directory(options.output)
+    found = [by_beam(system, subject, test, _search(system, options), beam)
+             for (subject, system), test in zip(columns, tests, strict=True)
+             for beam in options.beams]
+    print(report.of_beams(found))
+    if options.output is not None:
+        print(report.write_beams(found, options.output))
 
 
 def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
@@ -154,8 +183,9 @@ def run_align(options: argparse.Namespace) -> None:
         raise UserError("expected --method NAME or --model DIR, got both or neither")
     if options.method is not None:
         links = links_of_files(options)
-    elif options.symmetrise is not None:
-        raise UserError("--symmetrise: expected --method beside it, got --model")
+    elif options.symmetrise is not None or options.lexicon is not None:
+        name = "--lexicon" if options.lexicon is not None else "--symmetrise"
+        raise UserError(f"{name}: expected --method beside it, got --model")
     else:
         system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt align")
@@ -212,7 +242,7 @@ def _show(
         print(alignment_map.in_terminal(columns[own], translation.words, weights[:, own]) + "\n")
         if options.png is not None:
             which = f"-{k}" if reads(system) > 1 else ""  # a map of each source
-            path = options.png / f"attention-{number}{which}.png"
+            path = options.png / f"attention-{number}{which}.{options.format}"
             alignment_map.save_map(columns[own], translation.words, weights[:, own], path)
             print(f"{path}\n")
 
@@ -289,7 +319,7 @@ def _search(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
     return chosen(system.recipe.search, options.beam, length_factor=options.length_factor,
                   length_normalisation=options.length_normalisation,
-                  longest_word=options.longest_word)
+                  longest_word=options.longest_word, lengths=options.lengths)
 
 
 def _test_set(

@@ -14,6 +14,7 @@ from backend.errors import UserError
 from backend.files import make_directory
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.arguments import add_format
 from nmt.cli.pruning import percent
 from nmt.data.corpora import EvaluationSet, load_corpus
 from nmt.evaluation.curves import Curve, read_curve
@@ -66,6 +67,7 @@ def add_redundancy(sub: Any) -> None:
     parser.add_argument("--trained", type=Path, nargs="+", default=(), metavar="DIR",
                         help="runs that `nmt prune` retrained or trained from scratch, to "
                              "compare")
+    add_format(parser)
     parser.set_defaults(run=run_redundancy)
 
 
@@ -88,7 +90,8 @@ def run_redundancy(options: argparse.Namespace) -> None:
              "checkpoint": checkpoint_path(options.run_directory, options.checkpoint).stem}
     found = Findings(about, points, parts, left, trained, _curve(options.run_directory))
     print(survivors_text(left))
-    for line in (*write(found, options.output), *draw(found, weights, masks, options.output)):
+    pictures = draw(found, weights, masks, options.output, options.format)
+    for line in (*write(found, options.output), *pictures):
         print(line)
 
 

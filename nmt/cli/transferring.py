@@ -21,15 +21,12 @@ R = TypeVar("R", bound=TranslationRecipe)
 def add_init(parser: argparse.ArgumentParser) -> None:
     """`--init`, `--init-words`, `--freeze`."""
     parser.add_argument("--init", type=Path, metavar="DIR",
-                        help="begin with the parameters of this run, or checkpoint: rows of tables "
-                             "by word, what it does not have fresh")
-    parser.add_argument("--init-words", choices=WORDS,
-                        help="with --init: source words get the rows of the same words (default), "
-                             "or of words drawn at random (Zoph et al.); same: the vocabularies "
-                             "are that run's")
-    parser.add_argument("--freeze", nargs="+", metavar="PATTERN",
-                        help="with --init: parameters that are not trained, such as decoder.W_e "
-                             "or encoder.*")
+                        help="begin with the parameters of this run, rows of tables by word")
+    parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
+                        help="... match (default): by the same word; random: source words by any "
+                             "(Zoph et al.); same: the vocabularies are that run's")
+    parser.add_argument("--freeze", nargs="+", metavar="P",
+                        help="... parameters that are not trained, such as encoder.*")
 
 
 def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | None]:

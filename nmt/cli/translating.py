@@ -268,7 +268,8 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation, options.longest_word, options.every_beam or None)
+                  options.length_normalisation, options.longest_word, options.every_beam or None,
+                  options.lengths)
 
 
 def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
@@ -281,6 +282,9 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
     if options.sample is not None or options.sparse:
         name = "--sparse" if options.sparse else "--sample"
         raise UserError(f"{name}: expected no --shortlist beside it")
+    if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
+        raise UserError("--shortlist: expected a model without model.lexicon_epsilon, whose bias "
+                        "is of all target words")
     candidates = {word: system.target_ids(found)
                   for word, found in read_dictionary(options.shortlist).items()}
     frequent = FREQUENT if options.frequent is None else options.frequent

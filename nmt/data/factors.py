@@ -21,7 +21,7 @@ from nmt.data.vocabulary import Vocabulary
 CASE, PLACE = "case", "place"
 CASES = ("none", "lower", "title", "upper", "mixed")  # none: for </s> and words without letters
 PLACES = ("none", "whole", "begin", "inside", "end")
-FIXED = {CASE: len(CASES), PLACE: len(PLACES)}
+FIXED = {CASE: CASES, PLACE: PLACES}
 BAR = "|"
 
 
@@ -56,8 +56,11 @@ class Factors:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of values of each factor."""
-        return tuple(FIXED[name] if name in FIXED else len(self.vocabularies[table_of(name)])
-                     for name in self.names)
+        return tuple(len(self.values(name)) for name in self.names)
+
+    def values(self, name: str) -> Sequence[str]:
+        """The values of a factor, in the order of their ids."""
+        return FIXED[name] if name in FIXED else self.vocabularies[table_of(name)].words
 
     def parts(self, word: str) -> list[str]:
         """The word without its tags, and its tags. Raises UserError for another number of tags."""

@@ -63,8 +63,12 @@ class SourceReader:
         ids = self.ids(cut)
         if not self.factors.names:
             return ids
-        rows, more = self.factors.rows(words, cut), [0] * (len(ids) - len(cut))
-        return packed(ids, [[*row, *more] for row in rows], self.factors.sizes)
+        return packed(ids, self.rows(words, cut), self.factors.sizes)
+
+    def rows(self, words: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
+        """The ids of each factor of a sentence in pieces; of `</s>` they are 0."""
+        ends = [0] * (len(self.ids(pieces)) - len(pieces))
+        return [[*row, *ends] for row in self.factors.rows(words, pieces)]
 
     def sides(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
         """Unpack sides of packed numbers into words and factors."""

@@ -59,6 +59,7 @@ def save_map(
     axes.set_yticks(range(len(target)), target, **plain)
     axes.xaxis.tick_top()
     axes.set(xlabel="source", ylabel="target")
+    axes.set_title("What each target word attends to", fontsize=11)
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)
     save(figure, path, bbox_inches="tight")
     return True

@@ -61,24 +61,39 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     Raises UserError for a model without one matrix of target words.
     """
     output_weights(system)
+    if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
+        raise UserError("model.lexicon_epsilon: expected a model whose logits are products and a "
+                        "bias of the word alone, got one with a lexicon's")
     batch = next(system.batches([pair], 1).in_order())
     model: Any = system.model
     _, cache = model.loss(system.parameters, batch)
     prediction = cache.output.prediction
     h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
-    b = _bias(system, len(W))
-    logits = h @ W.T + b                                                   # (T, V)
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p = shifted / shifted.sum(axis=1, keepdims=True)
     cut = system.parameters[W_HY].shape[1]
+    ends = [slice(0, cut), slice(cut, None)][: 1 + (W.shape[1] > cut)]
+    return [taken_apart([(W[:, own], h[t, own]) for own in ends], _bias(system, len(W)), target,
+                        system.target.words, rivals)
+            for t, target in enumerate(batch.target_out[: len(h), 0].tolist())]
+
+
+def taken_apart(
+    products: Sequence[tuple[np.ndarray, np.ndarray]], b: np.ndarray, target: int,
+    words: Sequence[str], rivals: int,
+) -> list[Logit]:
+    """A step's logits: that of the word to be predicted, then of its best rivals.
+
+    Arguments: products, W_o (V, H) and h~ (H,), and of a lexical module W_l (V, E) and h^l (E,);
+    b (V,); target, the id of the word; words, V of them; rivals, how many.
+    """
+    logits = sum((W @ h for W, h in products), start=b)                    # (V,)
+    shifted = np.exp(logits - logits.max())
+    p = shifted / shifted.sum()
+    others = [i for i in np.argsort(-logits, kind="stable")[: rivals + 1].tolist() if i != target]
     found = []
-    for t, target in enumerate(batch.target_out[:, 0].tolist()):
-        others = [i for i in np.argsort(-logits[t])[: rivals + 1].tolist() if i != target]
-        found.append([
-            Logit(system.target.words[i], i == target, float(p[t, i]),
-                  _part(W[i, :cut], h[t, :cut]),
-                  _part(W[i, cut:], h[t, cut:]) if W.shape[1] > cut else None, float(b[i]))
-            for i in [target, *others[:rivals]]])
+    for i in [target, *others[:rivals]]:
+        output, *more = (_part(W[i], h) for W, h in products)
+        found.append(Logit(words[i], i == target, float(p[i]), output, more[0] if more else None,
+                           float(b[i])))
     return found
 
 

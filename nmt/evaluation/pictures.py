@@ -1,4 +1,4 @@
-"""Pictures of evaluations, as PNG through matplotlib (the extra `plot`)."""
+"""Pictures of evaluations, as PNG, SVG or PDF through matplotlib (the extra `plot`)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ LEGIBLE = 3  # most runs whose noisy training curves are drawn
 NAMES = {"bleu": "BLEU"}  # labels of scores whose keys are not words
 STYLES = ("-", "--", "-.", ":")
 BAR = 0.4  # width of a bar; systems are 1 apart
+FORMATS = ("png", "svg", "pdf")
 
 
 class BeforeAfter(NamedTuple):
@@ -66,7 +67,7 @@ def draw_groups(
     axes.set_xticks(range(len(used)), [f"{groups[i].label}\n(n = {groups[i].sentences})"
                                        for i in used])
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
-    finish(figure, axes, path)
+    finish(figure, axes, path, f"{ylabel} of groups of sentences")
 
 
 def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
@@ -88,7 +89,7 @@ def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
         text.set_parse_math(False)
     axes.set(xlabel="system (perplexity)", ylabel="BLEU")
     axes.margins(y=0.2)  # for the legend
-    finish(figure, axes, path, grid="y")
+    finish(figure, axes, path, "BLEU before and after unknown words are replaced", grid="y")
 
 
 def draw_stages(curves: Sequence[Curve], path: Path) -> None:
@@ -102,7 +103,7 @@ def draw_stages(curves: Sequence[Curve], path: Path) -> None:
     for number, curve in enumerate(curves):
         axes.plot(*zip(*curve.stages, strict=True), label=curve.name, **style(number))
     axes.set(xlabel="perplexity", ylabel="BLEU", ylim=(0, None))
-    finish(figure, axes, path)
+    finish(figure, axes, path, "Dev set after each epoch: BLEU against perplexity")
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> None:
@@ -114,9 +115,10 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     """
     require_drawing(str(path))
     figure, axes = _axes()
+    thin = len(curves) <= LEGIBLE
     for number, curve in enumerate(curves):
         chosen = style(number)
-        if curve.train_cost and len(curves) <= LEGIBLE:
+        if curve.train_cost and thin:
             axes.plot(*zip(*curve.train_cost, strict=True), color=chosen["color"], linewidth=0.7,
                       alpha=0.5)
         axes.plot(*(zip(*curve.test_cost, strict=True) if curve.test_cost else ((), ())),
@@ -125,7 +127,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     highest = max((cost for curve in curves for _, cost in curve.test_cost), default=None)
     if highest is not None:  # what the training set costs before the first epoch ends is off scale
         axes.set_ylim(0, 1.1 * highest)
-    finish(figure, axes, path)
+    finish(figure, axes, path, "Cost of the dev set (markers)" + " and the training set" * thin)
 
 
 def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
@@ -142,8 +144,9 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
     for number, curve in enumerate(curves):
         if score in curve.scores:
             axes.plot(*zip(*curve.scores[score], strict=True), label=curve.name, **style(number))
-    axes.set(xlabel="updates", ylabel=f"{NAMES.get(score, score.replace('_', ' '))}, dev set")
-    finish(figure, axes, path)
+    label = NAMES.get(score, score.replace("_", " "))
+    axes.set(xlabel="updates", ylabel=f"{label}, dev set")
+    finish(figure, axes, path, f"Dev set while training: {label}")
 
 
 def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None:
@@ -159,7 +162,7 @@ def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None
         axes.plot(middles + 1, median, label=name, **style(number))
         axes.fill_between(middles + 1, least, largest, color=f"C{number}", alpha=0.2)
     axes.set(xlabel="rank by frequency", ylabel=f"median and range of {size} words")
-    finish(figure, axes, path)
+    finish(figure, axes, path, "Norms and biases of target words")
 
 
 def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -185,8 +188,9 @@ def style(number: int) -> dict[str, Any]:
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
 
 
-def finish(figure: Any, axes: Any, path: Path, grid: str = "both") -> None:
-    """Grid along these axes, legend, file."""
+def finish(figure: Any, axes: Any, path: Path, title: str, grid: str = "both") -> None:
+    """Title, grid along these axes, legend, file."""
+    figure.suptitle(title, fontsize=11)
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():

@@ -26,7 +26,7 @@ def draw_schemes(points: Sequence[Point], path: Path) -> None:
     lines = {scheme: [(point.percent, point.bleu, point.perplexity) for point in points
                       if point.scheme == scheme]
              for scheme in dict.fromkeys(point.scheme for point in points)}
-    _draw_lines(lines, path)
+    _draw_lines(lines, path, "What pruning costs, by scheme")
 
 
 def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: Path) -> None:
@@ -40,11 +40,11 @@ def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: P
     for how in dict.fromkeys(run.how for run in trained):
         own = sorted((run.percent, run.bleu, run.perplexity) for run in trained if run.how == how)
         lines["pruned and retrained" if how == RETRAINED else how] = own
-    _draw_lines(lines, path)
+    _draw_lines(lines, path, f"Pruned ({scheme}), retrained, sparse from the beginning")
 
 
 def _draw_lines(
-    lines: Mapping[str, Sequence[tuple[float, float | None, float]]], path: Path
+    lines: Mapping[str, Sequence[tuple[float, float | None, float]]], path: Path, title: str
 ) -> None:
     """Two panels, or one where there is no BLEU: (percent, BLEU, perplexity) by name."""
     require_drawing(str(path))
@@ -66,7 +66,7 @@ def _draw_lines(
     panels[-1].set(xlabel=PERCENT, ylabel="perplexity", yscale="log")
     for axis in ("major", "minor"):
         getattr(panels[-1].yaxis, f"set_{axis}_formatter")(ScalarFormatter())
-    finish(figure, panels[-1], path)
+    finish(figure, panels[-1], path, title)
 
 
 def draw_classes(parts: Sequence[Part], path: Path) -> None:
@@ -89,7 +89,7 @@ def draw_classes(parts: Sequence[Part], path: Path) -> None:
     axes.set(ylabel="change of perplexity")
     if max(abs(part.change) for part in parts) > 30:
         axes.set_yscale("symlog", linthresh=1)
-    finish(figure, axes, path)
+    finish(figure, axes, path, "Change of perplexity, each class pruned alone")
 
 
 def draw_largest(parts: Sequence[Part], path: Path) -> None:
@@ -105,9 +105,8 @@ def draw_largest(parts: Sequence[Part], path: Path) -> None:
     for number, part in enumerate(part for part in parts if part.scheme == scheme):
         axes.plot([part.largest], [part.change], MARKERS[number % len(MARKERS)], label=part.name,
                   color=f"C{number % 10}", markersize=8)
-    axes.set(xlabel="magnitude of the largest deleted weight", ylabel="change of perplexity",
-             title=scheme)
-    finish(figure, axes, path)
+    axes.set(xlabel="magnitude of the largest deleted weight", ylabel="change of perplexity")
+    finish(figure, axes, path, f"Each class pruned alone, {scheme}")
 
 
 def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path) -> None:
@@ -131,7 +130,7 @@ def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path)
     axes.axhline(min(cost for _, cost in curve.test_cost), color="black", linestyle=":",
                  linewidth=1)
     axes.set(xlabel="updates", ylabel="loss of the dev set (ln perplexity)")
-    finish(figure, axes, path)
+    finish(figure, axes, path, "Trained, pruned (vertical line), retrained")
 
 
 def draw_survivors(left: Survivors, path: Path) -> None:

@@ -12,7 +12,7 @@ from lstm.parameters import Weight
 from nmt.data.corpus import write_lines
 from nmt.evaluation import redundancy_pictures as pictures
 from nmt.evaluation.curves import Curve
-from nmt.evaluation.pictures import MISSING, can_draw
+from nmt.evaluation.pictures import FORMATS, MISSING, can_draw
 from nmt.evaluation.redundancy import Part, Point, Share, Survivors, Trained, finite
 from nmt.pruning.run import RETRAINED
 from nmt.pruning.schemes import Masks
@@ -96,11 +96,11 @@ def _percent(share: Share) -> str:
 
 
 def draw(
-    found: Findings, weights: Mapping[str, Weight], masks: Masks, directory: Path
+    found: Findings, weights: Mapping[str, Weight], masks: Masks, directory: Path,
+    ending: str = FORMATS[0],
 ) -> list[str]:
-    """Draw all findings into a directory; returns a line about each picture, or one that matplotlib
-    is
-    missing.
+    """Draw all findings into a directory, names with this ending; returns a line about each
+    picture, or one that matplotlib is missing.
 
     masks, those of `found.survivors`.
     """
@@ -108,10 +108,11 @@ def draw(
         return [f"no pictures: {MISSING}"]
     lines = []
     for name, what, picture in _pictures(found):
-        picture(directory / name)
-        lines.append(f"{directory / name}: {what}")
+        path = (directory / name).with_suffix(f".{ending}")
+        picture(path)
+        lines.append(f"{path}: {what}")
     for weight, mask in masks.items():
-        path = directory / f"weights-{weight}.png"
+        path = directory / f"weights-{weight}.{ending}"
         pictures.draw_mask(weight, weights[weight], mask, path)
         lines.append(f"{path}: Figure 6.11, black is pruned")
     return lines

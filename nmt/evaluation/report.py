@@ -11,9 +11,11 @@ from textwrap import wrap
 from rich.cells import cell_len
 
 from nmt.data.corpus import write_lines
+from nmt.evaluation.beams import OfBeam, as_rows
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.evaluate import CONVENTIONS, REPLACEMENTS, Evaluation, Subject
 from nmt.evaluation.pictures import (
+    FORMATS,
     MISSING,
     BeforeAfter,
     can_draw,
@@ -26,7 +28,7 @@ from nmt.evaluation.rare import Group
 from nmt.evaluation.side_by_side import side_by_side
 from nmt.evaluation.speed import TrainingSpeed
 
-JSON, OUTPUTS = "evaluation.json", "outputs.txt"
+JSON, OUTPUTS, BEAMS = "evaluation.json", "outputs.txt", "beams.json"
 LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
 TREE_LENGTHS = "f1-by-length.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
@@ -193,14 +195,27 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
+def of_beams(found: Sequence[OfBeam]) -> str:
+    """A table of systems and beam sizes; below it the scores' signatures."""
+    signatures = dict.fromkeys(f"BLEU {one.bleu.signature}" for one in found)
+    return "\n".join([*_aligned(as_rows(found)), "", *signatures])
+
+
+def write_beams(found: Sequence[OfBeam], directory: Path) -> str:
+    """Write the same as JSON into a directory that is there; the file's name."""
+    text = json.dumps({"beams": [one.to_json() for one in found]}, indent=1, ensure_ascii=False)
+    write_lines(directory / BEAMS, text.split("\n"))
+    return str(directory / BEAMS)
+
+
 def write(
     found: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
-    directory: Path,
+    directory: Path, ending: str = FORMATS[0],
 ) -> list[str]:
     """Write JSON, the translations side by side and pictures into a directory that is there.
 
-    lines: of the source and of the target. Returns a line about each file; without matplotlib one
-    that says so instead of the pictures.
+    lines: of the source and of the target. ending: of the pictures' names. Returns a line about
+    each file; without matplotlib one that says so instead of the pictures.
     """
     text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
                       ensure_ascii=False)
@@ -211,8 +226,9 @@ def write(
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
     for name, draw in _pictures(found, curves).items():
-        draw(directory / name)
-        said.append(str(directory / name))
+        path = (directory / name).with_suffix(f".{ending}")
+        draw(path)
+        said.append(str(path))
     return said
 
 

@@ -31,6 +31,16 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     return _score(_metric(tokenize), hypotheses, references)
 
 
+def length_ratio(
+    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+) -> float:
+    """Words of the hypotheses by words of the references, which BLEU's brevity penalty is of; as
+    sacrebleu counts them. Arguments, raises: as `bleu`."""
+    _check_lines(hypotheses, references)
+    found = _metric(tokenize).corpus_score(list(hypotheses), [list(references)])
+    return float(found.sys_len / max(found.ref_len, 1))
+
+
 def _metric(tokenize: str) -> BLEU:
     """BLEU with a tokenisation that is known."""
     if tokenize not in TOKENISATIONS:

@@ -73,7 +73,7 @@ def draw_words(
     words: Sequence[str], points: np.ndarray, frequent: Sequence[bool], axes: Sequence[str],
     path: Path,
 ) -> None:
-    """The words at their points, as PNG: looked up in blue, made of characters in red and italics.
+    """The words at their points: looked up in blue, made of characters in red and italics.
 
     points: (N, 2). frequent: whether a word's vector is a row of the embedding. axes: the labels of
     both. Raises UserError without matplotlib.
@@ -100,7 +100,7 @@ def draw_words(
         plot.annotate(words[i], tuple(points[i]), xytext=tuple(offset), fontsize=FONT,
                       textcoords="offset points", color=COLOURS[kind],
                       style=("normal", "italic")[kind], parse_math=False)
-    finish(figure, plot, path)
+    finish(figure, plot, path, "Vectors of words")
 
 
 def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.ndarray:

@@ -15,6 +15,7 @@ from backend import Array
 from backend.errors import UserError
 from lstm.parameters import Parameters, Weight, initialise
 from nmt.data.batches import Batch, Side
+from nmt.data.lexicon import Lexicon
 
 Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
@@ -40,8 +41,8 @@ class Trainable(Protocol):
         """The loss, 0-d, in nats, summed over target tokens; and what `backward` reads.
 
         noise, from `noise`; None switches dropout off. The cache of a model of streams has
-        `state`, where the next batch goes on; that of a hybrid model `word_loss` and
-        `character_loss`, which `losses` reads.
+        `state`, where the next batch goes on; where the loss has parts, `word_loss` and
+        `character_loss` or `length_loss`, which `losses` reads.
         """
         ...
 
@@ -55,7 +56,8 @@ class Searchable(Protocol):
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
     are the hypotheses of sentence i. After `encode`, k is 1. A searchable with the attribute
-    `scores` true returns scores, which search adds up without a softmax over the words.
+    `scores` true returns scores, which search adds up without a softmax over the words. One with
+    `counts_down` true predicts lengths in place of the end marker (`Counting`).
     """
 
     def encode(
@@ -83,6 +85,26 @@ class Searchable(Protocol):
         ...
 
 
+class Counting(Searchable, Protocol):
+    """A searchable whose targets have no end marker: their lengths are predicted first."""
+
+    counts_down: bool
+
+    def lengths(self, state: Any) -> Array:
+        """The logits (B, L) of the target's length, 0 .. L - 1, of a state from `encode`."""
+        ...
+
+    def counting(self, state: Any, sentences: np.ndarray, lengths: np.ndarray) -> Any:
+        """The state before the first of lengths (N,) words, at least 1, of sentences (N,) of a
+        state from `encode`; ascending, a sentence may be there several times."""
+        ...
+
+
+def counts_down(model: Any) -> bool:
+    """Whether a searchable is `Counting`."""
+    return bool(getattr(model, "counts_down", False))
+
+
 class Model(Trainable, Searchable, Protocol):
     """A model that is trained and searched."""
 
@@ -100,14 +122,24 @@ class Tables(NamedTuple):
     source_characters: int = 0  # size of the characters' vocabulary, if the model reads them
     target_characters: int = 0  # likewise, if it writes them
     factors: tuple[int, ...] = ()  # values of each factor of the source's words
+    lexicon: Lexicon | None = None  # translations of the source's words, where a model has a bias
 
 
-def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:
-    """The loss of words, from which perplexity is computed, and that of characters if there is one.
+class Losses(NamedTuple):
+    """Parts of a loss, 0-d arrays in nats."""
 
-    Arguments: what `Trainable.loss` returned. 0-d arrays, in nats.
+    words: Array  # from which perplexity is computed; the loss itself where there is nothing else
+    characters: Array | None = None  # of words that are spelled
+    lengths: Array | None = None  # of the targets' lengths, a part of the words' too
+
+
+def losses(loss: Array, cache: Any) -> Losses:
+    """The parts of a loss.
+
+    Arguments: what `Trainable.loss` returned.
     """
-    return getattr(cache, "word_loss", loss), getattr(cache, "character_loss", None)
+    return Losses(getattr(cache, "word_loss", loss), getattr(cache, "character_loss", None),
+                  getattr(cache, "length_loss", None))
 
 
 def check_positions(config: Any, lengths: np.ndarray) -> None:
@@ -122,6 +154,15 @@ def check_positions(config: Any, lengths: np.ndarray) -> None:
         if steps > getattr(config, "positions", steps):
             raise UserError(f"{side}: expected sentences of at most {config.positions} words or "
                             f"pieces (model.positions), got {steps}")
+
+
+def check_lengths_searched(
+    config: Any, lengths: int, error: type[Exception] = UserError
+) -> None:
+    """Raise an error for several lengths to search with a model that does not count down."""
+    if lengths > 1 and not counts_down(config):
+        raise error("search.lengths: expected 1 without model.target_positions countdown, got "
+                        f"{lengths}")
 
 
 CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`

@@ -68,6 +68,9 @@ class HybridConfig(ModelConfig):
         if self.output_norm is not None:
             raise ValueError("output_norm: expected null in a hybrid model, whose spelling starts "
                              f"from h~ as it is, got {self.output_norm}")
+        if self.lexicon_epsilon is not None:
+            raise ValueError("lexicon_epsilon: expected null in a hybrid model, got "
+                             f"{self.lexicon_epsilon}")
         if self.lexical:
             raise ValueError("lexical: expected false in a hybrid model, got true")
         check_among("path", self.path, PATHS)

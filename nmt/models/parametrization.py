@@ -254,6 +254,7 @@ class ParametrizedCache(NamedTuple):
     state: Any  # of streams, as the model's
     word_loss: Array  # from which perplexity is computed
     character_loss: Array | None
+    length_loss: Array | None
 
 
 class Parametrized:

@@ -10,6 +10,11 @@ Parameters, l from 0; each sublayer has a norm, `{sublayer}.norm.g` and, of Laye
 | `encoder.{l}.feed_forward`, `decoder.{l}.feed_forward` | `W_1`, `b_1`, `W_2`, `b_2` |
 | `encoder.norm`, `decoder.norm` | PreNorm's last ones |
 | `output.W_hy` (V, d), `output.b` | the prediction |
+| `length.W` (L, d), `length.b` | of a countdown: the length of the target, 0 .. L - 1 |
+
+Where `target_positions` is `countdown` (Nguyen 4.1), the step that predicts the word y_t of m has
+position m - t: 0 is that of the last word, and </s> is not predicted. p(y | x) is then
+p_length(m | x) p(y_1 .. y_m | m, x), m + 1 factors, as many as with </s>.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import numpy as np
 
 from attention.multihead import causal_mask, padding_mask
 from attention.norms import NORMS
+from attention.positions import countdown
 from attention.sublayer import Placement
 from backend import Array
 from backend.rows import check_ids
@@ -37,6 +43,13 @@ from lstm.prediction import (
 from lstm.stack import check_among, dropout_mask
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables, Variants
+from nmt.models.length_model import (
+    LengthCache,
+    length_backward,
+    length_forward,
+    length_logits,
+    length_weights,
+)
 from nmt.models.transformer_layers import (
     Layers,
     StackCache,
@@ -45,7 +58,15 @@ from nmt.models.transformer_layers import (
     stack_forward,
     stack_weights,
 )
-from nmt.models.transformer_steps import StepState, first_state, select_step, stack_step
+from nmt.models.transformer_steps import (
+    StepState,
+    counting_state,
+    first_state,
+    select_step,
+    stack_step,
+)
+
+FORWARD, COUNTDOWN = TARGET_POSITIONS = ("forward", "countdown")
 
 
 @dataclass(frozen=True)
@@ -62,6 +83,7 @@ class TransformerConfig:
     inner_size: int = 1024  # F, of the hidden layer of a feed-forward layer
     heads: int = 4  # n, each d / n wide
     positions: int = 1024  # words, or pieces, that a sentence may have; a longer one is refused
+    target_positions: str = "forward"  # or countdown to 0 at the last word: p_length, no </s>
     norm: str = "layer"  # layer, scale, fixed-scale or rms
     pre_norm: bool = True  # whether norms stand before the sublayers or after them
     output_bias: bool = True  # of the prediction layer
@@ -78,11 +100,17 @@ class TransformerConfig:
         if self.hidden_size % self.heads:
             raise ValueError(f"heads: expected a divisor of hidden_size {self.hidden_size}, got "
                              f"{self.heads}")
+        check_among("target_positions", self.target_positions, TARGET_POSITIONS)
         check_among("norm", self.norm, NORMS)
         check_among("initialisation", self.initialisation, SCHEMES)
         for name in ("dropout", "label_smoothing"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: expected 0 <= {name} < 1, got {getattr(self, name)}")
+
+    @property
+    def counts_down(self) -> bool:
+        """Whether the decoder's positions count down to 0."""
+        return self.target_positions == COUNTDOWN
 
     @property
     def scheme(self) -> Scheme:
@@ -101,6 +129,21 @@ class TransformerCache(NamedTuple):
     decoder: StackCache
     output: OutputCache
     word_loss: Array  # 0-d, the loss without label smoothing, for perplexity
+    length: LengthCache | None = None  # of a countdown
+
+    @property
+    def length_loss(self) -> Array | None:
+        """The length model's part of both losses, 0-d, nats; None without one."""
+        return None if self.length is None else self.length.loss
+
+
+class Predicted(NamedTuple):
+    """The words that a decoder reads and predicts, (T, B) host ids each."""
+
+    read: np.ndarray
+    words: np.ndarray
+    lengths: np.ndarray  # (B,), how many are predicted of each target
+    places: np.ndarray | None  # (T, B), positions; None: 0, 1 ..
 
 
 class Transformer(Model):
@@ -110,6 +153,11 @@ class Transformer(Model):
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.workspace = Workspace()
 
+    @property
+    def counts_down(self) -> bool:
+        """Whether search chooses lengths first (`nmt.search.lengths`)."""
+        return self.config.counts_down
+
     def weights(self) -> dict[str, Weight]:
         """All parameters by name, in the order in which they are initialised."""
         config, scheme = self.config, self.config.scheme
@@ -118,11 +166,23 @@ class Transformer(Model):
             **stack_weights("decoder", config.layers_of("decoder"), self.target_size, scheme),
             **output_weights("output", config.hidden_size, self.target_size, config.output_bias,
                              scheme),
+            **(length_weights(config.hidden_size, config.positions, scheme)
+               if config.counts_down else {}),
         }
+
+    def predicted(self, batch: Batch) -> Predicted:
+        """What the decoder reads and predicts of a batch: with a countdown y_1 .. y_m without the
+        end marker, and at least one step."""
+        target = batch.target
+        if not self.counts_down:
+            return Predicted(batch.target_in, batch.target_out, target.lengths, None)
+        T, lengths = max(len(batch.target_out) - 1, 1), target.lengths - 1
+        return Predicted(batch.target_in[:T], batch.target_out[:T], lengths,
+                         countdown(lengths, T))
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
         """Dropout masks by site: `encoder`, of the embeddings, and the sublayers' (see there)."""
-        rate, (T, B) = self.config.dropout, batch.target_in.shape
+        rate, (T, B) = self.config.dropout, self.predicted(batch).read.shape
         if rate == 0.0:
             return None
         S = len(batch.sources[0].ids)
@@ -133,27 +193,37 @@ class Transformer(Model):
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TransformerCache]:
-        """Eq. 2.52 over a batch, in nats, summed over target tokens, with label smoothing.
+        """Eq. 2.52 over a batch, in nats, summed over target tokens, with label smoothing; with a
+        countdown -log of Eq. 4.1 of Nguyen: the length's loss, which is not smoothed, is added.
 
         Arguments: noise, from `noise`, or None. Returns the loss, a 0-d array, and what `backward`
         reads. A padded target word is after all real ones, so that only the future is masked there.
         """
         config, noise, source = self.config, noise or {}, batch.sources[0]
+        target, length = self.predicted(batch), None
         padding = padding_mask(source.lengths, len(source.ids))
         memory, encoder = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                         source.ids, noise, padding)
         h, decoder = stack_forward("decoder", config.layers_of("decoder"), parameters,
-                                   batch.target_in, noise, causal_mask(len(batch.target_in)),
-                                   (memory, padding))
-        loss, output = output_forward("output", parameters, h, batch.target_out,
-                                      batch.target.lengths, self.workspace,
-                                      smoothing=config.label_smoothing)
-        return loss, TransformerCache(encoder, decoder, output, output.prediction.nll)
+                                   target.read, noise, causal_mask(len(target.read)),
+                                   (memory, padding), target.places)
+        loss, output = output_forward("output", parameters, h, target.words, target.lengths,
+                                      self.workspace, smoothing=config.label_smoothing)
+        words = output.prediction.nll
+        if self.counts_down:
+            of_length, length = length_forward(parameters, memory, source.lengths, target.lengths,
+                                               self.workspace)
+            together = loss + of_length                                    # (Nguyen 4.1)
+            loss, words = together, together if words is loss else words + of_length
+        return loss, TransformerCache(encoder, decoder, output, words, length)
 
     def backward(self, cache: TransformerCache) -> Gradients:
         """The gradient of the loss with respect to every parameter, by name."""
         dh, gradients = output_backward(cache.output, self.workspace)
         dmemory, of_decoder = stack_backward(dh, cache.decoder)
+        if cache.length is not None:
+            d, of_length = length_backward(cache.length, self.workspace)
+            dmemory, gradients = dmemory + d, gradients | of_length
         _, of_encoder = stack_backward(dmemory, cache.encoder)
         return {**of_encoder, **of_decoder, **gradients}
 
@@ -167,7 +237,19 @@ class Transformer(Model):
         padding = padding_mask(source.lengths, len(source.ids))
         memory, _ = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                   source.ids, {}, padding)
-        return first_state("decoder", config.layers_of("decoder"), parameters, memory, padding)
+        lengths = length_logits(parameters, memory, source.lengths) if self.counts_down else None
+        return first_state("decoder", config.layers_of("decoder"), parameters, memory, padding,
+                           lengths)
+
+    def lengths(self, state: StepState) -> Array:
+        """The logits (B, L) of the target's length, of a state that `encode` returned."""
+        assert state.lengths is not None
+        return state.lengths
+
+    def counting(self, state: StepState, sentences: np.ndarray, lengths: np.ndarray) -> StepState:
+        """The state of sentences (N,), ascending, which may be there several times, each before the
+        first of lengths (N,) words, at least 1."""
+        return counting_state(state, sentences, lengths)
 
     def step(
         self, parameters: Mapping[str, Array], state: StepState, tokens: np.ndarray
@@ -195,12 +277,14 @@ def variants() -> dict[str, Variants]:
         "norm": tuple(NORMS), "pre_norm": (True, False), "heads": (2, 1), "dropout": (0.3, 0.0),
         "encoder_layers": (2, 1), "decoder_layers": (2, 1), "output_bias": (True, False),
         "hidden_size": (4,), "inner_size": (5,), "label_smoothing": (0.0, 0.1),
+        "target_positions": TARGET_POSITIONS, "positions": (8,),
     }
     return {"tiny": Variants(tiny, ("norm", "pre_norm")),
-            "every": Variants(tiny | {"label_smoothing": (0.0,)}), "real": Variants({
+            "every": Variants(tiny | {"label_smoothing": (0.0,), "target_positions": (FORWARD,)}),
+            "real": Variants({
         "norm": ("layer", "scale"), "pre_norm": (True, False), "heads": (3,), "dropout": (0.3,),
         "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,),
-        "label_smoothing": (0.1,)})}
+        "label_smoothing": (0.1,), "target_positions": TARGET_POSITIONS, "positions": (30,)})}
 
 
 ARCHITECTURE = Architecture(TransformerConfig, build, variants)

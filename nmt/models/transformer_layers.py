@@ -24,7 +24,7 @@ from attention.multihead import (
     multihead_weights,
 )
 from attention.norms import NormedCache, norm_backward, norm_forward, norm_weights
-from attention.positions import positions
+from attention.positions import positions, positions_at
 from attention.sublayer import Placement, SublayerCache, sublayer_backward, sublayer_forward
 from backend import Array
 from backend.rows import RowIndex, row_index
@@ -96,14 +96,18 @@ def noise_shapes(
 def stack_forward(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], ids: np.ndarray, noise: Noise,
     masked: Array | None, source: tuple[Array, Array | None] | None = None,
+    places: np.ndarray | None = None,
 ) -> tuple[Array, StackCache]:
     """The top layer's output (T, B, d) of ids (T, B), and what the backward reads.
 
     Arguments: masked, of self-attention, as in `attention.multihead`; source, of a decoder:
-    the encoder's output (S, B, d) and its padding.
+    the encoder's output (S, B, d) and its padding; places (T, B), positions of the words, 0, 1 ..
+    by default.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(ids))
-    x = x * layers.width**0.5 + positions(0, len(ids), layers.width, x.real.dtype)
+    PE = positions(0, len(ids), layers.width, x.real.dtype) if places is None else \
+        positions_at(places, layers.width, x.real.dtype)                   # (T, 1, d), (T, B, d)
+    x = x * layers.width**0.5 + PE
     mask, (kind, pre) = noise.get(prefix), layers.placement
     x, caches, norm = x if mask is None else x * mask, [], None
     for one in range(layers.depth):

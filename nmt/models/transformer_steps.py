@@ -15,7 +15,7 @@ import numpy as np
 from attention.feed_forward import feed_forward_forward
 from attention.multihead import heads_forward, joined_heads, keys_values, queries
 from attention.norms import norm_forward
-from attention.positions import positions
+from attention.positions import positions, positions_at
 from attention.sublayer import sublayer_forward
 from backend import Array, array_module, to_device
 from backend.rows import gather_rows
@@ -30,17 +30,30 @@ class StepState(NamedTuple):
     sources: list[KeysValues]  # by layer, (S, B, d) each
     padding: Array | None  # (B, 1, S) bool
     own: list[KeysValues]  # by layer, of the t words before, (t, N, d) each
+    lengths: Array | None = None  # (B, L) logits of the target's length; of a countdown
+    left: np.ndarray | None = None  # (B,) host, the position of the next word; of a countdown
 
 
 def first_state(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], memory: Array,
-    padding: Array | None,
+    padding: Array | None, lengths: Array | None = None,
 ) -> StepState:
-    """The state before the first word; memory (S, B, d) and its padding, from the encoder."""
+    """The state before the first word; memory (S, B, d) and its padding, from the encoder; lengths
+    (B, L), logits of the target's length."""
     empty = memory[:0]
     return StepState([keys_values(f"{prefix}.{one}.source", parameters, memory)
-                      for one in range(layers.depth)], padding, [(empty, empty)] * layers.depth)
+                      for one in range(layers.depth)], padding, [(empty, empty)] * layers.depth,
+                     lengths)
 
+
+def counting_state(state: StepState, sentences: np.ndarray, lengths: np.ndarray) -> StepState:
+    """The state of sentences (N,), of which there may be several of one, before the first of
+    lengths (N,) words; ascending, both on the host."""
+    of, (k, v) = to_device(sentences), state.own[0]
+    empty = (k[:, of], v[:, of])
+    return StepState([(k[:, of], v[:, of]) for k, v in state.sources],
+                     None if state.padding is None else state.padding[of],
+                     [empty] * len(state.own), None, lengths - 1)
 
 def stack_step(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], tokens: np.ndarray,
@@ -51,7 +64,12 @@ def stack_step(
     heads."""
     table, (kind, pre), own, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
     x = gather_rows(table, to_device(tokens))[None] * layers.width**0.5    # (1, N, d)
-    x = x + positions(len(state.own[0][0]), 1, layers.width, x.dtype)
+    left = state.left
+    if left is None:
+        x = x + positions(len(state.own[0][0]), 1, layers.width, x.dtype)
+    else:
+        x = x + positions_at(np.repeat(left, len(tokens) // len(left)), layers.width, x.dtype)
+        left = np.maximum(left - 1, 0)                                     # (Nguyen 4.1.2 position)
     for one in range(layers.depth):
         for sublayer in layers.sublayers:
             name = f"{prefix}.{one}.{sublayer}"
@@ -69,7 +87,7 @@ def stack_step(
     assert a is not None
     if pre:
         x, _ = norm_forward(f"{prefix}.norm", kind, parameters, x)
-    return x[0], state._replace(own=own), a
+    return x[0], state._replace(own=own, left=left), a
 
 
 def _past_step(
@@ -105,4 +123,5 @@ def select_step(state: StepState, rows: np.ndarray, sentences: np.ndarray) -> St
         return state._replace(own=own)
     of = to_device(sentences)
     return StepState([(k[:, of], v[:, of]) for k, v in state.sources],
-                     None if state.padding is None else state.padding[of], own)
+                     None if state.padding is None else state.padding[of], own, None,
+                     None if state.left is None else state.left[sentences])

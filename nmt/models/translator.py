@@ -16,7 +16,7 @@ from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import Scheme, Weight
-from lstm.prediction import output_step, output_weights
+from lstm.prediction import Bias, bias_backward, output_step, output_weights
 from lstm.sampled import (
     SITE,
     check_sample,
@@ -26,6 +26,7 @@ from lstm.sampled import (
 )
 from lstm.stack import Stack, check_among, check_stack_config, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
+from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.contract import (
     NEVER,
@@ -54,6 +55,15 @@ from nmt.models.lexical import (
     lexical_step,
     lexical_weights,
 )
+from nmt.models.lexicon import (
+    Entries,
+    LexiconCache,
+    batch_entries,
+    check_lexicon,
+    lexicon_backward,
+    lexicon_forward,
+    lexicon_step,
+)
 
 SITES = ("vertical", "author")
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
@@ -75,6 +85,7 @@ class ModelConfig:
     output_bias: bool = False  # of the prediction layer
     output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
     lexical: bool = False  # the lexical module: words predicted from a_t's source words (3.2.4)
+    lexicon_epsilon: float | None = None  # with data.lexicon: log(x + epsilon) is added to logits
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
     score: str = "general"  # the score of h_t and hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
@@ -110,6 +121,7 @@ class ModelConfig:
         check_length(self.output_norm)
         if self.lexical and self.attention == "none":
             raise ValueError("lexical: expected false where attention is 'none', got true")
+        check_lexicon(self)
         check_among("dropout_sites", self.dropout_sites, SITES)
         if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
@@ -145,6 +157,7 @@ class TranslatorCache(NamedTuple):
     output: Any = None  # OutputCache, once the words are predicted
     length: Any = None  # NormCache of h~, where it is brought to a length
     lexical: LexicalCache | None = None
+    lexicon: LexiconCache | None = None
 
 
 class SearchState(NamedTuple):
@@ -156,6 +169,7 @@ class SearchState(NamedTuple):
     memory: AnyMemory | None  # of the B sentences
     t: int = 1  # the time step to come, of all hypotheses: local-m looks there
     words: Array | None = None  # (B, S, E), what the lexical module averages
+    entries: Entries | None = None  # the lexicon of the sentences
 
 
 class Translator(Model):
@@ -168,12 +182,19 @@ class Translator(Model):
     def __init__(
         self, config: ModelConfig, source_size: int, target_size: int,
         reverse_source: bool = False, factor_sizes: Sequence[int] = (),
+        lexicon: Lexicon | None = None,
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
         reverse_source, whether the batches' sources are reversed: attention by position depends on
-        it (erratum 9). factor_sizes, the number of values of each of `config.factors`.
+        it (erratum 9). factor_sizes, the number of values of each of `config.factors`. lexicon,
+        with `config.lexicon_epsilon`.
         """
+        if (lexicon is None) != (config.lexicon_epsilon is None):
+            raise ValueError("lexicon_epsilon: expected a number exactly where there is a lexicon "
+                             f"(data.lexicon), got {config.lexicon_epsilon} with "
+                             f"{'none' if lexicon is None else 'one'}")
+        self.lexicon = lexicon
         if len(factor_sizes) != len(config.factors):
             raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
                              f"{list(factor_sizes)}")
@@ -253,11 +274,23 @@ class Translator(Model):
             h, own, lexical = lexical_forward(
                 "lexical", parameters, h, cache.encoder.x, cache.decoder.alignment(memory), memory,
                 self.config.output_norm, noise.get(LEXICAL_SITE))
+        bias = lexicon = None
+        if self.lexicon is not None and isinstance(memory, Memory):
+            words, p = self._entries(batch.sources, h)
+            values, lexicon = lexicon_forward(
+                cache.decoder.alignment(memory), p, self.config.lexicon_epsilon or 0.0)
+            bias = Bias(words, values)
         loss, output_cache = predicted_forward(
             "output", own, h, batch.target_out, batch.target.lengths, self.workspace,
-            sample=noise.get(SITE),
+            sample=noise.get(SITE), bias=bias,
         )
-        return loss, cache._replace(output=output_cache, length=length, lexical=lexical)
+        return loss, cache._replace(output=output_cache, length=length, lexical=lexical,
+                                    lexicon=lexicon)
+
+    def _entries(self, sources: tuple[Side, ...], like: Array) -> Entries:
+        """The lexicon of a batch's sources, in the real dtype of an array."""
+        assert self.lexicon is not None
+        return batch_entries(self.lexicon, sources[0], self.variant.reverse, like.real.dtype)
 
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
@@ -280,6 +313,9 @@ class Translator(Model):
         da = df = None
         if cache.lexical is not None:
             dh, da, df, gradients = lexical_backward(dh, gradients, cache.lexical)
+        if cache.lexicon is not None:
+            more = lexicon_backward(bias_backward(cache.output), cache.lexicon)
+            da = more if da is None else da + more
         return gradients | self._decode_backward(
             brought_backward(dh, cache.length), cache, da=da, df=df)
 
@@ -339,7 +375,8 @@ class Translator(Model):
             h_tilde = array_module(layers[0][0]).zeros_like(layers[0][0])
         if self.config.lexical and isinstance(memory, Memory):
             words = by_words(encoder.x, memory.rows)
-        return SearchState(layers, h_tilde, memory, words=words)
+        entries = None if self.lexicon is None else self._entries(sources, layers[0][0])
+        return SearchState(layers, h_tilde, memory, words=words, entries=entries)
 
     def step(
         self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
@@ -361,6 +398,8 @@ class Translator(Model):
         if state.words is not None and alignment is not None:
             logits += lexical_step(
                 "lexical", parameters, state.words, alignment, self.config.output_norm)
+        if state.entries is not None and alignment is not None:
+            lexicon_step(logits, alignment, state.entries, self.config.lexicon_epsilon or 0.0)
         fed = h if self.config.input_feeding else None
         return logits, state._replace(layers=layers, h_tilde=fed, t=state.t + 1), alignment
 
@@ -375,17 +414,18 @@ class Translator(Model):
         on_device = to_device(rows)
         layers = select_states(state.layers, on_device)
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
-        memory, words = state.memory, state.words
+        memory, words, entries = state.memory, state.words, state.entries
         if memory is not None and len(sentences) != memory.sentences:
             kept = to_device(sentences)
             memory, words = memories_select(memory, kept), None if words is None else words[kept]
-        return SearchState(layers, h_tilde, memory, state.t, words)
+            entries = None if entries is None else Entries(*(one[kept] for one in entries))
+        return SearchState(layers, h_tilde, memory, state.t, words, entries)
 
 
 def build(config: ModelConfig, tables: Tables) -> Translator:
     """The translator of a configuration."""
     return Translator(config, tables.sources[0], tables.target, tables.reverse_source,
-                      tables.factors)
+                      tables.factors, tables.lexicon)
 
 
 def variants() -> dict[str, Variants]:

@@ -54,6 +54,9 @@ class TwoSourcesConfig(ModelConfig):
         if self.factors:
             raise ValueError("factors: expected none with two sources, whose words have none, got "
                              f"{self.factors}")
+        if self.lexicon_epsilon is not None:
+            raise ValueError("lexicon_epsilon: expected null with two sources, which are aligned "
+                             f"apart, got {self.lexicon_epsilon}")
         if self.lexical:
             raise ValueError("lexical: expected false with two sources, whose words it would have "
                              "to average apart, got true")

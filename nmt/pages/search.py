@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from backend.errors import UserError
 from nmt.data.annotation import method_of
+from nmt.models.contract import counts_down
 from nmt.search.interface import SearchOptions
 from nmt.search.recorder import FATES, Recorder, words_of
 from nmt.system import System
@@ -24,7 +26,9 @@ def searches_of(system: System, words: list[str], options: SearchOptions) -> dic
 
     Keys: "source", the words of an alignment's columns; "unknown", positions of words outside the
     vocabulary; "attention", whether there is any; "fates", a candidate's outcome in words;
-    "settings"; "searches", "beam" and "greedy", from `searched`; "notes", sentences.
+    "settings"; "searches", "beam" and "greedy", from `searched`; "notes", sentences. Of
+    a model that counts down the search of the best translation's length is shown; raises UserError
+    where that has no word.
     """
     options = replace(options, every_beam=False)  # which no observer can follow
     one = replace(options, beam=1, nbest=1, length_normalisation=0.0)
@@ -38,7 +42,8 @@ def searches_of(system: System, words: list[str], options: SearchOptions) -> dic
                      "alpha": options.length_normalisation,
                      "length_factor": options.length_factor,
                      "minimum_steps": options.minimum_steps},
-        "searches": searches, "notes": notes(system, words, options),
+        "searches": searches, "notes": [*notes(system, words, options), *said_lengths(
+            system, searches)],
     }
 
 
@@ -46,10 +51,14 @@ def searched(
     system: System, words: list[str], options: SearchOptions, beyond: int
 ) -> dict[str, Any]:
     """One search: its steps, its limit, the hypotheses it returned, best first."""
-    recorder = Recorder(options, system.target.words, len(system.source_columns(words)), beyond)
+    recorder = Recorder(options, system.target.words, len(system.source_columns(words)), beyond,
+                        counts_down(system.recipe.model))
     [found] = system.translate([words], options, recorder)
+    if not recorder.steps:
+        raise UserError("search: expected a translation with words to show, got an empty one: its "
+                        f"length has the largest product, log p {found[0].log_probability:.4f}")
     return {"beam": options.beam, "limit": recorder.limit, "steps": recorder.steps,
-            "limit_penalty": float(options.length_penalty(recorder.limit)),
+            "limit_penalty": recorder.penalty(recorder.limit), "first": recorder.first,
             "found": [result(system, recorder, translation, at)
                       for translation, at in zip(found, recorder.best, strict=True)]}
 
@@ -83,6 +92,16 @@ def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[
         "The search may not produce <unk> (search.unknown)." if not options.unknown else "",
         said_annotated(method_of(system.target.words)),
     ) if note]
+
+
+def said_lengths(system: System, searches: dict[str, Any]) -> list[str]:
+    """The note on a model that counts down: which length each search is of."""
+    if not counts_down(system.recipe.model):
+        return []
+    of = " and ".join(f"{one['limit']} words ({name}, log p {one['first']:.4f})"
+                      for name, one in searches.items())
+    return ["This model predicts the length first, with which log p begins; shown are the searches "
+            f"of the lengths with the best product: {of}. There is no </s>."]
 
 
 def said_annotated(method: str | None) -> str:

@@ -15,7 +15,7 @@ from nmt.data.factors import factor_tables
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
-from nmt.models.contract import CHARACTERS, character_tables
+from nmt.models.contract import CHARACTERS, character_tables, check_lengths_searched
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of
 from nmt.models.translator import ModelConfig
@@ -106,6 +106,7 @@ class DataConfig:
     test_source: str = ""  # files, one text; optional: scored at the end of training
     test_second_source: str = ""  # files: of two_sources
     test_target: str = ""  # files: their translations
+    lexicon: str = ""  # files: p_lex, as nmt align --lexicon writes it; for model.lexicon_epsilon
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     second_source_language: str = "fr"  # the same of the second source
     target_language: str = "fr"  # the same of the target
@@ -209,6 +210,7 @@ class Recipe(TranslationRecipe):
             raise ValueError("data.subwords: expected none with a model of characters, which reads "
                              "whole words, got some")
         _check_positions(self.data, self.model)
+        check_lengths_searched(self.model, self.search.lengths, ValueError)
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
@@ -217,6 +219,7 @@ class Recipe(TranslationRecipe):
                 raise ValueError(f"data.{name}: expected none with a model of characters, got "
                                  f"{str(getattr(self.data, name)).lower()}")
         _check_tied(self)
+        _check_lexicon(self)
         if factor_tables(self.model) and self.data.tokenise != "none":
             raise ValueError("data.tokenise: expected 'none' where words have tags "
                              f"(model.factors), got {self.data.tokenise!r}")
@@ -326,6 +329,14 @@ def _check_tied(recipe: Recipe) -> None:
         if len(sides) == 2 and not recipe.shared_vocabulary:
             raise ValueError("parametrize.tied: expected tables of one side, or "
                              f"data.shared_vocabulary, got {pair[0]}: {pair[1]}")
+
+
+def _check_lexicon(recipe: Recipe) -> None:
+    """Raise ValueError unless a lexicon and its epsilon are given together."""
+    epsilon, file = getattr(recipe.model, "lexicon_epsilon", None), recipe.data.lexicon
+    if bool(file) != (epsilon is not None):
+        raise ValueError("data.lexicon: expected the name of a file exactly where "
+                         f"model.lexicon_epsilon is given, got {file!r} with {epsilon}")
 
 
 def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:

@@ -9,8 +9,9 @@ import dataclasses
 import inspect
 import json
 import re
+import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from nmt.models.registry import MODELS
@@ -61,18 +62,26 @@ def page() -> str:
 
 
 def keys_in_short(architecture: str = DEFAULT_ARCHITECTURE) -> str:
-    """The names of all keys of an architecture, a paragraph for each section, for `--help`."""
-    sections: dict[str, list[str]] = {}
+    """The names of all keys of an architecture, a paragraph for each section, for `--help`, as wide
+    as the terminal, 100 columns at most."""
+    sections: dict[str, dict[str, list[str]]] = {}  # section -> name -> names below it
     for key in keys_of(architecture):
-        section, _, name = key.partition(".")
-        sections.setdefault(section, []).append(name)
-    lines = [textwrap.fill(f"--{section}. {', '.join(names)}", 99, break_on_hyphens=False,
-                           initial_indent="  ", subsequent_indent="      ")
+        section, name, *below = key.split(".")
+        sections.setdefault(section, {}).setdefault(name, []).extend(below)
+    width = min(100, shutil.get_terminal_size().columns) - 1
+    lines = [textwrap.fill(f"--{section}. {', '.join(_braced(*one) for one in names.items())}",
+                           width, break_on_hyphens=False, initial_indent="  ",
+                           subsequent_indent="    ")
              for section, names in sections.items()]
     return "\n".join([f"keys of a recipe (model.architecture {architecture}), such as "
                       "--train.epochs 5; null means none;",
                       "what each means, and those of other architectures: nmt recipe --doc",
                       *lines])
+
+
+def _braced(name: str, below: Sequence[str]) -> str:
+    """A name, and in braces those below it: `subwords.{merges, joint}`."""
+    return f"{name}.{{{', '.join(below)}}}" if below else name
 
 
 def meaning(section: type, name: str) -> str:

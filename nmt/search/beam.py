@@ -17,8 +17,8 @@ import numpy as np
 
 from backend import Array
 from nmt.data.batches import Side
-from nmt.data.vocabulary import END
-from nmt.models.contract import Searchable
+from nmt.data.vocabulary import END, UNKNOWN
+from nmt.models.contract import Searchable, counts_down
 from nmt.search.history import Ended, History
 from nmt.search.interface import (
     Hypothesis,
@@ -27,8 +27,17 @@ from nmt.search.interface import (
     check_limits,
     check_sources,
 )
+from nmt.search.lengths import (
+    Choose,
+    Lengths,
+    best_lengths,
+    best_products,
+    chosen_lengths,
+    log_p_length,
+    most_probable,
+)
 from nmt.search.steps import Active, Candidates, SearchObserver, SearchStep
-from nmt.search.topk import best_candidates, without_unknown
+from nmt.search.topk import best_candidates, without
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -62,6 +71,10 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     its step, so that K = 1 is greedy search; K other hypotheses stay active at all times. A
     sentence is done when no active hypothesis can enter its n best any more: log-probabilities only
     fall, so log p / lp(limit) is the best that an active one can reach.
+
+    A model that counts down is searched once for each of `options.lengths` lengths, to the end; all
+    its hypotheses are finished (`nmt.search.lengths`). An observer is told of the search of the
+    best translation's length, whose hypotheses alone are then returned.
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
     propose = partial(best_candidates, count=count, scores=_scores(model))
@@ -94,9 +107,11 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                  options: SearchOptions, limits: np.ndarray | None, propose: Propose,
-                 observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
+                 observer: SearchObserver | None = None,
+                 choose: Choose | None = None) -> list[list[Hypothesis]]:
     """`search` from the state after the sources, of which the longest limits the steps.
 
+    choose: which lengths are searched of a model that counts down; None: the most probable ones.
     Raises ValueError where the sources' shapes do not fit.
     """
     check_sources(sources)
@@ -105,13 +120,35 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
     if limits is None:
         limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
     state = model.encode(parameters, sources, B) if B else None
+    if B and counts_down(model):
+        counting: Any = model
+        of_length = chosen_lengths(log_p_length(counting.lengths(state)), limits,
+                                   choose or most_probable(options.lengths))
+        found = _of_lengths(counting, parameters, state, of_length, options, propose, lengths)
+        if observer is None:
+            return found
+        own = best_lengths(of_length, found)
+        return _of_lengths(counting, parameters, state, own, options, propose, lengths, observer)
     return search(model, parameters, state, limits, options, propose, lengths, observer)
+
+
+def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_length: Lengths,
+                options: SearchOptions, propose: Propose, columns: np.ndarray,
+                observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
+    """The best of searches of a model that counts down, one for each length."""
+    some, found = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
+    if len(some.words):
+        state = model.counting(state, some.sentences, some.words)
+        found = search(model, parameters, state, some.words, options, propose,
+                       columns[some.sentences], observer, some.log_p)
+    return best_products(of_length, found, len(columns), options)
 
 
 def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
            options: SearchOptions, propose: Propose,
            lengths: np.ndarray | None = None,
-           observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
+           observer: SearchObserver | None = None,
+           first: np.ndarray | None = None) -> list[list[Hypothesis]]:
     """Run the loop that beam search, greedy search and sampling share, from any state.
 
     Arguments:
@@ -122,6 +159,8 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
             log-probabilities of the active hypotheses.
         lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
         observer: called after each step.
+        first: (B,) log p of each sentence's length, its limit, for a model that counts down: a
+            factor as that of the end marker.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
@@ -131,19 +170,21 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     ended: list[list[Ended]] = [[] for _ in range(B)]
     history = History()
     start = np.arange(B)
-    active = Active(start, start[:, None], np.full((B, 1), END), np.zeros((B, 1)))
+    begin = np.zeros(B) if first is None else first                        # (B,) (Nguyen 4.1)
+    active = Active(start, start[:, None], np.full((B, 1), END), begin[:, None])
+    forbidden = [*[UNKNOWN] * (not options.unknown), *[END] * counts_down(model)]
     while len(active.sentences):
         tokens = active.tokens.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
         history.add(tokens, active.rows.reshape(-1), None if lengths is None else alignment)
         steps = len(history)
-        if not options.unknown:
-            logits, active = _known(logits, active, _scores(model))
+        if forbidden:
+            logits, active = _allowed(logits, active, _scores(model), forbidden)
         active, candidates = _extend(active, logits, options, propose, steps, ended)
-        done, reachable = _done(active, options, limits, steps, ended)
+        done, reachable = _done(active, options, limits, steps, ended, int(first is not None))
         if observer is not None:
             observer.on_step(SearchStep(steps, candidates, active, alignment, ended, limits,
-                                        reachable, done))
+                                        reachable, done, begin))
         keep = ~done
         active = Active(*(part[keep] for part in active))
         state = _select(model, state, active.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
@@ -157,9 +198,11 @@ def _scores(model: Searchable) -> bool:
     return getattr(model, "scores", False)
 
 
-def _known(logits: Array, active: Active, scores: bool) -> tuple[Array, Active]:
-    """Logits without `<unk>`, and the hypotheses with their log-probabilities corrected for it."""
-    logits, allowed = without_unknown(logits)
+def _allowed(logits: Array, active: Active, scores: bool,
+             forbidden: list[int]) -> tuple[Array, Active]:
+    """Logits without some words, and the hypotheses with their log-probabilities corrected for it.
+    """
+    logits, allowed = without(logits, forbidden)
     before = active.log_probabilities
     log_probabilities = before if scores else before + allowed.reshape(before.shape)
     return logits, active._replace(log_probabilities=log_probabilities)
@@ -188,9 +231,10 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
 
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
-         options: SearchOptions) -> None:
-    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first."""
-    score = float(log_probability / options.length_penalty(steps))
+         options: SearchOptions, more: int = 0) -> None:
+    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first. more:
+    factors of its probability beside those of the steps."""
+    score = float(log_probability / options.length_penalty(steps + more))
     ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))
     ended.sort(key=lambda one: (one.last is not None, _by_score(one)))
     del ended[options.nbest :]
@@ -202,7 +246,7 @@ def _by_score(ended: Ended) -> float:
 
 
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
-          ended: list[list[Ended]]) -> tuple[np.ndarray, np.ndarray]:
+          ended: list[list[Ended]], more: int) -> tuple[np.ndarray, np.ndarray]:
     """Which sentences (B',) are done, and the best score that an active hypothesis of each can
     reach; at the step limit the active hypotheses are added to `ended`."""
     limits = limits[active.sentences]
@@ -210,8 +254,8 @@ def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int
         for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],
                                      strict=True):
             if score > -np.inf:
-                _end(ended[active.sentences[i]], score, steps, row, int(token), options)
-    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits)  # (B',)
+                _end(ended[active.sentences[i]], score, steps, row, int(token), options, more)
+    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits + more)  # (B',)
     worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
                       for i in active.sentences])
     return (steps == limits) | (worst >= reachable), reachable

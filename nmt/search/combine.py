@@ -17,7 +17,7 @@ import backend
 from attention.several import alignment_columns, side_by_side
 from backend import Array
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Searchable
+from nmt.models.contract import Searchable, counts_down
 from nmt.search.force import force_decode
 from nmt.search.topk import log_sum_exp, row_chunks
 
@@ -38,7 +38,10 @@ class Ensemble:
             raise ValueError(f"average: expected one of {', '.join(AVERAGES)}; got {average!r}")
         if not members:
             raise ValueError("members: expected at least one model, got none")
-        self.members, self.average = tuple(members), average
+        counting = {counts_down(one) for one in members}
+        if len(counting) > 1:
+            raise ValueError("members: expected models that all count down, or none, got both")
+        self.members, self.average, self.counts_down = tuple(members), average, counting.pop()
 
     @staticmethod
     def joined(parameters: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
@@ -68,6 +71,16 @@ class Ensemble:
         return (self._averaged(steps), [one for _, one, _ in steps],
                 mean_alignment(aligned) if aligned else None)
 
+    def lengths(self, state: list[Any]) -> Array:
+        """Logits (B, L) of the averaged prediction of the length; all members count down."""
+        return self._average([model.lengths(one)  # type: ignore[attr-defined]
+                              for model, one in zip(self.members, state, strict=True)])
+
+    def counting(self, state: list[Any], sentences: np.ndarray, lengths: np.ndarray) -> list[Any]:
+        """Each member's."""
+        return [model.counting(one, sentences, lengths)  # type: ignore[attr-defined]
+                for model, one in zip(self.members, state, strict=True)]
+
     def _steps(self, parameters: Mapping[str, Array], state: list[Any],
                tokens: np.ndarray) -> list[tuple[Array, Any, Array | None]]:
         """Each member's step."""
@@ -76,8 +89,12 @@ class Ensemble:
 
     def _averaged(self, steps: Sequence[tuple[Array, Any, Array | None]]) -> Array:
         """The mean of the members' predictions."""
+        return self._average([logits for logits, _, _ in steps])
+
+    def _average(self, logits: Sequence[Array]) -> Array:
+        """The mean of predictions (N, V)."""
         average = mean_of_probabilities if self.average == "probabilities" else mean_of_logs
-        return average([logits for logits, _, _ in steps])
+        return average(logits)
 
     def select(self, state: list[Any], rows: np.ndarray, sentences: np.ndarray) -> list[Any]:
         """Each member keeps the same rows and sentences."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 import backend
 from backend import Array
 from nmt.data.batches import Batch
-from nmt.models.contract import Searchable
+from nmt.models.contract import Searchable, counts_down
 from nmt.search.interface import Hypothesis, alignment_lengths
+from nmt.search.lengths import log_p_length
 from nmt.search.topk import log_sum_exp
 
 
@@ -26,10 +28,16 @@ def force_decode(
     padded pairs. Returns for each pair, in the batch's order, a finished hypothesis: the target's
     ids, their log-probability with that of the end marker, and the alignment of every step,
     (m + 1, S_i), columns in the order of the source ids in the batch; of several sources joint.
+    Of a model that counts down, the length has the place of the end marker, without an alignment.
     """
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)
-    rows = np.arange(B)
+    rows, of_length = np.arange(B), None
+    if counts_down(model):
+        counting: Any = model
+        words = batch.target.lengths - 1
+        of_length = log_p_length(counting.lengths(state))[rows, words]     # (B,) (Nguyen 4.1)
+        state, T = counting.counting(state, rows, np.maximum(words, 1)), int(words.max())
     log_p, alignments = [], []
     for t in range(T):
         logits, state, alignment = model.step(parameters, state, batch.target_in[t])
@@ -37,18 +45,22 @@ def force_decode(
         log_p.append(logits[on_device] - log_sum_exp(logits, logits.max(axis=1)))  # (B,)
         if alignment is not None:
             alignments.append(alignment)
-    xp = backend.array_module(log_p[0])
-    nats = backend.to_host(xp.stack(log_p)).astype(np.float64)             # (T, B)
+    nats = np.zeros((len(batch.target_out), B))                            # (T, B)
+    if log_p:
+        nats[:T] = backend.to_host(backend.array_module(log_p[0]).stack(log_p))
+    if of_length is not None:
+        nats[batch.target.lengths - 1, rows] = of_length
+    xp = backend.array_module(*alignments) if alignments else np
     aligned = backend.to_host(xp.stack(alignments)) if alignments else None  # (T, B, S)
-    return [_hypothesis(batch, nats, aligned, b) for b in range(B)]
+    return [_hypothesis(batch, nats, aligned, b, of_length is None) for b in range(B)]
 
 
 def _hypothesis(
-    batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int
+    batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int, ends: bool
 ) -> Hypothesis:
-    """One pair, without its padding."""
+    """One pair, without its padding; ends: whether the end marker's is a step."""
     steps, S = int(batch.target.lengths[b]), int(alignment_lengths(batch.sources)[b])
     total = float(nats[:steps, b].sum())
-    own = None if alignment is None else alignment[:steps, b, :S]
+    own = None if alignment is None else alignment[: steps if ends else steps - 1, b, :S]
     return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, True,
                       nats[:steps, b])

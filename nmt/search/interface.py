@@ -10,7 +10,8 @@ import numpy as np
 from backend.errors import UserError
 from nmt.data.batches import Side
 
-LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "nbest": 10_000, "longest_word": 10**6}
+LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "nbest": 10_000, "longest_word": 10**6,
+           "lengths": 1000}
 MOST_FACTOR = 1000
 MOST_EXPONENT = 20  # lp of a million steps does not overflow
 
@@ -36,6 +37,7 @@ class SearchOptions:
     unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
     longest_word: int = 40  # hybrid: most characters of a spelled word; longer ones are cut
     every_beam: bool = False  # the best of all beams up to `beam` (Nair and Shah, 6.5)
+    lengths: int = 1  # with a countdown: how many lengths to search, the most probable (Nguyen 4.1)
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():
@@ -68,7 +70,8 @@ class SearchOptions:
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
            length_factor: float | None = None, length_normalisation: float | None = None,
-           longest_word: int | None = None, every_beam: bool | None = None) -> SearchOptions:
+           longest_word: int | None = None, every_beam: bool | None = None,
+           lengths: int | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None: the recipe's value.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -79,7 +82,8 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
                              "length_factor": length_factor,
                              "length_normalisation": length_normalisation,
-                             "longest_word": longest_word, "every_beam": every_beam}
+                             "longest_word": longest_word, "every_beam": every_beam,
+                             "lengths": lengths}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})
@@ -93,12 +97,13 @@ class Hypothesis:
 
     tokens: target ids without the end marker.
     log_probability: log p(tokens, end marker | source) under the model, nats; without the end
-        marker's factor where `finished` is False.
+        marker's factor where `finished` is False. With a countdown, log p_length(|tokens| | source)
+        takes the place of that of the end marker, here and in `steps`.
     score: log_probability / lp, what hypotheses are ranked by.
     alignment: (len(tokens) + 1, S_i), one row per step, the last one that of the end marker
-        (absent where `finished` is False); columns in the order of the source's words as they are
-        written, also where the model reads them from the end; of several sources one after
-        another (`alignment_lengths`). None if it has no attention.
+        (absent where `finished` is False, and with a countdown); columns in the order of the
+        source's words as they are written, also where the model reads them from the end; of
+        several sources one after another (`alignment_lengths`). None if it has no attention.
     finished: True if the end marker was produced, False if the step limit came first.
     steps: (len(tokens) + 1,) log p of each token and of the end marker, of force-decoding only.
     beam: the largest beam that found it, of a search with every beam only.

@@ -16,8 +16,8 @@ from nmt.search.history import Ended
 from nmt.search.interface import SearchOptions
 from nmt.search.steps import SearchStep
 
-GROWS, FINISHED, SURPASSED, OUTSIDE, END_OUTSIDE, CUT, STOPPED = (
-    "grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped")
+GROWS, FINISHED, SURPASSED, OUTSIDE, END_OUTSIDE, CUT, STOPPED, LAST = (
+    "grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped", "last")
 FATES = {  # the outcome of a candidate, in words
     GROWS: "in the beam", FINISHED: "finished",
     SURPASSED: "finished, below the best finished",  # of which n are kept
@@ -25,6 +25,7 @@ FATES = {  # the outcome of a candidate, in words
     END_OUTSIDE: "end marker outside the beam",      # not among the K best of its step
     CUT: "cut at the limit on length",
     STOPPED: "cannot pass the best finished",        # the search ends here
+    LAST: "finished at position 0",                  # of a countdown
 }
 DIGITS = 5               # decimals of an attention weight
 
@@ -33,12 +34,14 @@ class Recorder:
     """Observes the search of one sentence, a batch of one.
 
     Arguments: options of the search; words, the target's by id; columns, their number in an
-    alignment; beyond, how many of the candidates after the last accepted one are kept.
+    alignment; beyond, how many of the candidates after the last accepted one are kept; counts,
+    whether positions count down: the search is that of one length.
     """
 
     def __init__(self, options: SearchOptions, words: Sequence[str], columns: int,
-                 beyond: int) -> None:
+                 beyond: int, counts: bool = False) -> None:
         self.options, self.words, self.columns, self.beyond = options, words, columns, beyond
+        self.counts, self.first = counts, 0.0  # log p before the first word
         self.candidates = options.beam + beyond
         self.steps: list[dict[str, Any]] = []
         self.limit = 0
@@ -49,6 +52,9 @@ class Recorder:
     def on_step(self, step: SearchStep) -> None:
         """Keep a step, in the form of the page's data."""
         self.limit = int(step.limits[0])
+        if not self.steps:
+            self.first = float(step.first[0])
+            self._rows = [(-1, self.first)]
         log_p, rows, tokens = (part[0].tolist() for part in step.candidates[:3])
         grown = step.candidates.grown[0][step.active.log_probabilities[0] > -np.inf].tolist()
         finished = np.flatnonzero(step.candidates.finished[0]).tolist()
@@ -57,7 +63,7 @@ class Recorder:
         self._places.append({(rows[j], tokens[j]): j for j in shown})
         ended = [self._ended(one) for one in step.ended[0]]
         fates = self._fates(step, grown, finished, ended)
-        penalty = float(self.options.length_penalty(step.number))
+        penalty = self.penalty(step.number)
         self.steps.append({
             "candidates": [self._candidate(log_p[j], rows[j], tokens[j], penalty, fates.get(j))
                            for j in shown],
@@ -66,11 +72,16 @@ class Recorder:
         self._rows = [(j, log_p[j]) for j in grown]
         self.best = [tuple(one["at"]) for one in sorted(ended, key=lambda one: -one["score"])]
 
+    def penalty(self, steps: int) -> float:
+        """lp(e) after so many steps; of a countdown, the length is a factor too."""
+        return float(self.options.length_penalty(steps + self.counts))
+
     def _fates(self, step: SearchStep, grown: list[int], finished: list[int],
                ended: list[dict[str, Any]]) -> dict[int, str]:
         """The outcomes of the accepted candidates, by index."""
         places = [one["at"] for one in ended]
-        goes_on = GROWS if not step.done[0] else CUT if step.number == self.limit else STOPPED
+        at_limit = LAST if self.counts else CUT
+        goes_on = GROWS if not step.done[0] else at_limit if step.number == self.limit else STOPPED
         return dict.fromkeys(grown, goes_on) | {
             j: FINISHED if [step.number - 1, j] in places else SURPASSED for j in finished}
 
@@ -87,7 +98,7 @@ class Recorder:
         """An ended hypothesis: its identity, its score, and whether the end marker ended it."""
         candidate = self._places[one.step][one.row, END if one.last is None else one.last]
         return {"at": [one.step, candidate], "score": one.score, "log_p": one.log_probability,
-                "finished": one.last is None}
+                "finished": self.counts or one.last is None}
 
     def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
         """The attention of the step: extended candidate (-1 in the first step) -> weights (S,) in

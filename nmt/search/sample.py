@@ -14,6 +14,7 @@ from nmt.data.batches import Side
 from nmt.models.contract import Searchable
 from nmt.search.beam import from_sources
 from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.search.lengths import drawn
 from nmt.search.topk import log_sum_exp, row_chunks
 
 
@@ -30,7 +31,8 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
             drawn in their own proportions.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
         rng: host generator; one uniform number is drawn per active sentence and step, so a draw
-        depends on the other sentences of the batch.
+            depends on the other sentences of the batch. Of a model that counts down, the lengths
+            are drawn first.
 
     Returns:
         One hypothesis per sentence. Its log-probability, and score, is the model's own (that of
@@ -44,7 +46,8 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     options = SearchOptions(length_factor=options.length_factor,
                             minimum_steps=options.minimum_steps, unknown=options.unknown)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
-    found = from_sources(model, parameters, sources, options, limits, propose)
+    found = from_sources(model, parameters, sources, options, limits, propose,
+                         choose=drawn(float(temperature), rng))
     return [hypotheses[0] for hypotheses in found]
 
 

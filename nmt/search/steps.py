@@ -41,6 +41,7 @@ class SearchStep(NamedTuple):
     limits: np.ndarray  # (B,) the most steps of each sentence of the batch
     reachable: np.ndarray  # (B',) the best score that an active hypothesis can still reach
     done: np.ndarray  # (B',) bool: the search of this sentence ends here
+    first: np.ndarray  # (B,) log p before the first word: 0, or of the length that is searched
 
 
 class SearchObserver(Protocol):

@@ -9,13 +9,12 @@ a candidate outside the chosen blocks is preceded by the best candidates of `cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 import backend
 from backend import Array
-from nmt.data.vocabulary import UNKNOWN
 
 BLOCK = 200  # columns per block: measured best of 64 .. 500 at V = 10,000, and wide enough for SIMD
 CHUNK = 1 << 17  # elements exponentiated at a time: half a megabyte of float32 stays in cache
@@ -70,25 +69,29 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
     return xp.log(sums) + maxima
 
 
-def without_unknown(logits: Array) -> tuple[Array, np.ndarray]:
-    """Return logits that forbid `<unk>`, and the log-probability of all other words together.
+def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]:
+    """Return logits that forbid some words, and the log-probability of all others together.
 
     Source: Bahdanau et al. (2015), Table 1: "We disallowed the models to generate [UNK] tokens".
-    The probability of `<unk>` is not redistributed to other words: what is added to a hypothesis is
-    still log p under the model.
+    The probability of a forbidden word is not redistributed to other words: what is added to a
+    hypothesis is still log p under the model.
 
     Arguments:
         logits: (N, V) real, nats; not written to.
+        forbidden: ids, such as that of `<unk>`.
 
     Returns:
-        logits: (N, V), a copy with -inf for `<unk>`.
-        allowed: (N,) float64 host array, log(1 - p(<unk>)) <= 0, nats: the log-probabilities of the
-            copy's softmax plus this are the model's own.
+        logits: (N, V), a copy with -inf for these.
+        allowed: (N,) float64 host array, log(1 - p(forbidden)) <= 0, nats: the log-probabilities of
+            the copy's softmax plus this are the model's own.
     """
     others = logits.copy()
-    others[:, UNKNOWN] = -float("inf")
-    allowed = log_sum_exp(others, others.max(axis=1)) - log_sum_exp(logits, logits.max(axis=1))
-    return others, backend.to_host(allowed).astype(np.float64)
+    for word in forbidden:  # a list of ids would have to go to the device
+        others[:, word] = -float("inf")
+    allowed = every = log_sum_exp(others, others.max(axis=1))
+    for word in forbidden:
+        every = backend.array_module(logits).logaddexp(every, logits[:, word])
+    return others, backend.to_host(allowed - every).astype(np.float64)
 
 
 def top_indices(values: Array, count: int) -> Array:

@@ -123,8 +123,9 @@ def described(search: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, 
     """A translation of the n-best list as JSON values.
 
     "translation", plain text; "words", each {"word", "log_p"} with its log-probability in nats, the
-    last `</s>` where it is "finished"; "log_p", their sum; "score", what the list is sorted by;
-    "attention", for each of the words a weight for each of "source", or null without attention.
+    last `</s>` where it is "finished" (not with a countdown); "log_p", their sum, and that of the
+    length with a countdown; "score", what the list is sorted by; "attention", for each of the words
+    a weight for each of "source", or null without attention.
     """
     path = path_of(search["steps"], found["at"])
     spelled = dict(enumerate(found["spelled"]))

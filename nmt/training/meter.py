@@ -3,7 +3,8 @@
 Losses are summed by task. Perplexity over a mixture of tasks has no meaning: its facts have, in
 place of `loss` and `perplexity`, `tasks`: for each its loss, perplexity, target_tokens and updates.
 Where the objective is not the words' loss alone (label smoothing, characters) there is also
-`objective`, in nats per target token.
+`objective`, and where lengths are predicted `length_loss`, their part of the loss, both in nats
+per target token.
 """
 
 from __future__ import annotations
@@ -26,43 +27,50 @@ class _Sums:
     """The sums of a task since the last line of the log, and before that in the epoch."""
 
     def __init__(self, xp: Any) -> None:
-        self.loss, self.objective = (xp.zeros((), dtype=np.float64) for _ in range(2))  # nats
+        self.loss, self.objective, self.length = (
+            xp.zeros((), dtype=np.float64) for _ in range(3))  # nats
         self.tokens = self.updates = 0
         self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
         self.epoch_objective = 0.0  # stays 0 if the objective is the loss
+        self.epoch_length = 0.0  # stays 0 where no lengths are predicted
 
     def close_window(self) -> dict[str, float]:
         """The facts of the window, which becomes a part of the epoch."""
-        loss, objective = (float(to_host(one)) for one in (self.loss, self.objective))
-        facts = {**_per_token(loss, self.tokens, objective), "target_tokens": self.tokens,
+        loss, objective, length = (
+            float(to_host(one)) for one in (self.loss, self.objective, self.length))
+        facts = {**_per_token(loss, self.tokens, objective, length), "target_tokens": self.tokens,
                  "updates": self.updates}
         self.epoch_loss += loss
         self.epoch_objective += objective
+        self.epoch_length += length
         self.epoch_tokens += self.tokens
         self.epoch_updates += self.updates
-        self.loss[...] = self.objective[...] = 0.0
+        self.loss[...] = self.objective[...] = self.length[...] = 0.0
         self.tokens = self.updates = 0
         return facts
 
     def close_epoch(self) -> dict[str, float]:
         """The facts of the epoch; another begins."""
-        facts = {**_per_token(self.epoch_loss, self.epoch_tokens, self.epoch_objective),
+        facts = {**_per_token(self.epoch_loss, self.epoch_tokens, self.epoch_objective,
+                              self.epoch_length),
                  "target_tokens": self.epoch_tokens, "updates": self.epoch_updates}
         self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
-        self.epoch_objective = 0.0
+        self.epoch_objective = self.epoch_length = 0.0
         return facts
 
     def state(self) -> list[float]:
         """All as plain numbers."""
         return [float(to_host(self.loss)), self.tokens, self.updates,
                 self.epoch_loss, self.epoch_tokens, self.epoch_updates,
-                float(to_host(self.objective)), self.epoch_objective]
+                float(to_host(self.objective)), self.epoch_objective,
+                float(to_host(self.length)), self.epoch_length]
 
     def load(self, state: list[Any]) -> None:
-        """Restore what `state` returned; older states have six numbers, without the objective."""
+        """Restore what `state` returned; older states lack lengths, or the objective too."""
         (self.loss[...], self.tokens, self.updates, self.epoch_loss, self.epoch_tokens,
-         self.epoch_updates, self.objective[...], self.epoch_objective) = map(
-             number, [*state, 0.0, 0.0] if len(state) == 6 else state)
+         self.epoch_updates, self.objective[...], self.epoch_objective, self.length[...],
+         self.epoch_length) = map(
+             number, [*state, *[0.0] * (10 - len(state))] if len(state) in (6, 8) else state)
 
 
 class Meter:
@@ -101,10 +109,12 @@ class Meter:
     ) -> None:
         """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
         cache, the model's, which may have the words' loss separately."""
-        own, (words, _) = self._of(task), losses(loss, cache)
-        own.loss += words
-        if words is not loss:
+        own, parts = self._of(task), losses(loss, cache)
+        own.loss += parts.words
+        if parts.words is not loss:
             own.objective += loss
+        if parts.lengths is not None:
+            own.length += parts.lengths
         own.tokens += tokens
         own.updates += 1
         self._norm = norm
@@ -179,7 +189,8 @@ def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
     """The facts of all tasks: of a single nameless one its loss and perplexity."""
     if set(parts) <= {PLAIN}:
         own = parts.get(PLAIN, _per_token(0.0, 0))
-        return {name: own[name] for name in ("loss", "perplexity", "objective") if name in own}
+        return {name: own[name] for name in ("loss", "perplexity", "objective", "length_loss")
+                if name in own}
     return {"tasks": dict(parts)}
 
 
@@ -199,9 +210,12 @@ def _now() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def _per_token(loss: float, tokens: int, objective: float = 0.0) -> dict[str, float]:
-    """Mean loss and perplexity, and the objective where it is another; a perplexity too large for a
-    float is given as e^700."""
+def _per_token(
+    loss: float, tokens: int, objective: float = 0.0, length: float = 0.0
+) -> dict[str, float]:
+    """Mean loss and perplexity, the objective where it is another, and the lengths' part of the
+    loss; a perplexity too large for a float is given as e^700."""
     mean = loss / max(tokens, 1)
     return {"loss": mean, "perplexity": math.exp(min(mean, 700.0)),
-            **({"objective": objective / max(tokens, 1)} if objective else {})}
+            **({"objective": objective / max(tokens, 1)} if objective else {}),
+            **({"length_loss": length / max(tokens, 1)} if length else {})}

@@ -15,11 +15,13 @@ class Sums(NamedTuple):
     loss: Array  # 0-d, nats
     word_loss: Array  # of words alone, which perplexity is of; the same array where it is the loss
     gradients: Gradients
+    length_loss: Array | None = None  # of the targets' lengths, a part of both; None without
 
 
 def sums_of(loss: Array, cache: Any, gradients: Gradients) -> Sums:
     """Those of one batch, from what `Trainable.loss` and `backward` returned."""
-    return Sums(loss, losses(loss, cache)[0], gradients)
+    parts = losses(loss, cache)
+    return Sums(loss, parts.words, gradients, parts.lengths)
 
 
 def plus(one: Sums | None, other: Sums) -> Sums:
@@ -31,7 +33,9 @@ def plus(one: Sums | None, other: Sums) -> Sums:
     gradients = one.gradients | {
         name: _added(one.gradients[name], gradient) if name in one.gradients else gradient
         for name, gradient in other.gradients.items()}
-    return Sums(loss, loss if together else words, gradients)
+    lengths = [own for own in (one.length_loss, other.length_loss) if own is not None]
+    return Sums(loss, loss if together else words, gradients,
+                sum(lengths[1:], start=lengths[0]) if lengths else None)
 
 
 def _added(one: Any, other: Any) -> Any:

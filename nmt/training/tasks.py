@@ -100,6 +100,7 @@ class SeveralCache(NamedTuple):
     inner: Any  # of the task's model
     word_loss: Array  # that perplexity is of
     state: Any  # of streams, as the model's
+    length_loss: Array | None = None  # of the targets' lengths
 
 
 class Several:
@@ -127,8 +128,9 @@ class Several:
     ) -> tuple[Array, SeveralCache]:
         """J_i, the loss of the batch's task i."""
         loss, inner = self.models[batch.task].loss(of_task(batch.task, parameters), batch, noise)
-        words, _ = losses(loss, inner)
-        return loss, SeveralCache(batch.task, inner, words, getattr(inner, "state", None))
+        parts = losses(loss, inner)
+        return loss, SeveralCache(batch.task, inner, parts.words, getattr(inner, "state", None),
+                                  parts.lengths)
 
     def backward(self, cache: SeveralCache) -> Gradients:
         """Gradients of that task's parameters; the others have none."""

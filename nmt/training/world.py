@@ -133,18 +133,22 @@ class Ranks(World):
     def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
         """Of a parameter that a rank has no gradient of, it adds nothing; a gradient that is dense
         anywhere becomes dense. The sums are the same numbers on every rank."""
-        losses = array_module(*parameters.values()).zeros(2, dtype=np.float64)
+        losses = array_module(*parameters.values()).zeros(3, dtype=np.float64)
         if own is not None:
             losses[0], losses[1] = own.loss, own.word_loss
+            losses[2] = 0.0 if own.length_loss is None else own.length_loss
         self._transport.start_sum(losses)()
         gradients = {} if own is None else own.gradients
         apart = own is not None and own.word_loss is not own.loss
-        told = [int(apart), *(_kind(gradients.get(name)) for name in parameters)]
-        (aparts, *kinds) = self._transport.counts(np.array(told, np.int64)).T  # (ranks,) each
+        counts = own is not None and own.length_loss is not None
+        told = [int(apart), int(counts), *(_kind(gradients.get(name)) for name in parameters)]
+        (aparts, counted, *kinds) = self._transport.counts(
+            np.array(told, np.int64)).T                                    # (ranks,) each
         summed = self._sum_gradients(gradients, parameters, dict(zip(parameters, kinds,
                                                                      strict=True)))
         loss = losses[0]
-        return Sums(loss, losses[1] if aparts.any() else loss, summed)
+        return Sums(loss, losses[1] if aparts.any() else loss, summed,
+                    losses[2] if counted.any() else None)
 
     def _sum_gradients(self, own: Gradients, parameters: Mapping[str, Array],
                        kinds: Mapping[str, np.ndarray]) -> Gradients:

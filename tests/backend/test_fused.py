@@ -16,6 +16,7 @@ from fused_cases import (
     function_of,
     function_returns,
     leaves,
+    norms,
     softmaxes,
     tables,
     updates,
@@ -39,6 +40,13 @@ def on_device(tree):
     return tree
 
 
+def arrays(found):
+    """The arrays of what a function returns."""
+    if isinstance(found, (list, tuple)):
+        return [array for one in found for array in arrays(one)]
+    return [found] if isinstance(found, (np.ndarray, StrictArray)) else []
+
+
 def compare(case, dtype, launcher):
     """The kernel on device arrays against the source on NumPy's: result and all arguments."""
     function = function_of(case.function)
@@ -50,9 +58,9 @@ def compare(case, dtype, launcher):
     found = function(*on_device(ours))
     assert len(launcher.names) > launched, "the kernel was not taken"
     pairs = list(zip(leaves(ours, case.scratch), leaves(theirs, case.scratch), strict=True))
-    if expected is not None:
-        pairs.append((to_numpy(found), expected))
-        assert to_numpy(found).dtype == expected.dtype
+    pairs += [(to_numpy(one), other) for one, other in zip(arrays(found), arrays(expected),
+                                                           strict=True)]
+    assert all(one.dtype == other.dtype for one, other in pairs)
     assert_close(pairs, dtype)
     return before, leaves(theirs)
 
@@ -81,7 +89,7 @@ def test_threads_of_a_block_wait_for_each_other(threads, dtype):
     """Sums and maxima over a block of real threads, of a number that is no power of two."""
     rng = np.random.default_rng(threads)
     launcher = HostLauncher(threads=threads)
-    for kernels in (softmaxes, updates, tables):
+    for kernels in (softmaxes, norms, updates, tables):
         for case in kernels(rng, 5, 70, True):
             compare(case, dtype, launcher)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from timed import run
 
 from backend.errors import UserError
-from benchmarks import checkers
+from benchmarks import gradcheck as checkers
 from benchmarks.timing import blas_kernels
 from grads.check.case import Case
 
@@ -21,11 +21,13 @@ def double(slope):
 
 
 def test_quick(tmp_path):
-    checkers.main(["--quick", "--seconds", "0.1", "--output", str(tmp_path)])
-    made = json.loads((tmp_path / f"checkers-{blas_kernels()}.json").read_text())
-    assert made["rows"][0]["checker"] == checkers.OURS
-    for row in made["rows"]:
-        assert row["right"] >= 3 and row["wrong"] == row["right"] and row["seconds"]["median"] > 0
+    path, made = run("checkers", tmp_path)
+    assert path.name == f"checkers-{blas_kernels()}.json"
+    (row,) = made["rows"]
+    assert next(iter(row["checkers"])) == next(iter(row["seconds"])) == checkers.OURS
+    assert row["right"] >= 3 and row["wrong"] == row["right"]
+    assert row["checkers"].keys() == row["seconds"].keys()
+    assert all(timing["median"] > 0 for timing in row["seconds"].values())
 
 
 def test_false_alarms_and_misses_are_named():
@@ -61,7 +63,7 @@ def test_what_is_not_installed_is_said(monkeypatch, capsys):
 def test_without_the_corpus(monkeypatch, tmp_path):
     monkeypatch.setattr(checkers, "CORPUS", tmp_path / "none.py")
     with pytest.raises(UserError, match="the corpus is not installed; run it in a checkout"):
-        checkers.main(["--quick", "--output", str(tmp_path)])
+        run("checkers", tmp_path)
 
 
 def test_a_scalars_backward_follows_the_upstream_gradient():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import numpy as np
 import pytest
+from timed import cases, parse, run
 
 from attention.scores import Variant
-from benchmarks import attention, paired
+from benchmarks import attention, kernels, timing
 from benchmarks.counting import counted, counting
+from benchmarks.devices import CPU
 from benchmarks.timing import blas_kernels
 
 SMALL = ["--output", os.devnull, "--batch", "2", "--hidden", "5", "--steps", "3"]
@@ -39,7 +40,7 @@ def test_counting_changes_nothing():
 @pytest.mark.parametrize("window", ["local-m", "local-p"])
 def test_a_local_step_does_not_cost_more_in_a_longer_source(score, window):
     """Operations of a step forward and backward; those of global attention do grow."""
-    options = attention.parse(SMALL)
+    options = parse("attention", SMALL)
 
     def cost(variant, S):
         return attention.count(attention.make_task(variant, S, options, "float64"))
@@ -49,26 +50,31 @@ def test_a_local_step_does_not_cost_more_in_a_longer_source(score, window):
 
 
 def test_exponents_are_fitted_above_the_window():
-    costs = [5.0 if S <= 21 else 7.0 * S**1.5 for S in (10, 20, 40, 80)]
-    assert abs(attention.exponent([10, 20, 40, 80], costs, 21) - 1.5) < 1e-12
+    costs = {str(S): 5.0 if S <= 21 else 7.0 * S**1.5 for S in (10, 20, 40, 80)}
+    assert abs(kernels.exponent({"fitted": ["40", "80"]}, costs) - 1.5) < 1e-12
+    (first, *_) = cases("attention", ["--quick", *SMALL[:2]])  # D = 1
+    assert first.prepare(CPU).more({})["fitted"] == ["6", "12"]
 
 
 def test_a_quick_run_writes_its_record_and_picture(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
-    attention.main(["--quick", "--output", str(tmp_path)])
-    path = tmp_path / f"attention-{blas_kernels()}.json"
+    monkeypatch.setattr(timing, "ITERATIONS", (2, 2))
+    path, made = run("attention", tmp_path)
+    assert path.name == f"attention-{blas_kernels()}.json"
     assert {file.name for file in tmp_path.iterdir()} == {path.name, path.with_suffix(".png").name}
-    made = json.loads(path.read_text())
-    assert made["variants"].keys() == attention.VARIANTS.keys() and "output" not in made["options"]
-    for row in made["variants"].values():
-        for kind, low in row["quartiles"]["low"].items():
-            middle, high = row["costs"][kind], row["quartiles"]["high"][kind]
-            assert all(0 < a <= b <= c for a, b, c in zip(low, middle, high, strict=True))
-    assert "half the distance of the quartiles" in capsys.readouterr().out
+    names = [row["case"] for row in made["rows"]]
+    assert len(names) == 3 * len(attention.VARIANTS) and set(names) > attention.VARIANTS.keys()
+    assert "output" not in made["options"]
+    for row in made["rows"]:
+        assert row["seconds"].keys() == {"3", "6", "12"}
+        assert all(0 < one["low"] <= one["median"] <= one["high"]
+                   for one in row["seconds"].values())
+        assert set(row["operations"]) == (set(row["seconds"]) if row["case"] in attention.VARIANTS
+                                          else set())
+    assert "local-p general, time ~ S^" in capsys.readouterr().out
 
 
 def test_a_mistake_is_noticed_before_anything_is_timed(monkeypatch):
-    options = attention.parse(SMALL)
+    options = parse("attention", SMALL)
     task = attention.make_task(Variant("general", "local-m", D=2), 9, options, "float64")
     attention.check("right", task)
     for function, message in (("attention_forward", "wrong, S=9: context"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from timed import run
 
 from backend.errors import UserError
-from benchmarks import gradcheck
 from benchmarks.timing import blas_kernels
 from nmt.models.translator import Translator
 
@@ -23,11 +21,12 @@ def _threads():
 
 
 def test_quick(tmp_path, capsys):
-    gradcheck.main(["--quick", "--output", str(tmp_path)])
-    made = json.loads((tmp_path / f"gradcheck-{blas_kernels()}.json").read_text())
-    assert made["hidden"] == 2 and made["ratios"].keys() == made["seconds"].keys()
-    assert made["ratios"]["gradcheck"] == 1.0
-    assert "both methods / gradcheck" in capsys.readouterr().out
+    path, made = run("gradcheck", tmp_path)
+    assert path.name == f"gradcheck-{blas_kernels()}.json"
+    (row,) = made["rows"]
+    assert row["sizes"] == {"H": 2} and row["amount"] > 100
+    assert list(row["seconds"]) == ["both methods", "complex step", "torch.autograd.gradcheck"]
+    assert "torch.autograd.gradcheck" in capsys.readouterr().out
 
 
 def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path):
@@ -40,5 +39,5 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path):
 
     monkeypatch.setattr(Translator, "backward", wrong)
     with pytest.raises(UserError, match=r"our gradient of decoder\.0\.W is not PyTorch's"):
-        gradcheck.main(["--quick", "--output", str(tmp_path)])
+        run("gradcheck", tmp_path)
     assert not list(tmp_path.iterdir())

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import SimpleNamespace
-
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS, main, module_of
+from benchmarks import __main__ as suite
+from benchmarks.__main__ import find, main
+from benchmarks.registry import ABOUT as BENCHMARKS
 
 
 @pytest.fixture
 def ran(monkeypatch):
     """Every benchmark replaced by one that notes its name and its options."""
     ran = []
-    for name in BENCHMARKS:
-        fake = SimpleNamespace(main=lambda options, name=name: ran.append((name, options)))
-        monkeypatch.setitem(sys.modules, module_of(name), fake)
+
+    def fake(name):
+        if name not in BENCHMARKS:
+            return find(name)
+        return lambda options: ran.append((name, options))
+
+    monkeypatch.setattr(suite, "find", fake)
     return ran
 
 
@@ -58,7 +60,7 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_each_can_say_its_options(name, capsys):
     with pytest.raises(SystemExit) as stopped:
-        import_module(module_of(name)).main(["--help"])
+        find(name)(["--help"])
     assert stopped.value.code == 0 and "--" in capsys.readouterr().out
 
 
@@ -66,6 +68,7 @@ def test_each_can_say_its_options(name, capsys):
     (["step", "--seconds", "inf"], "argument --seconds: expected seconds above 0"),
     (["step", "--hidden", "9" * 5000], "argument --hidden: expected an integer of at least 1"),
     (["crossover", "--bogus"], "unrecognized arguments: --bogus"),
+    (["step", "--resume", "--budget", "0"], "argument --budget: expected a number above 0"),
     (["table", "--results", "/no/such/folder"], "/no/such/folder: expected a directory of result"),
 ])  # fmt: skip
 def test_a_wrong_option_is_one_line(capsys, words, said):

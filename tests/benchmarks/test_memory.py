@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from timed import run
 
 from backend.rows import RowGradient
 from backend.workspace import Workspace
@@ -107,10 +107,11 @@ def test_a_system_without_a_high_water_mark_is_one_line(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(not memory.CLEAR.exists(), reason="no /proc/self/clear_refs here")
 def test_quick(tmp_path, capsys):
-    memory.main(["--quick", "--device", "cpu", "--output", str(tmp_path)])
-    (row,) = json.loads((tmp_path / f"memory-{blas_kernels()}.json").read_text())["rows"]
+    path, record = run("memory", tmp_path, "--device", "cpu")
+    assert path.name == f"memory-{blas_kernels()}.json"
+    (row,) = record["rows"]
     sizes = row["bytes"]
-    assert row["recipe"] == "thesis-size" and len(sizes["peaks"]) == 2
+    assert row["case"] == "thesis-size" and len(sizes["peaks"]) == 2
     assert all(sizes[name] > 0 for name in ("parameters", "gradients", "saved"))
     needed = sizes["parameters"] + sizes["gradients"] + sizes["saved"]
     assert row["ratio"] == max(sizes["peaks"]) / needed

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from ranks import ENVIRONMENT, WHY_NOT
+from timed import run
 
 from benchmarks import ranks
 from benchmarks.timing import blas_kernels
@@ -17,9 +16,9 @@ def test_the_fit_finds_what_times_were_made_from(algorithm) -> None:
 
     def row(p, batch):
         costs = [ranks.ALGORITHMS[algorithm](p, size) for size in ranks.LENGTHS]
-        return {"ranks": p, "threads": 1, "batch": batch, "lengths": ranks.LENGTHS,
+        return {"sizes": {"ranks": p, "threads": 1, "batch": batch}, "lengths": ranks.LENGTHS,
                 "sums": [alpha * x + beta * y for x, y in costs],
-                "seconds": {"passes": a + b * batch / p}}
+                "parts": {"passes": a + b * batch / p}}
 
     found = ranks.fit([row(1, 64), row(2, 64), row(4, 64), row(2, 128)])
     assert found["algorithm"] == algorithm and found["error"] < 1e-9
@@ -43,9 +42,8 @@ def test_bytes_of_a_gradient_are_counted() -> None:
 def test_a_quick_run_leaves_a_record(tmp_path, capsys, monkeypatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(ranks, "cases", lambda options: [(1, 1, 8, "fixed"), (2, 1, 8, "fixed"),
-                                                         (1, 1, 8, "growing")])
-    ranks.main(["--quick", "--output", str(tmp_path)])
-    *rows, last = json.loads((tmp_path / f"ranks-{blas_kernels()}.json").read_text())["rows"]
-    assert [row["bytes"] > 0 for row in rows] == [False, True, False]
-    assert last["model"]["b"] >= 0 and "| growing | 512 |" in capsys.readouterr().out
+    path, record = run("ranks", tmp_path, "--only", "ranks=1 threads=1", "fixed batch  ranks=2")
+    assert path.name == f"ranks-{blas_kernels()}.json"
+    assert [row["bytes"] > 0 for row in record["rows"]] == [False, True, False]
+    assert ranks.fit(record["rows"])["b"] >= 0
+    assert "| growing | 512 |" in capsys.readouterr().out

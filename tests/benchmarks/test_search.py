@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from importlib import import_module
@@ -10,10 +9,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 from strict.module import strict
+from timed import cases, parse, prepare, run
 
 from benchmarks import search
-from benchmarks.devices import Device
-from benchmarks.timing import blas_kernels
+from benchmarks.devices import CPU, Device
+from benchmarks.timing import blas_kernels, threads
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
 from nmt.models.translator import ModelConfig, Translator
@@ -21,7 +21,8 @@ from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
 
 torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
-peer, peer_search = (import_module(f"benchmarks.{name}") for name in ("peer", "peer_search"))
+peer, peer_search = (import_module(f"grads.verification.reference.{name}")
+                     for name in ("peer", "search"))
 QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
 
 
@@ -59,24 +60,23 @@ def test_hypotheses_of_both_kinds_were_among_them():
 
 
 def test_quick(tmp_path, capsys):
-    search.main([*QUICK, "--output", str(tmp_path)])
-    rows = json.loads((tmp_path / f"search-{blas_kernels()}.json").read_text())["rows"]
-    assert [(row["beam"], row["sentences"]) for row in rows] == [(1, 1), (1, 3), (3, 1), (3, 3)]
-    for row in rows:
-        seconds = row["seconds"]
-        assert row["ratio"] == seconds["ours"]["median"] / seconds["pytorch"]["median"]
-        assert row["difference"] < 1e-4
-    assert capsys.readouterr().out.count("ours / PyTorch") == 4
+    path, record = run("search", tmp_path, "--device", "cpu")
+    assert path.name == f"search-{blas_kernels()}.json"
+    sizes = [(row["sizes"]["beam"], row["sizes"]["sentences"]) for row in record["rows"]]
+    assert sizes == [(1, 1), (1, 3), (3, 1), (3, 3)]
+    for row in record["rows"]:
+        assert list(row["seconds"]) == ["here", "PyTorch"]
+        assert row["differences"]["float32"] < 1e-4 and row["differences"]["float64"] < 1e-9
+    assert capsys.readouterr().out.count("   ratio ") == 4
     assert (tmp_path / f"search-{blas_kernels()}.png").stat().st_size > 1000
 
 
 def test_where_nothing_moves_unasked():
     """On the stand-in for CuPy, as it would go on a GPU."""
-    options = search.parse(QUICK)
-    model, parameters = search.make_model(options)
-    stand_in = Device("gpu", strict, "cpu", lambda: None)
-    row = search.run(model, parameters, 3, 3, stand_in, options)
-    assert row["device"] == "gpu" and 0 < row["difference"] < 1e-4
+    case = list(cases("search", QUICK))[-1]
+    assert (case.sizes["beam"], case.sizes["sentences"]) == (3, 3)
+    found = prepare(case, Device("gpu", strict, "cpu", lambda: None))
+    assert 0 < found["float32"] < 1e-4 and 0 <= found["float64"] < 1e-9
 
 
 def spoil(monkeypatch, change):
@@ -90,31 +90,29 @@ def spoil(monkeypatch, change):
 
 
 @pytest.mark.parametrize("change, said", [
-    (lambda h: h._replace(tokens=h.tokens[::-1]), "hypotheses are not"),
+    (lambda h: h._replace(tokens=h.tokens[::-1]), "the hypotheses of here and PyTorch differ"),
     (lambda h: h._replace(log_probability=h.log_probability * 1.001), "differ by 1.0e-03"),
 ])  # fmt: skip
 def test_a_wrong_search_is_not_timed(monkeypatch, tmp_path, change, said):
     spoil(monkeypatch, change)
     with pytest.raises(AssertionError, match=said):
-        search.main([*QUICK, "--output", str(tmp_path)])
+        run("search", tmp_path, "--device", "cpu", "--only", "beam=3 sentences=3")
     assert not list(tmp_path.iterdir())
 
 
 def test_hypotheses_that_end_are_not_equal_work(monkeypatch, tmp_path):
     monkeypatch.setattr(search, "NEVER", 3.0)
     with pytest.raises(AssertionError, match="ended"):
-        search.main([*QUICK, "--output", str(tmp_path)])
+        run("search", tmp_path, "--device", "cpu")
 
 
-def test_the_threads_are_all_cores(monkeypatch):
+def test_the_threads_are_those_of_numpy(monkeypatch):
     given = []
     monkeypatch.setattr(torch, "set_num_threads", given.append)
-    options = search.parse(QUICK)
-    model, parameters = search.make_model(options)
-    (cpu,) = search.devices("cpu")
-    search.searches(model, parameters, "float32", [[3, 4]], 2, cpu, 3)
-    search.searches(model, parameters, "float32", [[3, 4]], 2, replace_torch(cpu), 3)
-    assert given == [search.environment()["cores"]]
+    model, parameters = search.make_model(parse("search", QUICK))
+    search.beside_pytorch(model, parameters, 3, CPU, "float32", [[3, 4]], 2)
+    search.beside_pytorch(model, parameters, 3, replace_torch(CPU), "float32", [[3, 4]], 2)
+    assert given == [threads()]
 
 
 def replace_torch(device):

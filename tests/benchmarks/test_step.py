@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
-from argparse import Namespace
 
 import numpy as np
 import pytest
+from timed import parse, run
 
 from backend.errors import UserError
-from benchmarks import paired, step
-from benchmarks.record import RESULTS
+from benchmarks import step, timing, training
+from benchmarks.runner import RESULTS
 from benchmarks.timing import blas_kernels
 from nmt.models.translator import Translator
 
 pytest.importorskip("torch")
-OPTIONS = step.parse(["--output", os.devnull, "--variants", "--hidden", "8", "--layers", "1",
-                      "--batch", "2", "--source", "6", "--target", "4", "--vocabulary", "12",
-                      "--window", "1"])
+OPTIONS = parse("variants", ["--output", os.devnull, "--hidden", "8", "--layers", "1",
+                             "--batch", "2", "--source", "6", "--target", "4", "--vocabulary", "12",
+                             "--window", "1"])
 
 
 @pytest.mark.parametrize("name", step.variants(OPTIONS))
 def test_both_steps_compute_the_same(name):
-    found = step.compare(step.case_of(step.variants(OPTIONS)[name], OPTIONS), 1)
+    found = training.compare(step.workload(step.variants(OPTIONS)[name], OPTIONS), 1, None)
     assert found.keys() == {"loss", "gradients", "updates"}
 
 
@@ -45,41 +46,74 @@ def test_a_wrong_gradient_is_named(monkeypatch):
     monkeypatch.setattr(Translator, "backward", wrong)
     config = step.variants(OPTIONS)["global general, feeding"]
     with pytest.raises(AssertionError, match=r"gradients: .* in attention\.W_a"):
-        step.compare(step.case_of(config, OPTIONS), 1)
+        training.compare(step.workload(config, OPTIONS), 1, None)
 
 
-def test_a_row_is_kept_when_another_is_added(tmp_path):
-    options, found = Namespace(**{**vars(OPTIONS), "output": tmp_path}), {"kernels": "native"}
-    for name in ("RNNsearch", "no attention"):
-        step.add_row(options, found, name, {"ratio": 0.5})
-    text = (tmp_path / "variants-native.json").read_text(encoding="utf-8")
-    assert text.index("no attention") < text.index("RNNsearch")  # the table's order
-    other = step.parse(["--variants", "--hidden", "9", "--output", str(tmp_path)])
-    step.add_row(other, found, "no attention", {"ratio": 0.5})
-    assert "RNNsearch" not in (tmp_path / "variants-native.json").read_text(encoding="utf-8")
+def test_a_row_is_kept_when_another_is_added(tmp_path, capsys):
+    def names(*arguments):
+        _, record = run("variants", tmp_path, "--device", "cpu", *arguments)
+        return [row["case"] for row in record["rows"]]
+
+    assert names("--only", "RNNsearch") == ["RNNsearch"]
+    assert names("--only", "no attention") == ["no attention", "RNNsearch"]  # the table's order
+    capsys.readouterr()
+    assert len(names("--only", "RNN", "no attention", "--resume")) == 2
+    assert capsys.readouterr().out.count(": in the record") == 2
+    (path,) = tmp_path.glob("*.json")
+    other = path.read_text("utf-8").replace('"hidden": 8', '"hidden": 9')
+    path.write_text(other, "utf-8")
+    assert names("--only", "no attention") == ["no attention"]
 
 
-@pytest.mark.parametrize("options, kinds", [
-    ([], {"step"}), (["--no-feeding", "--score", "dot"], {"step-global-dot-no-feeding"}),
-    (["--variants", "RNN", "local-m dot"], {"variants"}),
+def test_what_a_budget_has_no_time_for_is_cut(tmp_path, capsys):
+    _, record = run("crossover", tmp_path, "--device", "cpu", "--budget", "1e-9")
+    assert not record["rows"] and len(record["cut"]) == 4
+    assert "cut, 1e-09 s are over" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name, options, cases", [
+    ("step", [], ["global general, feeding", "global general, no feeding"]),
+    ("variants", ["--only", "RNN", "local-m dot"],
+     ["local-m dot, feeding", "local-m dot, no feeding", "RNNsearch"]),
 ])  # fmt: skip
-def test_a_quick_run_writes_its_records_and_pictures(tmp_path, capsys, monkeypatch, options, kinds):
-    monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
-    step.main(["--quick", "--output", str(tmp_path), *options])
-    names = {f"{kind}-{blas_kernels()}.{end}" for kind in kinds for end in ("json", "png")}
+def test_a_quick_run_writes_its_records_and_pictures(tmp_path, capsys, monkeypatch, name, options,
+                                                     cases):
+    monkeypatch.setattr(timing, "ITERATIONS", (2, 2))
+    path, record = run(name, tmp_path, "--device", "cpu", *options)
+    assert [row["case"] for row in record["rows"]] == cases
+    names = {f"{name}-{blas_kernels()}.{end}" for end in ("json", "png")}
     assert {path.name for path in tmp_path.iterdir()} == names
-    printed = capsys.readouterr().out
-    assert ("target tokens/s" in printed) == ("--variants" not in options)
-    assert str(tmp_path) not in (tmp_path / f"{kinds.pop()}-{blas_kernels()}.json").read_text()
+    assert "target tokens/s" in capsys.readouterr().out
+    assert str(tmp_path) not in path.read_text("utf-8")
 
 
 @pytest.mark.parametrize("option", [["--quick"], ["--hidden", "64"], ["--seed", "2"]])
 def test_another_size_does_not_replace_the_record(option):
     with pytest.raises(UserError, match=rf"{option[0]}: expected --output DIR beside it"):
-        step.parse(option)
-    assert step.parse(["--no-feeding", "--score", "dot", "--seconds", "3"]).output == RESULTS
+        parse("variants", option)
+    assert parse("variants", ["--only", "dot", "--seconds", "3"]).output == RESULTS
 
 
-def test_words_that_no_variant_has():
-    with pytest.raises(UserError, match=r"--variants: expected words of one of .*; got 'cosine'"):
-        step.main(["--variants", "cosine"])
+def test_words_that_no_variant_has(tmp_path):
+    with pytest.raises(UserError, match=r"--only: expected words of one of .*; got 'cosine'"):
+        run("variants", tmp_path, "--device", "cpu", "--only", "cosine")
+
+
+def test_after_a_case_that_fails_the_others_are_run(tmp_path, monkeypatch):
+    right = step.step_case
+
+    def wrong(name, *arguments, **declared):
+        def fail(_):
+            raise AssertionError("not equal")
+
+        case = right(name, *arguments, **declared)
+        return case._replace(prepare=fail) if name == "RNNsearch" else case
+
+    monkeypatch.setattr(step, "step_case", wrong)
+    words = "--device", "cpu", "--only", "no attention", "RNNsearch", "Transformer"
+    with pytest.raises(UserError, match="variants: 1 of 3 cases failed"):
+        run("variants", tmp_path, "--go-on", *words)
+    (path,) = tmp_path.glob("*.json")
+    record = json.loads(path.read_text("utf-8"))
+    assert [row["case"] for row in record["rows"]] == ["no attention", "Transformer"]
+    assert record["failed"][0].endswith("AssertionError: not equal")

@@ -73,7 +73,7 @@ def test_devices_where_there_is_a_gpu(with_cupy):
     torch = pytest.importorskip("torch")
     with_cupy(True)
     cpu, device = devices("all")
-    assert (cpu.name, device.name, device.backend) == ("cpu", "gpu", "cupy")
+    assert (cpu.name, device.name, device.backend.__name__) == ("cpu", "gpu", "cupy")
     assert device.torch == ("cuda" if torch.cuda.is_available() else None)
     assert devices("gpu")[0].name == "gpu"
     assert gemm.precision() == "float32"

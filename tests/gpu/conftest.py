@@ -1,20 +1,30 @@
-"""Tests on a real GPU: collected everywhere, skipped with the reason where there is none."""
+"""Tests on a real GPU: collected everywhere, skipped with the reason where there is none.
+
+With NMT_GPU=stand-in in the environment they are rehearsed on the strict stand-in under CuPy's name
+(`strict.as_cupy`): what the card has to show itself is then left to it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from strict import as_cupy
 
 import backend
 from backend import fused, gemm
 from backend.errors import UserError
 
+STAND_IN = os.environ.get("NMT_GPU") == "stand-in"
+
 
 def _why_not() -> str:
     """Why these tests cannot run here; an empty string where they can."""
+    if STAND_IN:
+        return ""
     if find_spec("cupy") is None:
         return "needs CuPy: pip install -e '.[cuda12]' or '.[cuda13]'"
     try:
@@ -41,6 +51,8 @@ def _gpu(_fresh_backend) -> Iterator[None]:
     """CuPy in use, in float32, with fused kernels."""
     if WHY_NOT:
         pytest.skip(WHY_NOT)
+    if STAND_IN:
+        as_cupy.install()
     with backend.using("cupy"), gemm.using("float32"), fused.using(True):
         yield
 

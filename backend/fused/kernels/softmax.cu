@@ -1,39 +1,48 @@
 // Softmax over source positions (attention/attention.py) and cross-entropy (lstm/prediction.py).
 // A block per row.
 
-// a = softmax(e) in place, zero where the mask is true, which not all of a row is (Eq. 4.7).
-// e is (B, Q, S), contiguous; mask has strides for its three axes, in bytes.
+// a = softmax(scale e) in place, zero where the mask is true, which not all of a row is (Eq. 4.7),
+// and kept = a o dropout where there is such. e is (B, Q, S), contiguous, and so are dropout and
+// kept; mask has strides for its three axes, in bytes.
 extern "C" __global__ void softmax_forward(
     number rows, number Q, number S, real *e, const unsigned char *mask, number mask_b,
-    number mask_q, number mask_s) {
+    number mask_q, number mask_s, double scale, const real *dropout, real *kept) {
     __shared__ real shared[MOST_THREADS];
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *row = e + n * S;
         const unsigned char *out = mask ? mask + n / Q * mask_b + n % Q * mask_q : 0;
         real most = real(-1e30);  // below any score, and a float
-        FOR_COLUMNS(j, S) if (!out || !out[j * mask_s]) most = larger(row[j], most);
+        FOR_COLUMNS(j, S) if (!out || !out[j * mask_s]) most = larger(real(scale) * row[j], most);
         most = block_max(most, shared);
         real sum = 0;
         FOR_COLUMNS(j, S) {
-            real power = out && out[j * mask_s] ? real(0) : exp(row[j] - most);
+            real power = out && out[j * mask_s] ? real(0) : exp(real(scale) * row[j] - most);
             row[j] = power;
             sum += power;
         }
         sum = block_sum(sum, shared);
-        FOR_COLUMNS(j, S) row[j] /= sum;
+        FOR_COLUMNS(j, S) {
+            row[j] /= sum;
+            if (dropout) kept[n * S + j] = row[j] * dropout[n * S + j];
+        }
     }
 }
 
-// de = a o (da - sum of a o da), in place of da. Both (rows, S), contiguous.
-extern "C" __global__ void softmax_backward(number rows, number S, real *da, const real *a) {
+// de = scale a o (da - sum of a o da), in place of da, of which dropout, where there is such, is
+// a factor first. All (rows, S), contiguous.
+extern "C" __global__ void softmax_backward(
+    number rows, number S, real *da, const real *a, double scale, const real *dropout) {
     __shared__ real shared[MOST_THREADS];
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *d = da + n * S;
         const real *weight = a + n * S;
         real sum = 0;
-        FOR_COLUMNS(j, S) sum += weight[j] * d[j];
+        FOR_COLUMNS(j, S) {
+            if (dropout) d[j] *= dropout[n * S + j];
+            sum += weight[j] * d[j];
+        }
         sum = block_sum(sum, shared);
-        FOR_COLUMNS(j, S) d[j] = (d[j] - sum) * weight[j];
+        FOR_COLUMNS(j, S) d[j] = real(scale) * (d[j] - sum) * weight[j];
     }
 }
 

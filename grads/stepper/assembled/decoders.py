@@ -1,4 +1,4 @@
-"""Decoders of any unit: without attention, with Luong's, and with Bahdanau et al.'s.
+"""Decoders of any unit: without attention, and with Luong's; the table of all.
 
 A decoder maps h_bar and its initial states to the loss; and backward.
 """
@@ -11,20 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
-from grads.derivations.calculus import Array, bias, tanh_prime
-from grads.derivations.deep_output import (
-    Output,
-    deep,
-    deep_grad,
-    deep_output,
-    deep_output_grad,
-)
+from grads.derivations.calculus import Array, bias
 from grads.derivations.nmt import END, Layers, add
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
-from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
-from grads.derivations.rnnsearch import nothing as zeros_like
+from grads.stepper.assembled.reading import (
+    decode_fused,
+    decode_fused_grad,
+    decode_reading,
+    decode_reading_grad,
+)
 from grads.stepper.assembled.units import (
-    UNITS,
     Part,
     Stack,
     deep_step,
@@ -40,7 +36,7 @@ class Decoded(NamedTuple):
 
     h: Any
     c: Any
-    above: Any  # the input of the prediction: h~_t or h_t; empty in RNNsearch
+    above: Any  # the input of the prediction: h~_t or h_t
     a: Any  # weights over the source; empty without attention
     p: Any
     l: Any
@@ -158,131 +154,7 @@ def decode_attending_grad(
     return gradients, dh_bar, dh[0], dc[0]
 
 
-# --- RNNsearch and RNNencdec --------------------------------------------------------------------
-
-
-def the_last(s_prev: Array, h: Array, alignment: Any) -> tuple[Array, Array]:
-    """c_i = ->h_S at every step ("if we fix c_i to ->h_Tx"), with weight 1 on it."""
-    alpha = np.eye(h.shape[1])[:, -1:]
-    c = h @ alpha
-    return c, alpha
-
-
-def the_last_grad(
-    dc: Array, alpha: Array, s_prev: Array, h: Array, alignment: Any
-) -> tuple[Array, Array, Any]:
-    """No ds_{i-1}; dh (He, S)."""
-    dh_context = dc @ alpha.T                                    # (2.14) on c = h alpha
-    return np.zeros_like(s_prev), dh_context, alignment
-
-
-def tanh_output(word: int, s: Array, y: Array, c: Array, output: Output) -> tuple[Any, Array]:
-    """The deep output with tanh in the place of the maxout (Sennrich, 2016)."""
-    W_o, b = output.W_o, output.b
-    t_tilde = deep(s, y, c, output)
-    t = np.tanh(t_tilde)
-    l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
-    return l, p
-
-
-def tanh_output_grad(
-    word: int, p: Array, s: Array, y: Array, c: Array, output: Output
-) -> tuple[Array, Array, Array, Output]:
-    """ds (H, 1), dy (E, 1), dc (He, 1) and the weights' gradients."""
-    W_o, t_tilde = output.W_o, deep(s, y, c, output)
-    t = np.tanh(t_tilde)
-    dt, dW_o, db = predict_grad(word, p, t, W_o)                 # (Bahdanau A.2.2 output)
-    dt_tilde = tanh_prime(t_tilde) * dt
-    ds, dy, dc, dU_o, dV_o, dC_o = deep_grad(dt_tilde, s, y, c, output)
-    return ds, dy, dc, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db)
-
-
-CONTEXTS = {"search": Part(context, context_grad), "last": Part(the_last, the_last_grad)}
-OUTPUTS = {"maxout": Part(deep_output, deep_output_grad),
-           "tanh": Part(tanh_output, tanh_output_grad)}
-
-
-def output_of(parameters: Mapping[str, Array]) -> Output:
-    """The weights of the deep output."""
-    W_o, U_o, V_o, C_o = (parameters[f"output.{name}"] for name in ("W_o", "U_o", "V_o", "C_o"))
-    return Output(W_o, U_o, V_o, C_o, bias(parameters, "output.b_t"), bias(parameters, "output.b"))
-
-
-def alignment_of(parameters: Mapping[str, Array]) -> Alignment:
-    """The weights of the alignment model; none where c_i is fixed."""
-    if "attention.v_a" not in parameters:
-        nothing = np.zeros((0, 1))
-        return Alignment(nothing, nothing, nothing)
-    return Alignment(parameters["attention.W_a"], parameters["attention.U_a"],
-                     parameters["attention.v_a"][:, None])
-
-
-def decode_reading(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
-    c_0: Layers,
-) -> tuple[Any, Decoded]:
-    """The unit reads [E y_{i-1}; c_i]; c_i is from the query s_{i-1}, or fixed; A.2.2."""
-    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
-    alignment, output = alignment_of(parameters), output_of(parameters)
-    s, none = {0: h_0[1]}, c_0[1]
-    alpha, c, p, l = {}, {}, {}, {}
-    for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
-        v = embed(before, W_e)                                   # E y_{i-1}
-        q = asked(s[i - 1], v, model.query)
-        c[i], alpha[i] = CONTEXTS[model.context].forward(        # (Bahdanau 5), (Bahdanau 6)
-            q, h_bar, alignment)
-        z = np.vstack([v, c[i]])
-        s[i], none = UNITS[model.unit].forward(                  # (Bahdanau A.2.2 state)
-            s[i - 1], none, z, W[1], b[1])
-        deep = s[i - 1] if model.deep_state == "before" else s[i]  # erratum 18
-        l[i], p[i] = OUTPUTS[model.layer].forward(               # (Bahdanau A.2.2 output)
-            word, deep, v, c[i], output)
-    J = sum(l.values())                                          # (Bahdanau 2)
-    return J, Decoded(s, c, {}, alpha, p, l)
-
-
-def decode_reading_grad(
-    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
-    kept: Decoded,
-) -> tuple[dict[str, Array], Array, Layers, Layers]:
-    """Gradients by name, dh_bar, ds_0, and no dc_0."""
-    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
-    alignment, output, T = alignment_of(parameters), output_of(parameters), len(y) + 1
-    s, c, E, none = kept.h, kept.c, W_e.shape[1], np.zeros((0, 1))
-    d_alignment, d_output = zeros_like(alignment), zeros_like(output)
-    dh_bar, dW_e, dW, db = np.zeros_like(h_bar), np.zeros_like(W_e), *zeros_of(W)
-    dc: dict[int, Array] = {}
-    ds = {i: np.zeros_like(s[0]) for i in range(T + 1)}
-    for i in range(T, 0, -1):
-        v = embed([END, *y][i - 1], W_e)                         # E y_{i-1}
-        z = np.vstack([v, c[i]])
-        k = i - 1 if model.deep_state == "before" else i          # erratum 18
-        ds_deep, dv_deep, dc_deep, d_out = OUTPUTS[model.layer].backward(
-            [*y, END][i - 1], kept.p[i], s[k], v, c[i], output)
-        d_output = plus(d_output, d_out)
-        ds[k] = ds[k] + ds_deep                                  # what the prediction read
-        ds_unit, none, dz, dW_i, db_i = UNITS[model.unit].backward(     # (Bahdanau A.2.2 state)
-            ds[i], none, s[i - 1], none, z, W[1], b[1])
-        dW, db = add(dW, {1: dW_i}), add(db, {1: db_i})
-        dv_unit, dc_unit = np.split(dz, [E])                     # z_i = [E y_{i-1}; c_i]
-        dc[i] = dc_deep + dc_unit                                # c_i is read twice
-        q = asked(s[i - 1], v, model.query)
-        dq, dh_align, d_score = CONTEXTS[model.context].backward(
-            dc[i], kept.a[i], q, h_bar, alignment)
-        ds_align, dv_align = asked_grad(dq, s[i - 1], v, model.query)
-        dv = dv_deep + dv_unit + dv_align                        # E y_{i-1} is read twice or thrice
-        d_alignment = plus(d_alignment, d_score)
-        ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends
-        dh_bar = dh_bar + dh_align
-        dW_e = embed_grad([END, *y][i - 1], dv, dW_e)
-    scores = {f"attention.{name}": d[:, 0] if name == "v_a" else d
-              for name, d in d_alignment._asdict().items() if f"attention.{name}" in parameters}
-    outputs = {f"output.{name}": d[:, 0] if name.startswith("b") else d
-               for name, d in d_output._asdict().items()}
-    gradients = {"decoder.W_e": dW_e, **named(Stack(dW, db), "decoder"), **scores, **outputs}
-    return gradients, dh_bar, {1: ds[0]}, {1: none}
-
-
 DECODERS = {"plain": Part(decode, decode_grad),
             "attention": Part(decode_attending, decode_attending_grad),
-            "context": Part(decode_reading, decode_reading_grad)}
+            "context": Part(decode_reading, decode_reading_grad),
+            "fused": Part(decode_fused, decode_fused_grad)}

@@ -3,23 +3,25 @@ forward."""
 
 from __future__ import annotations
 
+from grads.derivations import fusion
 from grads.derivations.examples import Example
-from grads.stepper.assembled import decoders, encoders, models, units
+from grads.stepper.assembled import decoders, encoders, inputs, models, reading, units
 from grads.stepper.tracing.derivations import FOLLOW, PAIRS, PARTNERS
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.run import Derivation
 
-MODULES = (units, encoders, decoders, models)
+MODULES = (fusion, units, inputs, encoders, reading, decoders, models)
 PARTNERS_HERE = {f"{name}_grad": name for module in MODULES for name in vars(module)
                  if f"{name}_grad" in vars(module)}
 WHOLES = {"translator_backward": "translator_forward", "language_backward": "language_forward"}
-PAIRS_HERE = {"decode_reading_grad.dv_unit": "v in z", "decode_reading_grad.dv_align": "v in q",
+PAIRS_HERE = {"reading_step_grad.dv_unit": "v in z", "reading_step_grad.dv_align": "v in q",
               "the_last_grad.dh_context": "h in c",
               **{f"{name}.gradients": "parameters" for name in WHOLES}}
 SHARES_HERE = {
-    "decode_reading_grad.dc_unit": "what the unit sends to c_i, added in dc_i below",
-    "decode_reading_grad.ds_align": "zero: s_{i-1} has no part in a context that stays",
-    "decode_reading_grad.d_score": "a context that stays has no alignment model",
+    "reading_step_grad.dc_unit": "what the unit sends to c_i, added in dc below",
+    "reading_step_grad.ds_align": "zero: s_{i-1} has no part in a context that stays",
+    **{f"{name}.d_score": "a context that stays has no alignment model"
+       for name in ("reading_step_grad", "decode_reading_grad", "decode_fused_grad")},
 }
 PAIRING = Pairing({**PARTNERS, **PARTNERS_HERE, **WHOLES}, {**PAIRS, **PAIRS_HERE}, SHARES_HERE)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.nmt import Layers, add
-from grads.derivations.rnn import embed, embed_grad
+from grads.stepper.assembled.inputs import INPUTS, named_tables, tables_of, zero_tables
 from grads.stepper.assembled.units import (
     CELLS,
     UNITS,
@@ -43,50 +43,50 @@ class Encoded(NamedTuple):
 
 
 def encode(
-    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int]
+    model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
 ) -> tuple[Array, Layers, Encoded]:
     """Algorithm 3, t = 1 .. m_x, of any unit."""
-    W_e, (W, b) = parameters["encoder.W_e"], stack_of(parameters, "encoder")
-    g, k = {0: nothing(W, H)}, {0: nothing(W, H, CELLS[unit])}
+    W_e, (W, b) = tables_of(parameters, model.factors), stack_of(parameters, "encoder")
+    g, k = {0: nothing(W, model.H)}, {0: nothing(W, model.H, CELLS[model.unit])}
     for s, word in enumerate(x, start=1):
-        v = embed(word, W_e)
-        g[s], k[s] = deep_step(unit, g[s - 1], k[s - 1], v, W, b)
+        v = INPUTS[model.reads].forward(word, W_e)
+        g[s], k[s] = deep_step(model.unit, g[s - 1], k[s - 1], v, W, b)
     h_bar = np.hstack([g[s][len(W)] for s in range(1, len(x) + 1)])
     ends = {l: np.vstack([g[len(x)][l], k[len(x)][l]]) for l in W}
     return h_bar, ends, Encoded(g, k, None)
 
 
 def encode_grad(
-    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int], encoded: Encoded,
+    model: Any, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
     """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer, of any unit."""
-    W_e, (W, b) = parameters["encoder.W_e"], stack_of(parameters, "encoder")
-    L, g, k = len(W), encoded.g, encoded.k
-    dW_e, (dW, db) = np.zeros_like(W_e), zeros_of(W)
+    W_e, (W, b) = tables_of(parameters, model.factors), stack_of(parameters, "encoder")
+    L, H, g, k = len(W), model.H, encoded.g, encoded.k
+    dW_e, (dW, db) = zero_tables(W_e), zeros_of(W)
     dg = {len(x): {l: d_ends[l][:H] for l in W}}
     dk = {len(x): {l: d_ends[l][H:] for l in W}}
     for s in range(len(x), 0, -1):
         dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
         dg[s - 1], dk[s - 1], dv, dW_s, db_s = deep_step_grad(
-            unit, dg[s], dk[s], g[s - 1], k[s - 1], g[s], W, b)
+            model.unit, dg[s], dk[s], g[s - 1], k[s - 1], g[s], W, b)
         dW, db = add(dW, dW_s), add(db, db_s)                    # Algorithm 4 line 16
-        dW_e = embed_grad(x[s - 1], dv, dW_e)                    # Algorithm 4 line 18
-    return {"encoder.W_e": dW_e, **named(Stack(dW, db), "encoder")}
+        dW_e = INPUTS[model.reads].backward(x[s - 1], dv, dW_e)  # Algorithm 4 line 18
+    return {**named_tables(dW_e), **named(Stack(dW, db), "encoder")}
 
 
 # --- two directions -----------------------------------------------------------------------------
 
 
 def encode_both(
-    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int]
+    model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
 ) -> tuple[Array, Layers, Encoded]:
     """Bidirectional, layer by layer; each layer reads [->h_s; <-h_s] of the layer below."""
-    S, W_e = len(x), parameters["encoder.W_e"]
+    S, W_e, unit, H = len(x), tables_of(parameters, model.factors), model.unit, model.H
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
     v, right, left, right_c, left_c = {}, {}, {}, {}, {}
     for j in range(1, S + 1):
-        v[0, j] = embed(x[j - 1], W_e)
+        v[0, j] = INPUTS[model.reads].forward(x[j - 1], W_e)
     for l in range(1, len(right_W) + 1):
         right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
         left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
@@ -105,13 +105,14 @@ def encode_both(
 
 
 def encode_both_grad(
-    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int], encoded: Encoded,
+    model: Any, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
     """The gradients of the bidirectional encoder, from the top layer down."""
-    S, W_e, (right, right_c, (left, left_c, v)) = len(x), parameters["encoder.W_e"], encoded
+    S, W_e, unit, H = len(x), tables_of(parameters, model.factors), model.unit, model.H
+    right, right_c, (left, left_c, v) = encoded
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
-    dW_e, L, C = np.zeros_like(W_e), len(right_W), CELLS[unit] * H
+    dW_e, L, C = zero_tables(W_e), len(right_W), CELLS[unit] * H
     dright_W, dright_b, dleft_W, dleft_b = *zeros_of(right_W), *zeros_of(left_W)
     dright, dleft, dright_c, dleft_c = {}, {}, {}, {}
     dv = {(L, j): dh_bar[:, [j - 1]] for j in range(1, S + 1)}
@@ -135,8 +136,8 @@ def encode_both_grad(
             dleft_W = {**dleft_W, l: dleft_W[l] + dW}
             dleft_b = {**dleft_b, l: dleft_b[l] + db}
     for j in range(S, 0, -1):
-        dW_e = embed_grad(x[j - 1], dv[0, j], dW_e)
-    return {"encoder.W_e": dW_e, **named(Stack(dright_W, dright_b), "encoder", RIGHT),
+        dW_e = INPUTS[model.reads].backward(x[j - 1], dv[0, j], dW_e)
+    return {**named_tables(dW_e), **named(Stack(dright_W, dright_b), "encoder", RIGHT),
             **named(Stack(dleft_W, dleft_b), "encoder", LEFT)}
 
 

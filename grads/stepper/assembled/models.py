@@ -39,6 +39,13 @@ class Model(NamedTuple):
     layer: str = ""  # of OUTPUTS, there
     deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
     query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
+    factors: tuple[str, ...] = ()  # of the source's words, by name
+    language: str = ""  # the unit of the language model whose state the output reads (deep fusion)
+
+    @property
+    def reads(self) -> str:
+        """What the encoder reads of a word, of INPUTS."""
+        return "factors" if self.factors else "word"
 
 
 class TranslatorTrace(NamedTuple):
@@ -52,14 +59,14 @@ class TranslatorTrace(NamedTuple):
 
 
 def translator_forward(
-    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *, model: Model
+    parameters: Mapping[str, Array], x: Sequence[Any], y: Sequence[int], *, model: Model
 ) -> tuple[Any, TranslatorTrace]:
     """J = -log p(y | x) for one pair, in nats.
 
     Arguments: parameters, by the kernels' names; x as the encoder reads it, and y, token ids
-    without end markers; model, the parts.
+    without end markers, of x with factors tuples of ids; model, the parts.
     """
-    h_read, ends, encoded = ENCODERS[model.encoder].forward(model.unit, model.H, parameters, x)
+    h_read, ends, encoded = ENCODERS[model.encoder].forward(model, parameters, x)
     h_bar = as_written(h_read, model.variant)
     h_0, c_0 = STARTS[model.start].forward(model.H, parameters, ends)
     J, run = DECODERS[model.decoder].forward(model, parameters, y, h_bar, h_0, c_0)
@@ -76,7 +83,7 @@ def translator_backward(
     d_ends, starts = STARTS[model.start].backward(model.H, parameters, ends, dh_0, dc_0)
     dh_read = as_written(dh_bar, model.variant)
     inputs = ENCODERS[model.encoder].backward(
-        model.unit, model.H, parameters, x, encoded, dh_read, d_ends)
+        model, parameters, x, encoded, dh_read, d_ends)
     gradients = {**inputs, **starts, **outputs}
     return {name: gradients[name] for name in parameters}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from grads.derivations.scores import Variant
 from grads.stepper.assembled.models import Model
+from nmt.models.deep_fusion import DeepFusionConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator import ModelConfig
@@ -25,18 +26,22 @@ def translator(config: ModelConfig, reverse_source: bool = False) -> Model:
     """The parts of a translator of Luong's kind."""
     encoder = "both ends" if config.bidirectional else "one end"
     start = "bridge" if config.bridge else "handed over"
+    made = Model(config.unit, config.hidden_size, encoder, start, "plain",
+                 factors=tuple(config.factors))
     if config.attention == "none":
-        return Model(config.unit, config.hidden_size, encoder, start, "plain")
-    return Model(config.unit, config.hidden_size, encoder, start, "attention",
-                 variant_of(config, reverse_source))
+        return made
+    return made._replace(decoder="attention", variant=variant_of(config, reverse_source))
 
 
 def search(config: RNNSearchConfig) -> Model:
-    """The parts of RNNsearch or RNNencdec."""
+    """The parts of RNNsearch or RNNencdec, with deep fusion or without."""
     encoder = "both ends" if config.searches else "one end"
-    return Model(config.unit, config.hidden_size, encoder, "first state", "context",
+    made = Model(config.unit, config.hidden_size, encoder, "first state", "context",
                  context=config.context, layer=config.layer, deep_state=config.deep_state,
                  query=config.query if config.searches else "state")
+    if isinstance(config, DeepFusionConfig):
+        return made._replace(decoder="fused", language=config.lm_unit)
+    return made
 
 
 def stacked(config: Any) -> str:
@@ -48,7 +53,8 @@ def described_transformer(config: TransformerConfig) -> str:
     """What a Transformer is, for a page's title."""
     placed = "PreNorm" if config.pre_norm else "PostNorm"
     return (f"Transformer: {config.encoder_layers} + {config.decoder_layers} layers, "
-            f"{config.heads} head{'s' * (config.heads > 1)}, {placed}, norm {config.norm}")
+            f"{config.heads} head{'s' * (config.heads > 1)}, {placed}, norm {config.norm}"
+            + ", positions count down" * config.counts_down)
 
 
 def described(config: Any) -> str:
@@ -56,11 +62,15 @@ def described(config: Any) -> str:
     if isinstance(config, RNNSearchConfig):
         kind = "RNNsearch" if config.searches else "RNNencdec"
         score = ", score of state and word" if config.asks_with_word else ""
+        fused = (f", deep fusion with a language model of {stacked(config.language)}"
+                 if isinstance(config, DeepFusionConfig) else "")
         return (f"{kind}: unit {config.unit}, {config.layer} output, state {config.deep_state}"
-                + score)
+                + score + fused)
     parts = [stacked(config)]
     parts += ["bidirectional encoder"] * config.bidirectional + ["bridge"] * config.bridge
     if config.attention != "none":
         parts += [f"attention ({variant_of(config, False).score}, {config.attention})"]
     parts += ["input feeding"] * config.input_feeding
+    parts += ["lexical module"] * config.lexical
+    parts += [f"factors ({', '.join(config.factors)})"] * bool(config.factors)
     return f"Encoder-decoder: {', '.join(parts)}"

@@ -11,6 +11,7 @@ from grads.stepper.explorer.cited import all_said
 from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.heads import heads_json
+from grads.stepper.explorer.logits import logits_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.own import titled
 from grads.stepper.explorer.page import DERIVATION
@@ -85,7 +86,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
         "flow": flow_json() if run.derivation.recurrent else None, "network": network(run),
         "vocabularies": vocabularies(run), "attention": weights_of_attention(table, steps),
-        "heads": heads_json(table, steps),
+        "heads": heads_json(table, steps), "logits": logits_json(table, steps.numbers),
         "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
         "tensors": table.entries,
     }

@@ -15,7 +15,7 @@ from grads.derivations.examples import Sizes
 from grads.stepper import trained as package
 from grads.stepper.assembled.derivation import LANGUAGE_MODEL, TRANSLATOR
 from grads.stepper.explorer.models import Trained, open_model
-from grads.stepper.explorer.network import depth
+from grads.stepper.explorer.network import depth, word_ids
 from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD
@@ -105,8 +105,9 @@ class RunExample:
         shape = self.run.example.named.get("shape")
         if shape is not None:  # of a Transformer: all vectors are as wide as the embeddings
             made["hidden"] = made["embedding"] = arguments[0]["decoder.W_e"].shape[1]
-        said = [[vocabulary[i] for i in ids]
-                for vocabulary, ids in zip(words.values(), arguments[1:], strict=False)]
+        tables = [table for name, table in words.items() if name.endswith("W_e")]
+        said = [[table[i] for i in word_ids(ids)]
+                for table, ids in zip(tables, arguments[1:], strict=False)]
         made |= dict(zip(("sentence", "target"), said, strict=False))
         if self.trained is not None:
             made |= {"hidden": self.trained.hidden, "embedding": self.trained.embedding}

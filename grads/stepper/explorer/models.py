@@ -23,6 +23,7 @@ from grads.stepper.assembled.units import gates
 from grads.stepper.tracing.derivations import Derivation, find
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
+from nmt.models.deep_fusion import DeepFusionConfig
 from nmt.models.hybrid import HybridConfig
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
@@ -33,6 +34,7 @@ from nmt.search.interface import SearchOptions
 from nmt.system import System
 
 PHRASE = "good morning"  # where the user gave none
+ARCHITECTURES = ("luong", "rnnsearch", "deep_fusion", "hybrid", "transformer")  # of translators
 # A one-layer language model's parameters by the derivation's names
 LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "W_hy",
                   "output.b": "b_hy"}
@@ -94,16 +96,13 @@ def translation(
 ) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
     config, data = system.recipe.model, system.recipe.data
-    if name_of(config) not in ("luong", "rnnsearch", "hybrid", "transformer"):
-        raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch, "
-                        f"hybrid, transformer or language_model, got {name_of(config)}")
-    if getattr(config, "factors", None):
-        raise UserError(f"{directory}: expected a model without factors (model.factors), got "
-                        f"{', '.join(config.factors)}")
-    for name in ("lexical", "output_norm"):
+    if name_of(config) not in ARCHITECTURES:
+        raise UserError(f"{directory}: expected a model of the architecture "
+                        f"{', '.join(ARCHITECTURES)} or language_model, got {name_of(config)}")
+    for name in ("lexicon_epsilon", "output_norm"):
         if getattr(config, name, None):
             raise UserError(f"{directory}: expected a model without model.{name}, got "
-                            f"{getattr(config, name)}")
+                            f"{getattr(config, name):g}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
     x, own = source_cut(sentence), target is None
     spelled: tuple[int, ...] = ()
@@ -116,17 +115,24 @@ def translation(
         y = y[::-1]
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
+    if not y and getattr(config, "counts_down", False):
+        raise UserError("target: expected at least one word, since the model's own translation has "
+                        "none and with model.target_positions countdown there is no </s>")
     x_ids, y_ids = system.source_ids(x), system.target.ids(y)  # y is in pieces
     y_ids = [UNKNOWN if t in spelled else i for t, i in enumerate(y_ids)]
-    read = x_ids[::-1] if data.reverse_source else x_ids
+    columns, tables = system.source_columns(x), factors_of(system, x)
+    read = list(zip(x_ids, *tables.values(), strict=True)) if tables else x_ids
     parameters = exact(system.parameters)
-    example = Example((parameters, read, y_ids), {}, {
-        "encoder.W_e": list(system.source.words), "decoder.W_e": list(system.target.words)})
-    columns = system.source_columns(x)
+    example = Example((parameters, read[::-1] if data.reverse_source else read, y_ids), {}, {
+        "encoder.W_e": list(system.source.words),
+        **{f"encoder.W_{name}": list(system.readers[0].factors.values(name)) for name in tables},
+        "decoder.W_e": list(system.target.words)})
     if isinstance(config, HybridConfig):
         derivation = of_hybrid(system, directory, example, columns, y)
     elif isinstance(config, TransformerConfig):
         derivation = of_transformer(config, example, directory)
+    elif getattr(config, "lexical", False):
+        derivation = of_lexical(config, example, data.reverse_source, directory)
     else:
         derivation = of_translator(config, example, data.reverse_source)
     by_characters = {side: side in system.spellings for side in ("source", "target")}
@@ -136,10 +142,30 @@ def translation(
         "The target is the model's own greedy translation." if own else "",
         "The characters' loss counts in full here, in training "
         f"{config.alpha:g} times (5.5)." if getattr(config, "alpha", 1.0) != 1.0 else "",
+        "Frozen in training, with gradients here: "
+        f"{', '.join(system.recipe.parametrize.frozen)}."
+        if system.recipe.parametrize.frozen else "",
         "The encoder reads the sentence from its end." if data.reverse_source else "",
-        "The decoder writes the sentence from its end." if data.reverse_target else ""],
+        "The decoder writes the sentence from its end." if data.reverse_target else "",
+        *said_factors(system, columns, tables)],
         [*columns, *y], [*x_ids, *y_ids])
     return replace(made, reverse=data.reverse_source)
+
+
+def factors_of(system: System, x: Sequence[str]) -> dict[str, list[int]]:
+    """The ids of each factor of a sentence's words, by the factor's name."""
+    reader = system.readers[0]
+    return dict(zip(reader.factors.names, reader.rows(x, reader.pieces(x)), strict=True))
+
+
+def said_factors(
+    system: System, columns: Sequence[str], tables: Mapping[str, Sequence[int]]
+) -> list[str]:
+    """A line for each factor: its value for each word of the source."""
+    values = {name: system.readers[0].factors.values(name) for name in tables}
+    return [f"Factor {name}: " + ", ".join(
+        f"{word} {values[name][i]}" for word, i in zip(columns, ids, strict=True)) + "."
+        for name, ids in tables.items()]
 
 
 def of_hybrid(
@@ -178,14 +204,15 @@ def of_translator(
 ) -> Derivation:
     """The derivation that is the model, or the model put together."""
     if isinstance(config, RNNSearchConfig):
-        if (config.unit, config.context, config.layer) == ("gru", "search", "maxout"):
+        literal = (config.unit, config.context, config.layer) == ("gru", "search", "maxout")
+        if literal and not isinstance(config, DeepFusionConfig):
             parameters, *ids = example.arguments
             return on(find("rnnsearch"), replace(
                 example, arguments=(as_printed(parameters, config), *ids),
                 named={"deep_state": config.deep_state, "query": config.query}))
         return assembled.translator(parts.described(config), replace(
             example, named={"model": parts.search(config)}))
-    if config.unit == "lstm" and not config.bidirectional and not config.bridge:
+    if config.unit == "lstm" and not (config.bidirectional or config.bridge or config.factors):
         if config.attention != "none":
             return on(find("attention"), replace(
                 example, named={"variant": parts.variant_of(config, reverse)}))
@@ -195,16 +222,30 @@ def of_translator(
         example, named={"model": parts.translator(config, reverse)}))
 
 
+def of_lexical(
+    config: ModelConfig, example: Example, reverse: bool, directory: Path
+) -> Derivation:
+    """The derivation of the lexical module; `UserError` for a translator that it has not."""
+    others = [name for name in ("bidirectional", "bridge", "factors") if getattr(config, name)]
+    if config.unit != "lstm" or others:
+        raise UserError(f"{directory}: expected a model with model.lexical of lstm, without "
+                        f"bidirectional, bridge and factors, got {parts.described(config)}")
+    return on(find("lexical"), replace(
+        example, named={"variant": parts.variant_of(config, reverse)}))
+
+
 def of_transformer(config: TransformerConfig, example: Example, directory: Path) -> Derivation:
     """The derivation that is the model; `UserError` where it has parts that are in none."""
-    others = [name for name in example.arguments[0]
-              if not name.startswith(("encoder.", "decoder.", "output."))]
+    down = config.counts_down
+    covered = ("encoder.", "decoder.", "output.", *(("length.",) if down else ()))
+    others = [name for name in example.arguments[0] if not name.startswith(covered)]
     if others:
         raise UserError(f"{directory}: expected a Transformer of encoder, decoder and output, got "
                         f"{', '.join(others)} too")
     placed = "pre" if config.pre_norm else "post"
-    derivation = on(find("transformer" if config.pre_norm else "transformer-postnorm"), replace(
-        example, named={"shape": Shape(config.heads, config.norm, placed)}))
+    usual = "transformer" if config.pre_norm else "transformer-postnorm"
+    derivation = on(find("countdown" if down else usual), replace(
+        example, named={"shape": Shape(config.heads, config.norm, placed, down)}))
     return replace(derivation, title=parts.described_transformer(config))
 
 

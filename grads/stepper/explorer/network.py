@@ -18,14 +18,16 @@ COUNTING = ("nmt", "multitask")  # as Algorithm 3 they count time on from the so
 
 # Which part of a column a function, and a variable of the functions that hold the loops, is of.
 PARTS = {
-    "embed": ("embed", "embed_grad"),
+    "embed": ("embed", "embed_grad", "factored_embed", "factored_embed_grad"),
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
              "gru", "gru_grad", "gru_context", "gru_context_grad", "rnn_step", "rnn_step_grad",
              "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
     "attention": ("attend", "attend_grad", "attend_both", "attend_both_grad", "context",
                   "context_grad", "the_last", "the_last_grad"),
     "output": ("predict", "predict_grad", "deep", "deep_grad", "deep_output", "deep_output_grad",
-               "tanh_output", "tanh_output_grad", "seed", "seed_grad", "spell", "spell_grad"),
+               "tanh_output", "tanh_output_grad", "fused_output", "fused_output_grad",
+               "fused_tanh", "fused_tanh_grad", "language_step", "language_step_grad",
+               "seed", "seed_grad", "spell", "spell_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
@@ -51,7 +53,7 @@ def network(run: Run) -> dict[str, Any]:
         y = arguments[3]
         columns = decoder_columns([END, *y], [*y, END], words["decoder.W_e"])
     elif words:
-        x, y = arguments[1], arguments[2]
+        x, y = map(word_ids, arguments[1:3])
         shift = len(x) if name in COUNTING else 0
         columns = [column("encoder", s, word, words["encoder.W_e"])
                    for s, word in enumerate(x, start=1)]
@@ -60,6 +62,11 @@ def network(run: Run) -> dict[str, Any]:
         columns = []
     drawn = bool(columns) and run.derivation.recurrent
     return {"columns": columns, "drawn": drawn, "layers": depth(run), **kind(run)}
+
+
+def word_ids(ids: Sequence[Any]) -> list[int]:
+    """The words' ids of a sentence, each of which may stand before those of its factors."""
+    return [one[0] if isinstance(one, tuple) else one for one in ids]
 
 
 def kind(run: Run) -> dict[str, bool]:
@@ -75,7 +82,7 @@ def kind(run: Run) -> dict[str, bool]:
     return {
         "attention": attentive if model is None else model.decoder != "plain",
         "fed": run.fed if model is None else is_fed(run.example.arguments[0]),
-        "search": search if model is None else model.decoder == "context",
+        "search": search if model is None else model.decoder in ("context", "fused"),
         "both_ends": search if model is None else model.encoder == "both ends",
         "mirrored": bool(variant and variant.reverse),
     }

@@ -16,6 +16,7 @@ def _equations(data: dict[str, Any]) -> dict[str, Any]:
 
 DERIVATION = Layout(("derivation",), ("katex.css", "stepping.css", "derivation.css"), (
     "format", "packed", "weights", "data", "evaluate", "address", "state", "code", "heatmap",
-    "network", "alignment", "heads", "charts", "formula", "verification", "breaks", "flow", "guide",
-    "jumps", "keys", "play", "player"), "take fewer words, fewer layers or a smaller hidden size",
-    (ASSETS, SHARED), {"formulas": _equations})
+    "network", "alignment", "heads", "logits", "charts", "formula", "verification", "breaks",
+    "flow", "guide", "jumps", "keys", "play", "player"),
+    "take fewer words, fewer layers or a smaller hidden size", (ASSETS, SHARED),
+    {"formulas": _equations})

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from nmt.search.recorder import FATES, FINISHED, SURPASSED, words_of
+from nmt.search.recorder import FATES, FINISHED, LAST, SURPASSED, words_of
 
 SHOWN = 5  # words of a hypothesis in a row, the last ones
 
@@ -26,7 +26,7 @@ def _steps(search: dict[str, Any]) -> Iterator[str]:
                  for at, one in enumerate(step["candidates"])]
         margin = max(map(cell_len, words))
         for rank, (text, one) in enumerate(zip(words, step["candidates"], strict=True), 1):
-            ended = one["fate"] in (FINISHED, SURPASSED)
+            ended = one["fate"] in (FINISHED, SURPASSED, LAST)
             score = f", score {one['score']:.4f}" if ended else ""
             yield (f"{rank:3} {text}{' ' * (margin - cell_len(text))} {one['word_log_p']:9.4f} "
                    f"{one['log_p']:9.4f}  {FATES[one['fate']]}{score}")

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from grads.stepper.explorer.cited import cited, said
 from grads.stepper.explorer.formulas import formulas
+from grads.stepper.explorer.logits import predictions, said_logits
 from grads.stepper.explorer.steps import equation, file_name
 from grads.stepper.trace import Origin, Read, Step, Target, Trace
 from grads.stepper.tracing.derivations import Run
@@ -42,6 +43,7 @@ class Shown:
         self.verifications = {(one.step, one.target): one for one in verifications}
         self.numbers = {(name, step.number): i for i, (name, step) in enumerate(self.steps, 1)}
         self.sources: dict[tuple[str, str], tuple[int, list[str]]] = {}
+        self.logits = {one.scores: one.logits for one in predictions(run)} if run else {}
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -102,6 +104,8 @@ class Shown:
             verification = self.verifications.get((step.number, i)) if name == "backward" else None
             if verification is not None:
                 text.append_text(self.verification(verification))
+        if name == "forward" and step.number in self.logits:
+            text.append(said_logits(self.logits[step.number]))
         return text
 
     def words(self, name: str, step: Step, told: set[str] | None) -> Text:

@@ -57,6 +57,7 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.cells.lstm.lstm_backward: pad is not None": "a copy that nothing reads without padding",
     "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",
     "lstm.parameters.block_bias": "where biases start is no gradient",
+    "lstm.embedding.factored_backward: len(caches) == 1 -> False": "the same by way of a copy",
     "lstm.prediction.output_backward: cache.rows is not None": "all rows written, by a copy",
     "lstm.prediction.output_backward: full[cache.rows] = dh": "zero before, rows are distinct",
     "lstm.prediction.cross_entropy: s -= s.real.max(axis=1, keepdims=True)":
@@ -80,6 +81,8 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.hybrid._scaled: alpha == 1.0 -> False": "a copy of the same",
     "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
         "made by the call before",
+    "nmt.models.lexical.lexical_backward: dh = dh * cache.mask -> dh *= cache.mask":
+        "made by the call before",
     "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], own)":
         "symmetric",
     "nmt.models.parametrization.Stacked.backward: self.axis == 1 and self.blocks == 1 -> False":
@@ -90,6 +93,8 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.spelling.composed_forward: enumerate(groups)":
         "another model, whose gradient is right; PyTorch's tells them apart",
     "nmt.models.spelling.spelled_backward: dh = dh * mask -> dh *= mask": "made by the call before",
+    "nmt.models.two_sources.combiner_forward: ends[0][1:] -> list(ends[0][1:])[:1]":
+        "a unit has one cell or none",
 }  # fmt: skip
 
 

@@ -41,6 +41,7 @@ REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
     "factored": luong.loss,
     "lexical": luong.loss,
+    "lexicon": luong.loss,
     "sampled": sampled,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,

@@ -36,20 +36,26 @@ Attend = Callable[[Tensor, int], Tensor]  # h (B, T, H), number of its first ste
 
 def loss(
     config: Any, parameters: Parameters, batch: Any,
-    noise: Mapping[str, Any] | None = None, *, reverse_source: bool = False,
+    noise: Mapping[str, Any] | None = None, *, reverse_source: bool = False, lexicon: Any = None,
 ) -> Tensor:
     """-log p(y | x), Eqs. 2.52 and 4.4, in nats, summed over the batch's target tokens.
 
     config: `ModelConfig`. noise: dropout masks of the sites `encoder.{l}` (S, B, width of the
     layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's), `decoder.joined`
     (T, B, He + H, or H without attention), `decoder.fed` (T, B, H) and `lexical.output` (T, B, E).
-    reverse_source: the batch's sources are reversed.
+    reverse_source: the batch's sources are reversed. lexicon: `Lexicon`, whose log(x + epsilon) is
+    added to the logits.
     Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
     source, target, masks = read_source(batch, W_e), read_target(batch, W_e), read_masks(noise, W_e)
     hbar, first = encode(config, parameters, source, masks)
-    f = drop(vectors(config, parameters, source), masks, "encoder.0") if config.lexical else None
+    parts = []  # what is averaged by a_t
+    if config.lexical:
+        parts.append(drop(vectors(config, parameters, source), masks, "encoder.0"))
+    if lexicon is not None:
+        parts.append(dense(lexicon, len(parameters["output.W_hy"])).to(W_e)[source.ids])
+    f = torch.cat(parts, dim=2) if parts else None
     averages: list[Tensor] = []
     attend = attention(config, parameters, hbar, source.lengths, reverse_source, f=f,
                        averages=averages)
@@ -61,16 +67,29 @@ def predict(
     attend: Attend | None, averages: Sequence[Tensor] = (),
 ) -> Tensor:
     """The loss of a decoder that starts from `first`: a scalar. averages: what `attend` adds to
-    for the lexical module, (B, T, E) each."""
+    for the lexical module and a lexicon, (B, T, E), (B, T, V) or both side by side."""
     x = F.embedding(target.inputs, parameters["decoder.W_e"])    # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
-    h, W = brought(config, h_tilde), parameters["output.W_hy"]
-    if config.lexical:
-        h_l = lexical(parameters, torch.cat(averages, dim=1).transpose(0, 1))
+    h, W, added = brought(config, h_tilde), parameters["output.W_hy"], None
+    average = torch.cat(list(averages), dim=1).transpose(0, 1) if averages else None
+    if config.lexicon_epsilon is not None and average is not None:
+        average, p = average[..., :-len(W)], average[..., -len(W):]
+        added = torch.log(p + config.lexicon_epsilon)            # (Nguyen 3.2.5.2 bias)
+    if config.lexical and average is not None:
+        h_l = lexical(parameters, average)
         h = torch.cat([h, brought(config, drop(h_l, masks, "lexical.output"))], dim=2)
         W = torch.cat([W, parameters["output.W_l"]], dim=1)
     return negative_log_likelihood(                              # (4.6), (2.52)
-        h, W, sampled(parameters.get("output.b"), masks), target)
+        h, W, sampled(parameters.get("output.b"), masks), target, added=added)
+
+
+def dense(lexicon: Any, V: int) -> Tensor:
+    """p_lex (V_s, V), a row for each source word."""
+    table = torch.zeros(lexicon.size, V, dtype=torch.float64)
+    for f, (first, end) in enumerate(zip(lexicon.starts, lexicon.starts[1:], strict=False)):
+        table[f, torch.as_tensor(lexicon.words[first:end])] = torch.as_tensor(
+            lexicon.p[first:end])
+    return table
 
 
 def brought(config: Any, h: Tensor) -> Tensor:

@@ -93,17 +93,21 @@ def real(lengths: Tensor, steps: int) -> Tensor:
 
 
 def negative_log_likelihood(
-    x: Tensor, W: Tensor, b: Tensor | None, target: Target, smoothing: float = 0.0
+    x: Tensor, W: Tensor, b: Tensor | None, target: Target, smoothing: float = 0.0,
+    added: Tensor | None = None,
 ) -> Tensor:
     """-log p(y_t), p = softmax(W x_t + b), in nats, summed over all t that are not padding.
 
-    x: (T, B, H). W: (V, H). b: (V,) or None. smoothing: share of label smoothing. A scalar.
+    x: (T, B, H). W: (V, H). b: (V,) or None. smoothing: share of label smoothing.
+    added: (T, B, V), to the logits, or None. A scalar.
     """
     outputs, counts = target.outputs, real(target.lengths, len(x))
     if not counts.all():
         counts = counts.to(x.device)
         x, outputs = x[counts], outputs[counts]
+        added = None if added is None else added[counts]
     s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
+    s = s if added is None else s + added.reshape(s.shape)
     return F.cross_entropy(s, outputs.flatten(), reduction="sum",
                            label_smoothing=smoothing)            # (2.5), (2.8)
 

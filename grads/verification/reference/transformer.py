@@ -18,6 +18,7 @@ from torch import Tensor
 from grads.verification.reference.tokens import (
     Masks,
     Parameters,
+    Target,
     drop,
     negative_log_likelihood,
     read_masks,
@@ -71,11 +72,13 @@ def feed_forward(w: Parameters, name: str, x: Tensor, masks: Masks) -> Tensor:
 
 def stack(
     config: Any, w: Parameters, side: str, ids: Tensor, masked: Tensor | None, masks: Masks,
-    source: tuple[Tensor, Tensor | None] | None = None,
+    source: tuple[Tensor, Tensor | None] | None = None, places: Tensor | None = None,
 ) -> Tensor:
-    """The output (B, T, d) of encoder or decoder; source: what the latter attends to, its mask."""
+    """The output (B, T, d) of encoder or decoder; source: what the latter attends to, its mask;
+    places (B, T), positions of the words if they are not 0, 1 .."""
     x = w[f"{side}.W_e"][ids.T] * config.hidden_size**0.5
-    x = drop(x + sinusoids(x.shape[1], x.shape[2], x), masks, side)
+    waves = sinusoids(x.shape[1], x.shape[2], x)
+    x = drop(x + (waves if places is None else F.embedding(places, waves)), masks, side)
     for layer in range(config.encoder_layers if source is None else config.decoder_layers):
         for kind in ("attention", "source", "feed_forward"):
             name = f"{side}.{layer}.{kind}"
@@ -93,15 +96,33 @@ def stack(
 
 
 def loss(config: Any, parameters: Parameters, batch: Any, noise: Any = None) -> Tensor:
-    """-log p(y | x) in nats, summed over target tokens."""
+    """-log p(y | x) in nats, summed over target tokens; with a countdown -log of Eq. 4.1."""
     like = parameters["encoder.W_e"]
     source, target = read_source(batch, like), read_target(batch, like)
     masks = {site: mask if site.endswith(("attention.inner", "source.inner"))
              else mask.transpose(0, 1) for site, mask in read_masks(noise, like).items()}
     padding = ~real(source.lengths, len(source.ids)).T[:, None, None].to(like.device)
     memory = stack(config, parameters, "encoder", source.ids, padding, masks)
+    places, of_length = None, 0.0
+    if config.target_positions == "countdown":
+        words, T = target.lengths - 1, max(len(target.inputs) - 1, 1)
+        target = Target(target.inputs[:T], target.outputs[:T], words)
+        places = (words[:, None] - 1 - torch.arange(T)).clamp(min=0).to(like.device)
+        of_length = length_loss(parameters, memory, ~padding[:, 0, 0], words)
     T = len(target.inputs)
     future = torch.ones(T, T, dtype=torch.bool, device=like.device).triu(1)
-    h = stack(config, parameters, "decoder", target.inputs, future, masks, (memory, padding))
-    return negative_log_likelihood(h.transpose(0, 1), parameters["output.W_hy"],
-                                   parameters.get("output.b"), target, config.label_smoothing)
+    h = stack(config, parameters, "decoder", target.inputs, future, masks, (memory, padding),
+              places)
+    return of_length + negative_log_likelihood(
+        h.transpose(0, 1), parameters["output.W_hy"], parameters.get("output.b"), target,
+        config.label_smoothing)                                 # (Nguyen 4.1)
+
+
+def length_loss(w: Parameters, memory: Tensor, known: Tensor, words: Tensor) -> Tensor:
+    """-log p_length(m | x) in nats, summed over sentences (Nguyen 4.1.2).
+
+    memory: (B, S, d). known: (B, S) bool, False on padding. words: (B,), m.
+    """
+    mean = (memory * known[..., None]).sum(1) / known.sum(1)[:, None]
+    s = F.linear(mean, w["length.W"], w["length.b"])
+    return F.cross_entropy(s, words.to(s.device), reduction="sum")

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
 
 from nmt.data.align import Link
 from nmt.data.aligner import hmm, model1
@@ -19,6 +22,7 @@ from nmt.data.aligner.word_pairs import Floats, Words, word_pairs
 
 METHODS = ("model1", "hmm")
 Links = list[list[Link]]  # the links of each sentence pair
+Entry = tuple[str, str, float]  # source word, target word, p(target word | source word)
 Tell = Callable[[int, int], None]  # iterations of EM done, and in all
 
 
@@ -73,15 +77,34 @@ class _Direction:
         """The M-step of t(f | e)."""
         self._table = model1.maximisation(self.corpus, posteriors)
 
+    def entries(self, sources: Words, targets: Words) -> list[Entry]:
+        """t(target | source) of all source words but NULL, the most probable first of each."""
+        x, y = (list(dict.fromkeys(chain.from_iterable(side))) for side in (sources, targets))
+        corpus, t = self.corpus, self._table
+        order = np.lexsort((-t, corpus.source_of_type))
+        return [(x[f - 1], y[e], p) for f, e, p in zip(
+            corpus.source_of_type[order].tolist(), corpus.target_of_type[order].tolist(),
+            t[order].tolist(), strict=True) if f]
+
 
 def align(
     sources: Words, targets: Words, options: AlignerOptions | None = None, tell: Tell | None = None
 ) -> tuple[Links, Links]:
-    """Links of both directions: each target word's source word, each source word's target word.
+    """The links of both directions of `align_with_entries`, whose arguments these are."""
+    return align_with_entries(sources, targets, options, tell)[:2]
+
+
+def align_with_entries(
+    sources: Words, targets: Words, options: AlignerOptions | None = None, tell: Tell | None = None
+) -> tuple[Links, Links, list[Entry]]:
+    """Links of both directions: each target word's source word, each source word's target word;
+    and p(target word | source word), from expected counts.
 
     sources, targets: words of each sentence; a pair with an empty side has no links. tell: called
     after each iteration of EM. Returns two results, each with the links (source word, target word)
-    of every pair, by the highest posterior of its direction; `symmetrise` joins them.
+    of every pair, by the highest posterior of its direction; `symmetrise` joins them. The entries
+    (source word, target word, probability) have all words that occur in one pair (Arthur et al.,
+    2016, section 4.1).
     Raises ValueError if the numbers of sentences differ.
     """
     if len(sources) != len(targets):
@@ -101,4 +124,5 @@ def align(
     by_hmm = options.method == "hmm"
     links, swapped_links = (model1.best_links(direction.corpus, direction.expect(by_hmm))
                             for direction in (forward, backward))
-    return links, [swapped(sentence) for sentence in swapped_links]
+    return (links, [swapped(sentence) for sentence in swapped_links],
+            forward.entries(sources, targets))

@@ -57,6 +57,7 @@ class WordPairs:
     groups: list[Group]
     types: NDArray[np.int32]  # flat: the type of each entry
     source_of_type: Ints  # (types,) the source word of each type; may be NULL
+    target_of_type: Ints  # (types,) its target word, numbered from 0 in order of appearance
     targets_of_source: Floats  # (source words,) number of types of each source word
     number: int  # number of sentence pairs, including those with an empty side
 
@@ -95,7 +96,7 @@ def word_pairs(sources: Words, targets: Words) -> WordPairs:
     flat = np.concatenate([np.empty(0, np.int64), *keys])
     distinct, types = np.unique(flat, return_inverse=True)
     source_of_type = distinct // max(vocabulary, 1)
-    return WordPairs(groups, types.astype(np.int32), source_of_type,
+    return WordPairs(groups, types.astype(np.int32), source_of_type, distinct % max(vocabulary, 1),
                      np.bincount(source_of_type).astype(np.float64), len(x))
 
 

@@ -47,7 +47,7 @@ function extensions(name) {
     el("tbody", {}, all.map((one, at) => extension(name, one, at, scores)))));
 }
 
-const ends = ({ fate }) => ["finished", "surpassed", "cut"].includes(fate);
+const ends = ({ fate }) => ["finished", "surpassed", "cut", "last"].includes(fate);
 
 function extension(name, one, at, scores) {
   const here = { name, step: state.step, at };
@@ -102,7 +102,7 @@ function scored({ name, step }, one) {
 function said(shown, one) {
   const search = loaded.searches[shown.name];
   const step = search.steps[shown.step];
-  const inBeam = step.candidates.filter((other) => ["grows", "cut", "stopped"].includes(other.fate));
+  const inBeam = step.candidates.filter((other) => ["grows", "cut", "stopped", "last"].includes(other.fate));
   const worst = step.ended.at(-1);
   const number = step.ended.findIndex(({ at }) => at[0] === shown.step && at[1] === shown.at) + 1;
   const returned = search.found.findIndex(({ at }) => at[0] === shown.step && at[1] === shown.at) + 1;
@@ -116,6 +116,7 @@ function said(shown, one) {
     finished: () => `Finished: the end marker is among the ${K} best extensions of its step. Score ${nats(one.score)}, number ${number} of the finished ones so far.${end}`,
     surpassed: () => `Finished, and dropped: the ${n === 1 ? "best finished one has" : `${n} best finished ones have`} a score of at least ${nats(worst?.score)}; this one has ${nats(one.score)}.`,
     cut: () => `Cut at the limit of ${search.limit} steps (Algorithm 5, line 4): it has no end marker. Such hypotheses are returned only where too few are finished.${end}`,
+    last: () => `Finished: the last of ${search.limit} words, at position 0. Score ${nats(one.score)}${number ? `, number ${number}` : ", below the best finished"}.${end}`,
     stopped: () => `The search ends here: log p only falls, so this one can at best reach log p / lp(limit) = ${nats(one.log_p / search.limit_penalty)}, and the ${n === 1 ? "best finished one has" : `${n} best finished ones have at least`} ${nats(worst?.score)}.`,
   }[one.fate]();
 }

@@ -5,7 +5,7 @@ import { candidatesOf, chosen, goTo, loaded, NAMES, pathOf, pick, point, state }
 
 const HEIGHT = 32, ROW = 38, GAP = 30, TOP = 26, LETTER = 8, NARROW = 50, WIDE = 118, MOST = 15;
 const LEFT = 8; // of the point that a search starts from
-const KINDS = { grows: "grows", finished: "finished", surpassed: "finished out", outside: "out", "end outside": "out", cut: "cut", stopped: "stopped" };
+const KINDS = { grows: "grows", finished: "finished", surpassed: "finished out", outside: "out", "end outside": "out", cut: "cut", stopped: "stopped", last: "finished" };
 
 /** What a search is called. */
 export const laneOf = (name) => (name === "beam" ? `beam, K = ${loaded.searches.beam.beam}` : "greedy");

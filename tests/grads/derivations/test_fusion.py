@@ -33,8 +33,8 @@ def drawn():
 def test_the_literal_step_by_complex_step() -> None:
     columns, output, gate = drawn()
     parts = [one[0] for one in columns]
-    _, p, g = fused_output(3, *parts, output, gate)
-    inputs, d_output, d_gate = fused_output_grad(3, p, g, *parts, output, gate)
+    _, kept = fused_output(3, *parts, output, gate)
+    *inputs, d_output, d_gate = fused_output_grad(3, *parts, output, gate, kept)
     given = [*parts, *output, *gate]
     for k, d in enumerate([*inputs, *d_output, *d_gate]):
         numeric = np.zeros(given[k].shape)
@@ -58,13 +58,13 @@ def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:
     words, dt, sums, expected = [2, 0, 5, 1], np.zeros((N, M)), [], []
     for n, word in enumerate(words):
         parts = [one[n] for one in columns]
-        l, p, g = fused_output(word, *parts, output, gate)
+        l, kept = fused_output(word, *parts, output, gate)
         s = output.W_o @ t[n][:, None] + output.b
         assert_close(l, float(np.log(np.exp(s).sum()) - s[word, 0]))
-        ds = p.copy()
+        ds = kept.p.copy()
         ds[word] -= 1.0
         dt[n] = (output.W_o.T @ ds)[:, 0]
-        inputs, d_output, d_gate = fused_output_grad(word, p, g, *parts, output, gate)
+        *inputs, d_output, d_gate = fused_output_grad(word, *parts, output, gate, kept)
         expected.append(inputs)
         sums.append((*d_output[1:5], *d_gate))
     (*d_parts, d_gated), gradients = deep_backward(dt, cache)
@@ -84,12 +84,11 @@ def test_the_kernel_of_factors_is_the_literal_step() -> None:
     x, cache = factored_forward(tables, [row_index(one) for one in ids])
     dx = rng.normal(size=x.shape)
     found = factored_backward(dx, [2, 1, 3], cache)
-    expected = [np.zeros_like(table) for table in tables]
+    literal = dict(zip("abc", tables, strict=True))
+    expected = {name: np.zeros_like(table) for name, table in literal.items()}
     for place in np.ndindex(2, 2):
         own = [one[place] for one in ids]
-        assert_close(x[place], factored_embed(own, tables)[:, 0])
-        for total, d in zip(expected, factored_embed_grad(dx[place][:, None], own, tables),
-                            strict=True):
-            total += d
-    for one, total in zip(found, expected, strict=True):
+        assert_close(x[place], factored_embed(own, literal)[:, 0])
+        expected = factored_embed_grad(own, dx[place][:, None], expected)
+    for one, total in zip(found, expected.values(), strict=True):
         assert_close(one.dense(), total)

@@ -28,6 +28,7 @@ MODELS = [
     ("hybrid", Sizes(layers=1, input_feeding=False, biases=False)),
     ("multitask", Sizes(layers=1)),
     ("lexical", Sizes(layers=1)),
+    ("lexicon", Sizes(layers=1)),
     ("two-sources", Sizes(layers=1, hidden=2)),
     ("attention", Sizes(score="general", window="local-p", layers=1)),
     *[("attention-step", Sizes(score=score)) for score in SCORES],
@@ -35,7 +36,7 @@ MODELS = [
       for score in CONTENT for window in ("local-m", "local-p")],
     *[(name, Sizes(layers=1)) for name in (
         "layer-norm", "scale-norm", "rms-norm", "attention-head", "multihead", "smoothing",
-        "transformer", "transformer-postnorm")],
+        "transformer", "transformer-postnorm", "countdown")],
     *[(name, Sizes(biases=biases)) for name in ("gru", "gru-context") for biases in (True, False)],
 ]
 LISTED = {"verified", "partial", "same", "share", "zero"}

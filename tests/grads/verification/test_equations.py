@@ -192,7 +192,8 @@ def test_checks_are_what_calls_the_function(source):
     assert checks("lstm/cells/lstm.py", "lstm_forward") == [
         "model luong", "model hybrid", "model language_model", "model deep_fusion",
         "model two_sources",
-        "model parametrized", "model tasks", "model sampled", "model factored", "model lexical"]
+        "model parametrized", "model tasks", "model sampled", "model factored", "model lexical",
+        "model lexicon"]
     assert checks("nmt/models/language_model.py", "LanguageModel") == ["model language_model"]
     assert checks("nmt/search/sample.py", "sample") == ["tests/nmt/search/test_sample.py"]
 

@@ -33,7 +33,7 @@ def config(path="separate", **options):
         "attention": "global", "score": "general", "concat_identity": False, "window": 1,
         "renormalise": False, "bidirectional": False, "bridge": False, "clip_elements": None,
         "source_characters": True, "target_characters": True, "factors": (),
-        "output_norm": None, "lexical": False}
+        "output_norm": None, "lexical": False, "lexicon_epsilon": None}
     return SimpleNamespace(**(fields | options))
 
 

@@ -153,6 +153,17 @@ def test_evaluate_writes_pictures(system, trained, capsys) -> None:
                                          "learning-curves.png", "bleu-by-perplexity.png"}
 
 
+def test_pictures_for_papers(system, trained, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out",
+            "--format", "svg")
+    assert {name for name in files_in(trained / "out") if name.endswith(("svg", "png"))} == {
+        "bleu-by-length.svg", "learning-curves.svg", "bleu-by-perplexity.svg"}
+    printed(capsys, "attention", "test.en", "--model", "model", "--png", "maps", "--format", "pdf")
+    (name,) = files_in(trained / "maps")
+    assert name.endswith(".pdf") and (trained / "maps" / name).read_bytes()[:4] == b"%PDF"
+
+
 def test_without_matplotlib_there_are_numbers_and_a_word_about_it(
     system, trained, capsys, monkeypatch
 ) -> None:

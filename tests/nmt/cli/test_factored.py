@@ -71,7 +71,7 @@ def test_what_does_not_fit(work, capsys) -> None:
         capsys, "factors", "test.en", "barred", "-o", "out") and not Path("out").exists()
     recipe = write_recipe(work / "r.yaml", model={"factors": {"pos": 2}})
     assert complaint(capsys, "train", recipe, "--output", "run").startswith(
-        "expected words with 1 tags behind | each (pos), got ")
+        "train.en:1: expected words with 1 tags behind | each (pos), got ")
     assert "factors: expected widths above 0 and below embedding_size = 8 together" in complaint(
         capsys, "train", recipe, "--output", "run", "--model.factors", "{pos: 8}")
     assert "data.tokenise: expected 'none' where words have tags" in complaint(

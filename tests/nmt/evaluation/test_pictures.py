@@ -72,6 +72,20 @@ def test_groups(tmp_path, plotted) -> None:
     assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.parametrize(("ending", "first"), [("svg", b"<?xml"), ("pdf", b"%PDF"),
+                                               ("png", b"\x89PNG")])
+def test_the_suffix_decides_and_a_picture_has_a_title(tmp_path, monkeypatch, ending, first) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    titles, suptitle = [], Figure.suptitle
+    monkeypatch.setattr(Figure, "suptitle", lambda self, text, **settings: (
+        titles.append(text), suptitle(self, text, **settings))[1])
+    draw_groups(BUCKETS, "words", tmp_path / f"p.{ending}")
+    assert (tmp_path / f"p.{ending}").read_bytes().startswith(first)
+    assert titles == ["BLEU of groups of sentences"]
+
+
 def test_stages_are_bleu_against_perplexity(tmp_path, plotted) -> None:
     draw_stages([CURVE], tmp_path / "p.png")
     assert plotted == [("run", [8.0, 4.0], [1.5, 9])]

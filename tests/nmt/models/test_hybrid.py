@@ -45,7 +45,7 @@ def test_without_a_rare_word_it_is_the_translator(path):
     loss, cache, gradients = passes(model, parameters, batch)
     words = Translator(ModelConfig(**SIZES), V, V)
     expected, _, theirs = passes(words, {name: parameters[name] for name in words.weights()}, batch)
-    assert loss == expected and losses(loss, cache) == (expected, None)
+    assert loss == expected and losses(loss, cache) == (expected, None, None)
     assert gradients.keys() == parameters.keys() == model.weights().keys()
     for name, gradient in gradients.items():
         np.testing.assert_array_equal(gradient, theirs.get(name, np.zeros_like(parameters[name])))
@@ -60,7 +60,7 @@ def test_the_loss_is_of_words_and_alpha_times_of_characters():
         loss, cache = model.loss({**own, **parameters}, batch_of())
         assert cache.word_loss == J_w and cache.character_loss > 0
         assert loss == J_w + alpha * cache.character_loss
-        assert losses(loss, cache) == (J_w, cache.character_loss)
+        assert losses(loss, cache) == (J_w, cache.character_loss, None)
 
 
 def test_alpha_scales_what_reaches_the_words():

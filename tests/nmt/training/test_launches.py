@@ -16,9 +16,11 @@ from literal import noisy_loss
 from strict.module import StrictArray, strict, to_numpy
 
 import backend
+from attention.norms import NORMS
 from backend import fused
 from backend.fused import switch
 from nmt.data.batches import make_batch
+from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.optimizers import SGD, Adam, gradient_scale
 
@@ -43,14 +45,19 @@ def ragged_batch(steps):
     return make_batch(pairs, range(3), reverse_source=True)
 
 
-def training_step(on, optimizer=SGD, steps=STEPS, **settings):
+def translator(**settings):
+    """A small model with dropout."""
+    return Translator(ModelConfig(layers=2, hidden_size=6, embedding_size=5, dropout=0.2,
+                                  **settings), 30, 30, True)
+
+
+def training_step(on, optimizer=SGD, steps=STEPS, make=translator, **settings):
     """The second update of a small model with dropout: forward, backward, clip, update."""
-    config = ModelConfig(layers=2, hidden_size=6, embedding_size=5, dropout=0.2, **settings)
     batch = ragged_batch(steps)
     switch.register(StrictArray, HostLauncher())
     try:
         with backend.using(strict), fused.using(on):
-            model, update = Translator(config, 30, 30, True), optimizer(0.1)
+            model, update = make(**settings), optimizer(0.1)
             parameters = model.initial_parameters(np.random.default_rng(1))
             for _ in range(2):
                 strict.counts.reset()
@@ -75,6 +82,30 @@ def test_nothing_is_waited_for(settings, optimizer, on):
     count = training_step(on, optimizer, steps=6, **settings)
     assert (count.syncs, count.to_host) == (0, 0)
     assert np.isfinite(count.loss)
+
+
+def transformer(**settings):
+    """Three layers a side, as in the recipes."""
+    return Transformer(TransformerConfig(3, 3, 8, 12, 2, dropout=0.2, label_smoothing=0.1,
+                                         **settings), 30, 30)
+
+
+@pytest.mark.parametrize("on", [False, True], ids=["unfused", "fused"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_transformer_waits_for_nothing(norm, on):
+    count = training_step(on, Adam, 6, transformer, norm=norm)
+    assert (count.syncs, count.to_host) == (0, 0)
+    assert np.isfinite(count.loss)
+
+
+@pytest.mark.parametrize("norm", ["layer", "scale", "rms"])
+def test_launches_of_a_transformers_step(norm):
+    """The figures are those of docs/gpu.md."""
+    found, plain = (training_step(on, Adam, make=transformer, norm=norm) for on in (True, False))
+    page = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    assert f"| `{norm}` | {plain.launches} | {found.launches} | {found.products} |" in page
+    assert plain.products == found.products
+    assert found.loss == pytest.approx(plain.loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("feeding", [True, False])

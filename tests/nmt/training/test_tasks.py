@@ -11,7 +11,9 @@ import pytest
 
 from backend.rows import RowGradient
 from nmt.data.batches import TextBatches
+from nmt.models.length_model import LengthCache
 from nmt.models.parametrization import Parametrized, Tied
+from nmt.models.transformer import TransformerCache
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.meter import Meter
 from nmt.training.optimizers import SGD, Adadelta, Adam
@@ -263,3 +265,23 @@ def test_a_meter_goes_on_where_it_was_saved():
         assert set(meter.close_window()["tasks"]) == {"a", "b"}
     facts, again = one.close_epoch(), other.close_epoch()
     assert facts["tasks"] == again["tasks"] and facts["tasks"]["a"]["loss"] == 1.0
+
+
+def test_a_meter_knows_the_length_s_part_and_the_states_of_older_runs():
+    """In nats per token, of the window and of the epoch; states without it begin at zero."""
+    parts = TransformerCache(None, None, None, np.float64(5.0), LengthCache(
+        None, None, np.float64(2.0)))
+    one, other = Meter(np), Meter(np)
+    one.add(np.float64(6.0), 1.0, 4, cache=parts)
+    state = one.state()
+    other.load(json.loads(json.dumps(state)))
+    for meter in (one, other):
+        facts = meter.close_window()
+        assert (facts["loss"], facts["objective"], facts["length_loss"]) == (1.25, 1.5, 0.5)
+        assert meter.close_epoch()["length_loss"] == 0.5
+    for numbers, objective in ((8, 1.5), (6, None)):
+        older = Meter(np)
+        older.load({**state, "tasks": {"": state["tasks"][""][:numbers]}})
+        facts = older.close_window()
+        assert facts["loss"] == 1.25 and facts.get("objective") == objective
+        assert "length_loss" not in facts

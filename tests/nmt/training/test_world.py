@@ -30,7 +30,7 @@ def test_ranks_train_as_one_process(tmp_path, size) -> None:
     """`tests/rank_worker.py`: every architecture, clipping, streams, tasks, exact resume."""
     ranks = launch("-n", size, sys.executable, "-m", "mpi4py", WORKER, tmp_path)
     out, err = ranks.communicate(timeout=300)
-    assert (ranks.returncode, out) == (0, f"10 architectures, {size} ranks\n"), err
+    assert (ranks.returncode, out) == (0, f"12 architectures, {size} ranks\n"), err
 
 
 def lines(err: str) -> list[str]:
@@ -164,7 +164,8 @@ def test_dense_rows_and_nothing_are_added(moved, monkeypatch) -> None:
         own = None if rank == 2 else Sums(there(np.array(1.5)), there(np.array(rank + 0.5)), {
             "W": there(drawn["W"][rank].copy()), "table": rows(rank, "table"),
             "mixed": rows(0, "mixed") if rank == 0 else there(drawn["mixed"][1].copy()),
-            **({"b": there(drawn["b"][0].copy())} if rank == 0 else {})})
+            **({"b": there(drawn["b"][0].copy())} if rank == 0 else {})},
+            there(np.array(0.25)))
         return world.sum(own, parameters)
 
     for sums in each(3, work):
@@ -181,3 +182,4 @@ def test_dense_rows_and_nothing_are_added(moved, monkeypatch) -> None:
         want[4] += m[0] + m[2]
         np.testing.assert_allclose(back(sums.gradients["mixed"]), want, rtol=1e-15)
         assert (float(back(sums.loss)), float(back(sums.word_loss))) == (3.0, 2.0)
+        assert float(back(sums.length_loss)) == 0.5

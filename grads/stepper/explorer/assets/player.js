@@ -10,6 +10,7 @@ import { listenToCells, showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
 import { drawAlignment, showAlignment } from "./alignment.js";
 import { drawHeads, showHeads } from "./heads.js";
+import { showLogits } from "./logits.js";
 import { drawGuide } from "./guide.js";
 import { drawJumps, firstWrong, showJumps } from "./jumps.js";
 import { drawNetwork, showNetwork } from "./network.js";
@@ -26,6 +27,7 @@ function show(what) {
     showNetwork(byId("network"), byId("legend"));
     showAlignment();
     showHeads();
+    showLogits(byId("logits"));
     showJumps(byId("all"));
     showCode(byId("algorithm"));
     showTensors(byId("tensors"));

@@ -21,6 +21,9 @@ from nmt.training.trainer import BEST
 
 BOTH = {"bidirectional": True, "bridge": True}
 SEARCH = {"architecture": "rnnsearch", "layer_size": 2}
+FUSED = {"architecture": "deep_fusion", "layer_size": 2, "lm_hidden_size": 3,
+         "lm_embedding_size": 2}
+FACTORS = {"factors": {"case": 1, "place": 1}}
 HYBRID = {"architecture": "hybrid", "character_embedding_size": 2, "output_bias": True}
 TRANSFORMER = {"architecture": "transformer", "hidden_size": 4, "inner_size": 5, "heads": 2,
                "encoder_layers": 1, "decoder_layers": 1}
@@ -47,9 +50,25 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
     "search, asked with the word": ({**SEARCH, "query": "state-word"}, {}, "rnnsearch"),
     "search, of rnn, asked with the word": (
         {**SEARCH, "query": "state-word", "unit": "rnn"}, {}, None),
+    "factors, reversed": ({**FACTORS, "layers": 2}, {"reverse_source": True}, None),
+    "factors, both ends": ({**FACTORS, **BOTH, "unit": "gru"}, {"source_end": True}, None),
+    "factors, no attention": ({**FACTORS, "attention": "none", "input_feeding": False}, {}, None),
+    "deep fusion": ({**FUSED, "lm_layers": 2, "deep_state": "now"}, {}, None),
+    "deep fusion, of rnn": ({**FUSED, "unit": "rnn", "layer": "tanh", "lm_unit": "rnn",
+                             "biases": False, "lm_biases": False}, {"reverse_source": True}, None),
+    "deep fusion, last, asked with the word": (
+        {**FUSED, "context": "last", "query": "state-word", "lm_unit": "gru"}, {}, None),
+    "lexical, reversed": ({"lexical": True, "output_bias": True}, {"reverse_source": True},
+                          "lexical"),
+    "lexical, local-m": ({"lexical": True, "attention": "local-m", "window": 1, "layers": 2,
+                          "input_feeding": False}, {}, "lexical"),
     "PreNorm": (TRANSFORMER, {}, "transformer"),
     "PostNorm": ({**TRANSFORMER, "pre_norm": False, "norm": "scale", "heads": 1,
                   "output_bias": False}, {}, "transformer-postnorm"),
+    "countdown": ({**TRANSFORMER, "target_positions": "countdown"}, {}, "countdown"),
+    "countdown, PostNorm, reversed": (
+        {**TRANSFORMER, "target_positions": "countdown", "pre_norm": False, "norm": "rms"},
+        {"reverse_target": True}, "countdown"),
     "last": ({**SEARCH, "context": "last", "biases": False}, {}, None),
 }
 LANGUAGE_KINDS = {"gru": ({"unit": "gru", "layers": 1}, None), "rnn": ({"unit": "rnn"}, None),
@@ -95,7 +114,7 @@ def test_every_kind_of_translator(name, tmp_path):
     x, y = ["one", "two", "nine"], ["three", "ten"] if system.spellings else ["three"]
     found, loss = checked(tmp_path / "run", " ".join(x), " ".join(y))
     [batch] = system.batches([(x, y)], 1).in_order()
-    words, characters = losses(*system.model.loss(system.parameters, batch))
+    words, characters, _ = losses(*system.model.loss(system.parameters, batch))
     assert loss == pytest.approx(float(words + (characters or 0)), rel=1e-6)
     assert found.unknown == ["nine", *y[1:]]
     assert found.derivation.name == (derivation or "translator")
@@ -109,8 +128,8 @@ def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
     fresh(tmp_path / "run", recipe, System, Recipe)
     monkeypatch.setattr(models, "name_of", lambda config: "another")
     with pytest.raises(UserError, match="run: expected a model of the architecture luong, "
-                                        "rnnsearch, hybrid, transformer or language_model, got "
-                                        "another"):
+                                        "rnnsearch, deep_fusion, hybrid, transformer or "
+                                        "language_model, got another"):
         open_model(tmp_path / "run", "one", None, "best")
 
 

@@ -1,0 +1,196 @@
+"""All that a GPU is tested and timed by, in one command of at most nine minutes.
+
+First the kernels against their sources and matrix products, then training: a step with and without
+input feeding, a Transformer, the thesis's size, in float32 and with TF32, beside eager PyTorch and
+cuDNN; beam search, memory, where the GPU overtakes the CPU, the kernels' times, the commands, and
+with the rest of the time the gradient catalogue in float32 and float64. Each section has a budget:
+what it has no time for is cut, said, and left to the next run. What was done is in a journal beside
+the records, a line of JSON each, and is not done again: repeat the command until nothing is left.
+
+--rehearse runs all of it without a GPU, on the tests' stand-in, with tiny sizes and a few tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import backend
+from backend.command import PlainParser, above_zero
+from backend.errors import UserError
+from benchmarks.devices import TESTS
+from benchmarks.runner import RESULTS
+from benchmarks.timing import describe, environment
+
+TOTAL = 520.0  # seconds of all sections, without the grace of the last
+GRACE = 20.0  # over its budget, for a case or a test that was begun; then a section is ended
+FEW = 3  # tests of a file in a rehearsal
+SLOW = 20  # times as long may a rehearsal take, beside other work on a small machine
+JOURNAL = "gpu.journal"
+
+
+class Section(NamedTuple):
+    """A part of the run: tests of tests/gpu, or a benchmark."""
+
+    name: str
+    budget: float  # seconds
+    tests: tuple[str, ...] = ()  # files
+    benchmark: tuple[str, ...] = ()  # name and options
+
+
+GENERAL = "--only", "global general", "Transformer"
+SECTIONS = (
+    Section("kernels against their sources, products", 50, ("test_fused.py", "test_products.py")),
+    Section("training against NumPy", 40, ("test_training.py",)),
+    Section("training step", 45, benchmark=("variants", "--seconds", "4", *GENERAL)),
+    Section("training step, TF32", 30, benchmark=("variants", "--seconds", "2", "--gemm", "tf32",
+                                                  *GENERAL)),
+    Section("thesis size", 45, benchmark=("recipes-large",)),
+    Section("thesis size, TF32", 35, benchmark=("recipes-large", "--gemm", "tf32")),
+    Section("beam search", 45, benchmark=("search", "--seconds", "2")),
+    Section("memory", 30, benchmark=("memory",)),
+    Section("CPU against GPU", 45, benchmark=("crossover", "--seconds", "1", "--batches", "1", "16",
+                                              "64", "256", "--hidden", "128", "512", "1024")),
+    Section("each kernel's time", 60, benchmark=("kernels", "--seconds", "0.5")),
+    Section("commands", 35, ("test_commands.py",)),
+    Section("catalogue", TOTAL, ("test_catalogue.py",)),  # what is left of all
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Run the sections that the journal does not have. Raises UserError where a test or a section
+    failed, after all have run."""
+    parser = PlainParser(prog="python -m benchmarks gpu", description=__doc__)
+    parser.add_argument("--output", type=Path, default=None, metavar="DIR",
+                        help="records and journal, default benchmarks/results; of a rehearsal a "
+                             "directory that goes")
+    parser.add_argument("--total", type=above_zero, default=TOTAL, metavar="SECONDS",
+                        help=f"of all sections, default {TOTAL:g}")
+    parser.add_argument("--only", nargs="+", metavar="TEXT", help="sections whose names have it")
+    parser.add_argument("--rehearse", action="store_true", help="without a GPU, on the stand-in")
+    options = parser.parse_args(arguments)
+    if not TESTS.is_dir():
+        raise UserError("gpu: expected a checkout, which has tests/gpu; got none")
+    if not options.rehearse:
+        backend.load("cupy")  # says what is missing
+    print(describe(environment()))
+    for library, what in (("torch", "PyTorch beside ours"), ("pytest", "the tests")):
+        if find_spec(library) is None:
+            print(f"{what}: skipped, {library} is not installed")
+    with tempfile.TemporaryDirectory() as gone:
+        output = options.output or (Path(gone) if options.rehearse else RESULTS)
+        output.mkdir(parents=True, exist_ok=True)
+        run_sections(output, options.total * (SLOW if options.rehearse else 1), options.rehearse,
+                     options.only or [""])
+
+
+def run_sections(output: Path, total: float, rehearse: bool, names: list[str]) -> None:
+    """Run them in turn, each written into the journal when it ends."""
+    start, journal = time.monotonic(), output / JOURNAL
+    write(journal, {"environment": environment()})
+    for section in SECTIONS:
+        if not any(name.lower() in section.name.lower() for name in names):
+            continue
+        before, left = read(journal)["sections"].get(section.name), total - (
+            time.monotonic() - start)
+        if before is not None and before["state"] == "done":
+            print(f"\n== {section.name}: done before")
+            continue
+        if section.tests and find_spec("pytest") is None:
+            found: dict[str, Any] = {"state": "skipped", "why": "pytest is not installed"}
+        elif left <= 0:
+            found = {"state": "cut", "why": f"{total:g} s are over"}
+        else:
+            budget = min(section.budget * (SLOW if rehearse else 1), left)
+            print(f"\n== {section.name}: at most {budget:.0f} s", flush=True)
+            found = run_section(section, budget, output, rehearse)
+        write(journal, {"section": section.name, **found})
+    print("\n".join(["", *report(journal)]))
+    states = read(journal)["sections"]
+    wrong = [name for name, one in states.items() if one["state"] == "failed"]
+    if wrong:
+        raise UserError(f"gpu: failed: {'; '.join(wrong)}")
+
+
+def run_section(section: Section, budget: float, output: Path, rehearse: bool) -> dict[str, Any]:
+    """The state of a section after its process: done, cut, ended or failed; and its seconds."""
+    if section.tests:
+        words = ["benchmarks.gpu_tests", str(output / JOURNAL), str(budget),
+                 str(FEW if rehearse else 0), *(str(TESTS / "gpu" / one) for one in section.tests)]
+    else:
+        words = ["benchmarks", *section.benchmark, "--output", str(output), "--resume", "--go-on",
+                 "--budget", str(budget), "--device", "stand-in" if rehearse else "gpu",
+                 *["--quick"] * rehearse]
+    start = time.monotonic()
+    root = str(TESTS.parent)
+    search = os.pathsep.join([root, str(TESTS), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words], cwd=root, start_new_session=True, env=os.environ | {
+            "PYTHONPATH": search, **({"NMT_GPU": "stand-in"} if rehearse else {})})
+    try:
+        status = process.wait(None if rehearse else budget + GRACE)
+    except subprocess.TimeoutExpired:
+        status = None
+    if status is None or process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    found: dict[str, Any] = {"seconds": round(time.monotonic() - start, 1)}
+    if status is None:
+        return found | {"state": "ended", "why": f"{GRACE:g} s over its budget"}
+    cut = status == CUT if section.tests else bool(record_of(section, output, rehearse).get("cut"))
+    if status not in (0, CUT):
+        return found | {"state": "failed", "why": f"exit status {status}"}
+    return found | ({"state": "cut", "why": "its budget is spent"} if cut else {"state": "done"})
+
+
+CUT = 75  # exit status of tests that were stopped by the budget: EX_TEMPFAIL of sysexits
+
+
+def record_of(section: Section, output: Path, rehearse: bool) -> dict[str, Any]:
+    """The record that a benchmark left, empty where there is none."""
+    tag = "-tf32" if "tf32" in section.benchmark else ""
+    path = output / f"{section.benchmark[0]}{tag}-{'stand-in' if rehearse else 'gpu'}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+def write(journal: Path, entry: dict[str, Any]) -> None:
+    """Append a line."""
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
+
+
+def read(journal: Path) -> dict[str, dict[str, Any]]:
+    """The last entry of each section and of each test. A line that was cut short is left out."""
+    found: dict[str, dict[str, Any]] = {"sections": {}, "tests": {}}
+    for line in journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        for kind in found:
+            if kind[:-1] in entry:
+                found[kind][entry[kind[:-1]]] = entry
+    return found
+
+
+def report(journal: Path) -> list[str]:
+    """A line for each section, and what failed."""
+    found = read(journal)
+    lines = [f"{name:44}{one['state']:8}{one.get('seconds', 0):7.1f} s  {one.get('why', '')}"
+             for name, one in found["sections"].items()]
+    outcomes = [one["outcome"] for one in found["tests"].values()]
+    lines.append(", ".join(f"{outcomes.count(kind)} tests {kind}"
+                           for kind in ("passed", "failed", "skipped")))
+    return lines + [f"FAILED {name}: {one['message']}" for name, one in found["tests"].items()
+                    if one["outcome"] == "failed"]

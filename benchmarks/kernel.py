@@ -1,0 +1,190 @@
+"""A kernel of the product and equivalent code of others, over the same inputs.
+
+Every result of every pass is compared with ours on NumPy before it is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import backend
+from backend import to_device
+from benchmarks.case import Case, Limit, Prepared, Results, furthest, host_copy
+from benchmarks.devices import CPU, Device
+from benchmarks.timing import threads
+
+# Relative to an array's norm. Implementations sum float32 numbers in different orders, some 1e-6
+# apart where the sums have thousands of terms: this is far above that and far below a mistake.
+TOLERANCE = 1e-4
+TITLES = {"forward": "forward", "both": "forward and backward"}  # of passes
+
+Arrays = Mapping[str, Any]  # inputs by name: NumPy's, CuPy's, or tensors
+
+
+class Passes(NamedTuple):
+    """The passes of one implementation, over its own inputs."""
+
+    run: Mapping[str, Callable[[], Results]]  # by name of pass: "forward", "both", "update", ...
+    read: Callable[[Results], Results] = lambda results: results  # into our layout, on the host
+
+
+Make = Callable[[Arrays], Passes]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A computation of one size."""
+
+    name: str
+    sizes: Mapping[str, int]  # by letter of the legend
+    draw: Callable[[], Mapping[str, np.ndarray]]  # the inputs
+    work: Mapping[str, float]  # floating-point operations, or bytes, of each pass
+    unit: str  # "FLOP" or "B": what `work` counts
+    ours: Make
+    theirs: Mapping[str, Make] = field(default_factory=dict)  # of tensors
+    others: Mapping[str, Make] = field(default_factory=dict)  # of NumPy's, on the CPU
+    tolerance: float = TOLERANCE
+    goals: Mapping[str, float] = field(default_factory=dict)  # our time / another's, both passes
+
+    def cases(
+        self, doubted: Collection[str] = (), absent: Mapping[str, str] | None = None
+    ) -> Iterator[Case]:
+        """A case for each pass.
+
+        Arguments: doubted, names of implementations that may be wrong: a wrong pass is not timed;
+        absent, implementations that are not here, and why.
+        """
+        for pass_, amount in self.work.items():
+            yield Case(f"{self.name}, {TITLES.get(pass_, pass_)}", self.sizes,
+                       partial(self.prepare, pass_, doubted=doubted, absent=absent), amount,
+                       self.unit, self.goals if pass_ == "both" else {})
+
+    def prepare(
+        self, pass_: str, device: Device, doubted: Collection[str] = (),
+        absent: Mapping[str, str] | None = None,
+    ) -> Prepared:
+        """Compare every array of a pass of every implementation with NumPy's.
+
+        Raises AssertionError naming implementation, pass and array where one is missing, zero, or
+        further away than the tolerance.
+        """
+        inputs = self.draw()
+        made = implementations(self, device, inputs)
+        missing = dict(absent or {})
+        trusted = made.get("NumPy") or our_passes(self, inputs, CPU)
+        expected, differences, calls = fetch(trusted, pass_), dict[str, float](), {}
+        for name, passes in made.items():
+            if pass_ not in passes.run:
+                missing[name] = "does not have it"
+                continue
+            worst = (furthest(fetch(passes, pass_), expected) if passes is not trusted else None)
+            if worst is not None and not worst.size <= self.tolerance:
+                if name not in doubted:
+                    raise AssertionError(f"{name} and NumPy differ in {pass_}, {worst.name}: "
+                                         f"{worst.size:.1e} of its norm")
+                missing[name] = (f"wrong, not timed: {worst.name} differs by {worst.size:.2g} of "
+                                 "its norm")
+                continue
+            if worst is not None:
+                differences[name] = worst.size
+            calls[name] = device.finished(passes.run[pass_])
+        return Prepared(calls, differences, missing, limit_of(self, device))
+
+
+def implementations(
+    kernel: Kernel, device: Device, inputs: Mapping[str, np.ndarray]
+) -> dict[str, Passes]:
+    """Every implementation that there is on a device, ours first, by name."""
+    found = {device.ours: our_passes(kernel, inputs, device)}
+    if device.name == "cpu":
+        for name, make in kernel.others.items():
+            found[name] = make({key: value.copy() for key, value in inputs.items()})
+    torch = find_torch() if device.torch else None
+    if torch is not None:
+        for name, make in kernel.theirs.items():
+            found[name] = make({key: torch.tensor(value, device=device.torch)
+                                for key, value in inputs.items()})
+    return found
+
+
+def find_torch() -> Any | None:
+    """PyTorch on as many threads as NumPy's BLAS, or None."""
+    if find_spec("torch") is None:
+        return None
+    import torch
+
+    torch.set_num_threads(threads())
+    return torch
+
+
+def our_passes(kernel: Kernel, inputs: Mapping[str, np.ndarray], device: Device) -> Passes:
+    """Our code over arrays on the device, which stays in use while it runs; ids are on the host."""
+    with backend.using(device.backend):
+        passes = kernel.ours({name: value if value.dtype.kind == "i" else to_device(value.copy())
+                              for name, value in inputs.items()})
+    return passes._replace(run={name: device.finished(run) for name, run in passes.run.items()})
+
+
+def fetch(passes: Passes, pass_: str) -> dict[str, np.ndarray]:
+    """The results of one pass on the host, in our layout."""
+    results = {name: host_copy(value) for name, value in passes.run[pass_]().items()}
+    return dict(passes.read(results))
+
+
+def autograd(
+    run: Callable[[], Mapping[str, Any]], leaves: Mapping[str, Any],
+    upstream: Mapping[str, Any] | None = None, read: Callable[[Results], Results] | None = None,
+) -> Passes:
+    """PyTorch's passes of a function that returns tensors by name.
+
+    Arguments: leaves, tensors by the name of their gradient; upstream, gradients of the outputs by
+    name, none of a scalar; read, as of `Passes`.
+    """
+    import torch
+
+    def forward() -> Results:
+        with torch.no_grad():
+            return run()
+
+    def both() -> Results:
+        outputs = run()
+        given = None if upstream is None else [upstream[name] for name in outputs]
+        found = torch.autograd.grad(list(outputs.values()), list(leaves.values()), given)
+        return {**outputs, **dict(zip(leaves, found, strict=True))}
+
+    passes = Passes({"forward": forward, "both": both})
+    return passes if read is None else passes._replace(read=read)
+
+
+def leaves_of(a: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
+    """Tensors that require a gradient, by the gradient's name."""
+    return {gradient: a[name].requires_grad_() for name, gradient in names.items()}
+
+
+# --- the machine's limit --------------------------------------------------------------------------
+
+
+def limit_of(kernel: Kernel, device: Device) -> Limit:
+    """A large product of float32 matrices, or a copy far larger than any cache; small where the
+    kernel is.
+
+    No kernel of ours multiplies faster than one large product of the same library, and none moves
+    memory faster than one large copy.
+    """
+    big = max(kernel.work.values()) > 1e6
+    with backend.using(device.backend):
+        xp = backend.module()
+        if kernel.unit == "FLOP":
+            size = (8192 if device.name == "gpu" else 1536) if big else 128
+            a, b, out = (to_device(np.full((size, size), value, np.float32))
+                         for value in (0.5, 0.25, 0.0))
+            return Limit(device.finished(lambda: xp.matmul(a, b, out=out)), 2.0 * size**3)
+        size = 1 << ((30 if device.name == "gpu" else 26) if big else 16)
+        source, target = (to_device(np.full((size // 4,), value, np.float32)) for value in (1., 0.))
+        return Limit(device.finished(lambda: xp.copyto(target, source)), 2.0 * size)

@@ -1,0 +1,151 @@
+"""Others' LSTM layers in NumPy, as peers of ours: the one that CS231n teaches, and thinc's.
+
+CS231n's (Stanford), written anew: examples first, then time, (N, T, D); a = x Wx + h Wh + b; a
+function for a step and one for the sequence; each step's backward returns whole weight gradients,
+which the sequence's sums. It is the code that most people write first. `Wx` (D, 4H), `Wh` (H, 4H),
+`b` (4H,); gates in the order i, f, o, g, which is also ours.
+
+thinc's (explosion/thinc, the extra `peers`): on NumPy thinc 9.1.1's forward is right and its
+backward is not (a central difference of its own forward says so too): the first step's dx is
+exactly zero, because the loop over pairs of steps never reaches it; the weights' gradients start
+from the weights, not from zeros; and dW_h pairs the gradient of step t with h_t in place of
+h_{t-1}. So the comparison, which requires equal results, leaves its backward out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Results
+from benchmarks.kernel import Arrays, Passes
+
+Array = np.ndarray
+Cache = tuple[Any, ...]
+
+
+def sigmoid(a: Array) -> Array:
+    """1 / (1 + e^-a), without an exponential that overflows."""
+    z = np.exp(-np.abs(a))
+    return np.where(a >= 0, 1 / (1 + z), z / (1 + z))
+
+
+def lstm_step_forward(
+    x: Array, prev_h: Array, prev_c: Array, Wx: Array, Wh: Array, b: Array
+) -> tuple[Array, Array, Cache]:
+    """One step: x (N, D), prev_h and prev_c (N, H). Returns next_h, next_c and a cache."""
+    a_i, a_f, a_o, a_g = np.split(x @ Wx + prev_h @ Wh + b, 4, axis=1)
+    i, f, o, g = sigmoid(a_i), sigmoid(a_f), sigmoid(a_o), np.tanh(a_g)
+    next_c = f * prev_c + i * g
+    tanh_c = np.tanh(next_c)
+    return o * tanh_c, next_c, (x, prev_h, prev_c, Wx, Wh, i, f, o, g, tanh_c)
+
+
+def lstm_step_backward(dnext_h: Array, dnext_c: Array, cache: Cache) -> Cache:
+    """Returns dx, dprev_h, dprev_c, dWx, dWh, db."""
+    x, prev_h, prev_c, Wx, Wh, i, f, o, g, tanh_c = cache
+    dc = dnext_c + dnext_h * o * (1 - tanh_c**2)
+    da = np.hstack([dc * g * i * (1 - i), dc * prev_c * f * (1 - f),
+                    dnext_h * tanh_c * o * (1 - o), dc * i * (1 - g**2)])
+    return da @ Wx.T, da @ Wh.T, dc * f, x.T @ da, prev_h.T @ da, da.sum(axis=0)
+
+
+def lstm_forward(x: Array, h0: Array, Wx: Array, Wh: Array, b: Array) -> tuple[Array, list[Cache]]:
+    """All hidden states (N, T, H) of x (N, T, D), and the caches of the steps."""
+    N, T, _ = x.shape
+    h = np.zeros((N, T, h0.shape[1]), dtype=x.dtype)
+    prev_h, prev_c, caches = h0, np.zeros_like(h0), []
+    for t in range(T):
+        prev_h, prev_c, cache = lstm_step_forward(x[:, t], prev_h, prev_c, Wx, Wh, b)
+        h[:, t] = prev_h
+        caches.append(cache)
+    return h, caches
+
+
+def lstm_backward(dh: Array, caches: list[Cache]) -> Cache:
+    """Returns dx (N, T, D), dh0, dWx, dWh, db, the last three summed step by step."""
+    x, prev_h, _, Wx, Wh, *_ = caches[0]
+    dx = np.zeros((dh.shape[0], len(caches), x.shape[1]), dtype=dh.dtype)
+    sums = [np.zeros_like(Wx), np.zeros_like(Wh), np.zeros(Wx.shape[1], dtype=dh.dtype)]
+    dprev_h, dprev_c = np.zeros_like(prev_h), np.zeros_like(prev_h)
+    for t in reversed(range(len(caches))):
+        dx[:, t], dprev_h, dprev_c, *step = lstm_step_backward(
+            dh[:, t] + dprev_h, dprev_c, caches[t])
+        for total, part in zip(sums, step, strict=True):
+            total += part
+    return dx, dprev_h, *sums
+
+
+def cs231n(a: Arrays) -> Passes:
+    """The two passes over the inputs of `benchmarks.kernel_list.recurrent.layer`, an LSTM's."""
+    E = a["x"].shape[2]
+    x, dh = (np.ascontiguousarray(a[name].transpose(1, 0, 2)) for name in ("x", "dh"))
+    Wx, Wh = (np.ascontiguousarray(W.T) for W in (a["rnn.0.W"][:, :E], a["rnn.0.W"][:, E:]))
+    h0, b = np.zeros((len(x), len(Wh)), dtype=x.dtype), a["rnn.0.b"]
+
+    def both() -> Results:
+        h, caches = lstm_forward(x, h0, Wx, Wh, b)
+        dx, _, dWx, dWh, db = lstm_backward(dh, caches)
+        return {"h": h, "dx": dx, "dWx": dWx, "dWh": dWh, "rnn.0.b": db}
+
+    def read(results: Results) -> Results:
+        found = {name: value.transpose(1, 0, 2) if name in ("h", "dx") else value
+                 for name, value in results.items()}
+        if "dWx" in found:
+            pair = [found.pop("dWx").T, found.pop("dWh").T]
+            found["rnn.0.W"] = np.concatenate(pair, axis=1)
+        return found
+
+    return Passes({"forward": lambda: {"h": lstm_forward(x, h0, Wx, Wh, b)[0]}, "both": both}, read)
+
+
+# --- thinc ----------------------------------------------------------------------------------------
+
+
+def thinc(a: Arrays) -> Passes:
+    """The two passes over the same inputs. It takes sequences of one length as a `Padded` batch,
+    (T, B, E), as ours does."""
+    from thinc.api import LSTM, NumpyOps, use_ops
+    from thinc.types import Padded
+
+    T, B, H = a["x"].shape
+    with use_ops(NumpyOps.name):
+        model = LSTM(H, H)
+        model.initialize()
+    model.set_param("LSTM", flat_weights(a["rnn.0.W"], a["rnn.0.b"]))
+    x, dh = (Padded(a[name], np.full(T, B, dtype="i"), np.full(B, T, dtype="i"),
+                    np.arange(B, dtype="i")) for name in ("x", "dh"))
+
+    def both() -> Results:
+        model.set_grad("LSTM", np.zeros_like(model.get_param("LSTM")))
+        h, backward = model(x, is_train=True)
+        dx = backward(dh)
+        return {"h": h.data, "dx": dx.data, "flat": model.get_grad("LSTM")}
+
+    return Passes({"forward": lambda: {"h": model.predict(x).data}, "both": both},
+                  lambda results: in_our_layout(results, H))
+
+
+def flat_weights(T: Array, b: Array) -> Array:
+    """Our T (4H, E + H) and b (4H,) as thinc keeps them, in one flat array: W_x, b_x, W_h, b_h, the
+    last of which is zero."""
+    E = T.shape[1] - len(T) // 4
+    T, b = reordered(T), reordered(b)
+    return np.concatenate([T[:, :E].ravel(), b, T[:, E:].ravel(), np.zeros_like(b)])
+
+
+def in_our_layout(results: Results, H: int) -> Results:
+    """thinc's flat gradient as that of T and b; E = H."""
+    read = dict(results)
+    if "flat" in read:
+        W_x, b, W_h, _ = np.split(read.pop("flat"), np.cumsum([4 * H * H, 4 * H, 4 * H * H]))
+        T = np.concatenate([W_x.reshape(4 * H, H), W_h.reshape(4 * H, H)], axis=1)
+        read |= {"rnn.0.W": reordered(T), "rnn.0.b": reordered(b)}
+    return read
+
+
+def reordered(rows: Array) -> Array:
+    """Our blocks i, f, o, h_hat as thinc's f, i, o, h_hat; undone by itself."""
+    i, f, o, h_hat = np.split(rows, 4)
+    return np.concatenate([f, i, o, h_hat])

@@ -1,0 +1,241 @@
+"""The runner of all benchmarks: options, equality, interleaved timing, rows, records, pictures.
+
+A benchmark declares its cases. Each is compared first, then timed, printed, and written into the
+record, so that what has run stays: `--resume` goes on, `--only` adds or replaces some rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import backend
+from backend.command import PlainParser, above_zero, natural, positive
+from backend.command import seconds as time_above_zero
+from backend.errors import UserError
+from backend.files import write_text
+from benchmarks.case import Case
+from benchmarks.devices import CPU, Device, device_options, devices
+from benchmarks.pictures import Chart, draw_record
+from benchmarks.timing import Timing, blas_kernels, describe, environment, timed
+
+RESULTS = Path(__file__).parent / "results"
+FREE = ("output", "seconds", "device", "gemm", "only", "resume", "budget",  # not what is measured
+        "go_on")
+EXTRAS = {"torch": "oracle", "scipy": "sparse", "mpi4py": "mpi"}
+
+Record = dict[str, Any]
+Row = dict[str, Any]
+
+
+class Benchmark(NamedTuple):
+    """The declaration of a benchmark; its module's docstring says what it does."""
+
+    cases: Callable[[argparse.Namespace], Iterable[Case]]
+    sizes: Mapping[str, Any] = {}  # options and their defaults; a list takes several
+    quick: Mapping[str, Any] = {}  # what --quick makes of them
+    seconds: float = 4.0  # that a case is timed for, about
+    gpu: bool = False  # whether it takes --device
+    needs: tuple[str, ...] = ()  # libraries without which nothing is compared
+    free: tuple[str, ...] = ()  # options that a committed record may have
+    chart: Callable[[Record], Chart] | None = None
+    summary: Callable[[Record], list[str]] = lambda _: []  # lines after the last row
+
+
+def run(name: str, benchmark: Benchmark, about: str | None, arguments: list[str]) -> None:
+    """Run a benchmark: `python -m benchmarks NAME ARGUMENTS`."""
+    options = parse(name, benchmark, about, arguments)
+    for library in benchmark.needs:
+        if find_spec(library) is None:
+            raise UserError(f"{name}: {library} is not installed; install the extra "
+                            f"`{EXTRAS[library]}`")
+    found = devices(options.device, options.gemm) if benchmark.gpu else [CPU]
+    print(describe(environment()))
+    for device in found:
+        run_on(name, benchmark, device, options)
+
+
+def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Namespace) -> None:
+    """All cases on one device. Raises UserError where --only names none."""
+    cases = list(benchmark.cases(options))
+    chosen = [case for case in cases
+              if any(text.lower() in case.title.lower() for text in options.only or [""])]
+    if not chosen:
+        raise UserError(f"{name}: --only: expected words of one of "
+                        f"{'; '.join(dict.fromkeys(case.name for case in cases))}; got "
+                        f"{' '.join(options.only)!r}")
+    path, start = record_path(name, device, options), time.monotonic()
+    record, rows = new_record(name, options), dict[str, Row]()
+    if options.only or options.resume:
+        rows = rows_of(path, record)
+    record["cut"], record["failed"] = [], []
+    for case in chosen:
+        if options.resume and key_of(case) in rows:
+            print(f"{case.title}: in the record")
+        elif time.monotonic() - start > options.budget:
+            print(f"{case.title}: cut, {options.budget:g} s are over")
+            record["cut"].append(case.title)
+        else:
+            try:
+                row = rows[key_of(case)] = run_case(case, device, options)
+                print_row(row)
+            except Exception as error:
+                if not options.go_on:
+                    raise
+                record["failed"].append(f"{case.title}: {type(error).__name__}: {error}")
+                print(f"FAILED {record['failed'][-1]}")
+        record["rows"] = [rows[key_of(one)] for one in cases if key_of(one) in rows]
+        write_text(path, json.dumps(record, indent=1) + "\n")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    print("\n".join([*(benchmark.summary(record) if record["rows"] else []),
+                     f"written: {path.name}"]))
+    if benchmark.chart is not None and record["rows"]:
+        draw_record(path.with_suffix(".png"), benchmark.chart(record), record)
+    if record["failed"]:
+        raise UserError(f"{name}: {len(record['failed'])} of {len(chosen)} cases failed")
+
+
+def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
+    """Compare, time, and make the row."""
+    with backend.using(device.backend):
+        made = case.prepare(device)
+    calls = dict(made.calls)
+    if made.limit is not None:
+        calls["limit"] = made.limit.call
+    timings = timed(calls, case.seconds * options.seconds,
+                    1 if options.quick else case.least) if calls else {}
+    row = {"case": case.name, "sizes": dict(case.sizes), "device": device.name,
+           "amount": case.amount, "unit": case.unit, "goals": dict(case.goals),
+           "differences": dict(made.differences), "absent": dict(made.absent),
+           "seconds": {name: timing._asdict() for name, timing in timings.items()
+                       if name != "limit"}}
+    if made.limit is not None:
+        row["limit"] = made.limit.work / timings["limit"].median
+    return row | dict(made.more(timings))
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def parse(
+    name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
+) -> argparse.Namespace:
+    """The options, with the directory that the results go to.
+
+    Raises UserError if a part of a benchmark, or another size of it, would overwrite its record.
+    """
+    parser = PlainParser(prog=f"python -m benchmarks {name}", description=about,
+                         formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true",
+                        help="tiny sizes, in seconds: to see that it runs, not how fast")
+    parser.add_argument("--seconds", type=time_above_zero, default=benchmark.seconds,
+                        help=f"that a case is timed for, about; default {benchmark.seconds:g}")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="directory of the record and the picture, default benchmarks/results")
+    parser.add_argument("--only", nargs="+", metavar="TEXT", help="cases whose titles have it; "
+                        "rows of the others stay in the record")
+    parser.add_argument("--resume", action="store_true", help="leave out what the record has")
+    parser.add_argument("--go-on", action="store_true", help="after a case that failed")
+    parser.add_argument("--budget", type=above_zero, default=1e9, metavar="SECONDS",
+                        help="after so long no other case is begun")
+    if benchmark.gpu:
+        device_options(parser)
+    for option, default in benchmark.sizes.items():
+        first = default[0] if isinstance(default, list) else default
+        kind: Any = (natural if option == "seed" else positive) if isinstance(first, int) else str
+        shown = " ".join(map(str, default)) if isinstance(default, list) else default
+        parser.add_argument(f"--{option}", type=kind, default=default, metavar=option[0].upper(),
+                            nargs="+" if isinstance(default, list) else None,
+                            help="needed unless --quick" if shown is None else f"default {shown}")
+    options = parser.parse_args(arguments)
+    if options.output is None:
+        for option, value in vars(options).items():
+            if option not in (*FREE, *benchmark.free) and value != parser.get_default(option):
+                raise UserError(f"--{option}: expected --output DIR beside it, so that the record "
+                                "of the usual run stays; got none")
+    options.output = options.output or RESULTS
+    if options.quick:
+        vars(options).update({"seconds": 0.01} | dict(benchmark.quick))
+    return options
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def record_path(name: str, device: Device, options: argparse.Namespace) -> Path:
+    """`<name>[-tf32]-<kernels>.json`, with gpu or stand-in in place of the BLAS kernels."""
+    tag = "-tf32" if vars(options).get("gemm", "float32") != "float32" else ""
+    kernels = blas_kernels() if device.name == "cpu" else device.name
+    return Path(options.output) / f"{name}{tag}-{kernels}.json"
+
+
+def new_record(name: str, options: argparse.Namespace) -> Record:
+    """A record without rows; paths of this machine are left out."""
+    return {"benchmark": name, "environment": environment(), "rows": [], "options": {
+        option: named(value) for option, value in vars(options).items()
+        if option not in ("output", "data", "only", "resume", "budget", "go_on")}}
+
+
+def named(value: Any) -> Any:
+    """An option without the directories of this machine."""
+    if isinstance(value, list):
+        return [named(one) for one in value]
+    return Path(value).stem if isinstance(value, str) and value.endswith((".yaml", ".yml")) else (
+        value)
+
+
+def rows_of(path: Path, record: Record) -> dict[str, Row]:
+    """The rows of a record that was made with the same options on the same machine, by key."""
+    if not path.exists():
+        return {}
+    before = json.loads(path.read_text(encoding="utf-8"))
+    same = all(before["environment"][key] == record["environment"][key]
+               for key in ("cpu", "cores", "kernels", "versions", "gpu"))
+    timing = "seconds", "device"
+    if not same or any(before["options"].get(key, value) != value
+                       for key, value in record["options"].items() if key not in timing):
+        return {}
+    return {key_of(row): row for row in before["rows"]}
+
+
+def key_of(case: Case | Row) -> str:
+    """What tells a row from others of its record."""
+    name, sizes = (case.name, case.sizes) if isinstance(case, Case) else (case["case"],
+                                                                          case["sizes"])
+    return json.dumps([name, dict(sizes)])
+
+
+# --- for the terminal -----------------------------------------------------------------------------
+
+
+def print_row(row: Row) -> None:
+    """A line for the case, and one for each implementation: time, rate, and ours over it."""
+    sizes = " ".join(f"{name}={n}" for name, n in row["sizes"].items())
+    equal = max(row["differences"].values(), default=None)
+    print(f"\n{row['case']}  {sizes}, {row['device']}"
+          + ("" if equal is None else f"   (equal to {equal:.0e})"))
+    width = max(map(len, [*row["seconds"], *row["absent"], ""])) + 2
+    ours = next(iter(row["seconds"].values()), None)
+    for name, seconds in row["seconds"].items():
+        text = f"  {name:{width}}{Timing(**seconds)}"
+        if row["unit"]:
+            text += f"{rate(row['amount'] / seconds['median'], row['unit']):>24}"
+        if ours is not seconds and ours is not None:
+            text += f"   ratio {ours['median'] / seconds['median']:.2f}"
+            goal = row["goals"].get(name)
+            text += "" if goal is None else f", goal {goal}"
+        elif "limit" in row:
+            text += f"{row['amount'] / seconds['median'] / row['limit']:6.0%} of the limit"
+        print(text, flush=True)
+    for name, why in row["absent"].items():
+        print(f"  {name:{width}}{why}", flush=True)
+
+
+def rate(value: float, unit: str) -> str:
+    """A rate with its unit, floating-point operations and bytes in thousand millions."""
+    return f"{value / 1e9:,.1f} G{unit}/s" if unit in ("FLOP", "B") else f"{value:,.4g} {unit}/s"

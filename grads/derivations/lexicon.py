@@ -1,0 +1,174 @@
+"""A lexicon as a bias (Arthur et al., 2016; Nguyen, 2019, 3.2.5.2), on the translator of Luong
+(2016), 4.2.
+
+Parameters: those of `grads.derivations.attention`. The lexicon is no parameter: P (V_t, V_s), whose
+column f has the probabilities p_lex(e | f) of its translations e; most of them are zero, and a
+column need not sum to one.
+
+The papers print no backward. What the bias adds to the translator's: a_t is read by c_t and by the
+logits, through the probabilities of the words that it attends to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations.attention import (
+    GENERAL,
+    AttentionTrace,
+    Seeds,
+    as_written,
+    decoder_grad,
+    encoder_grad,
+    fed_rows,
+    run_encoder,
+    source_states,
+)
+from grads.derivations.attention_step import Variant, attend, weights_of
+from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax
+from grads.derivations.declaration import Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
+from grads.derivations.nmt import END, multi_layer_lstm, weights
+from grads.derivations.rnn import embed
+
+EPSILON = 1e-2  # of the example; 1e-3 in the paper
+
+
+class LexiconTrace(NamedTuple):
+    """What the forward pass computed."""
+
+    words: AttentionTrace  # p_t and l_t with the bias
+    L: Array  # (V_t, S), the columns of the sentence's words
+
+
+# --- one step -----------------------------------------------------------------------------------
+
+
+def lexicon_bias(a: Array, L: Array, epsilon: float) -> Array:
+    """log(x_t + epsilon) (V_t, 1), from a_t (S, 1) and the lexicon's columns L (V_t, S)."""
+    m = L @ a                                                    # (Nguyen 3.2.5.2 attended)
+    b_lex = np.log(m + epsilon)                                  # (Nguyen 3.2.5.2 bias)
+    return b_lex
+
+
+def lexicon_bias_grad(db_lex: Array, a: Array, L: Array, epsilon: float) -> Array:
+    """da_t (S, 1), given the bias's gradient (V_t, 1)."""
+    m = L @ a
+    dm = db_lex / (m + epsilon)                                  # log' (Nguyen 3.2.5.2 bias)
+    da = L.T @ dm                                                # (2.13) on L a_t
+    return da
+
+
+def predict_with_bias(
+    y: int, h: Array, b_lex: Array, W_hy: Array, b: Array | float
+) -> tuple[Any, Array]:
+    """-log p(y), in nats, and p (V, 1), from h~_t (H, 1) and the lexicon's bias (V, 1)."""
+    s = W_hy @ h + b + b_lex                                     # (Nguyen 3.2.5.2 bias)
+    p = softmax(s)                                               # (2.5)
+    l = log_sum_exp(s) - s[y, 0]                                 # -log p(y), as in (2.19)
+    return l, p
+
+
+def predict_with_bias_grad(y: int, p: Array) -> Array:
+    """The bias's gradient (V, 1): that of the logits. The rest is `predict_grad`."""
+    db_lex = p - one_hot(y, len(p))                              # (2.20), (2.21)
+    return db_lex
+
+
+# --- the model ----------------------------------------------------------------------------------
+
+
+def sentence_columns(lexicon: Array, x: Sequence[int], variant: Variant) -> Array:
+    """L (V_t, S): the columns of x_1 .. x_S, in the order of the written words."""
+    X = np.hstack([one_hot(word, lexicon.shape[1]) for word in x])  # 1_x of each, (V_s, S)
+    L = lexicon @ as_written(X, variant)
+    return L
+
+
+def lexicon_forward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *, lexicon: Array,
+    epsilon: float = EPSILON, variant: Variant = GENERAL,
+) -> tuple[Any, LexiconTrace]:
+    """J = -log p(y | x) for one pair, in nats; as `attentional_nmt_forward`, with the bias.
+
+    Arguments: x (at least one word) and y, token ids without end markers; lexicon, P (V_t, V_s);
+    epsilon, above 0; variant, how a_t is made.
+    """
+    W_e, T, b = weights(parameters, "decoder")
+    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
+    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
+    g, k = run_encoder(parameters, x)
+    h_bar, L = as_written(source_states(g), variant), sentence_columns(lexicon, x, variant)
+    h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
+    a, context, p, l = {}, {}, {}, {}
+    for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
+        v = embed(word, W_e)
+        fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
+        z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
+        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
+        b_lex = lexicon_bias(a[t], L, epsilon)                   # (Nguyen 3.2.5.2 bias)
+        l[t], p[t] = predict_with_bias(following, h_tilde[t], b_lex, W_hy, b_hy)
+    J = sum(l.values())                                          # -log p(y | x), (4.1)
+    return J, LexiconTrace(AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant), L)
+
+
+def lexicon_backward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: LexiconTrace, *,
+    epsilon: float = EPSILON,
+) -> dict[str, Array]:
+    """The gradient of J for every parameter."""
+    words, seeds = trace.words, {}
+    for t in range(len(y) + 1, 0, -1):
+        db_lex = predict_with_bias_grad([*y, END][t - 1], words.p[t])
+        da = lexicon_bias_grad(db_lex, words.a[t], trace.L, epsilon)
+        seeds[t] = Seeds(da=da)                                  # a_t is read by c_t too
+    decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, words, seeds)
+    encoder, _, _ = encoder_grad(parameters, x, words.g, words.k, d_read, dg_last, dk_last)
+    gradients = {**encoder, **decoder}
+    return {name: gradients[name] for name in parameters}
+
+
+# --- the example --------------------------------------------------------------------------------
+
+
+def lexicon_example(request: Request) -> Example:
+    """A sentence and its translation, "source ||| target", and a lexicon in which each source word
+    has two translations."""
+    ids, words = pair_of(request)
+    V_s, V_t = map(len, words.values())
+    parameters = draw(request.rng, translation_shapes(V_s, V_t, request.sizes, attentional=True))
+    lexicon = np.zeros((V_t, V_s))
+    for f in range(V_s):
+        for p in (0.6, 0.3):
+            lexicon[request.rng.integers(V_t), f] += p
+    named = {"variant": request.sizes.variant, "lexicon": lexicon}
+    return Example((parameters, *ids), named, words)
+
+
+HERE = "grads.derivations"
+PARTNERS: Mapping[str, str] = {
+    "lexicon_backward": "lexicon_forward", "decoder_grad": "lexicon_forward",
+    "predict_grad": "predict_with_bias"}
+PAIRS = {"lexicon_backward.gradients": "parameters"}
+MISTAKES = {
+    "alignment read once": Mistake(
+        f"{HERE}.attention_step.attend_grad", "h_bar.T @ dc + da_seed", "h_bar.T @ dc",
+        "a_t gets its gradient through c_t only, not through the lexicon's bias."),
+    "epsilon forgotten": Mistake(
+        f"{HERE}.lexicon.lexicon_bias_grad", "db_lex / (m + epsilon)",
+        "db_lex / (m + 2.0 * epsilon)",
+        "The logarithm's slope is taken at another place than its value."),
+    "columns for rows": Mistake(
+        f"{HERE}.lexicon.lexicon_bias_grad", "L.T @ dm", "L.sum(axis=0)[:, None] * dm.sum()",
+        "Each source word gets the sum over all target words, not over its translations."),
+}
+DECLARATIONS = (Declaration(
+    "lexicon", "Attention with a lexicon's bias ({score}, {window}{feeding}), Nguyen 3.2.5.2",
+    lexicon_forward, lexicon_backward, lexicon_example, PAIR,
+    ("sentence", "target", "layers", "score", "window", "feeding"), PARTNERS, PAIRS,
+    mistakes=MISTAKES),)

@@ -1,0 +1,109 @@
+"""The predictions of a run, their logits taken apart into norms, cosines and biases (Nguyen, 3.2.2,
+3.2.6): of the word to be predicted and of its best rivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.explorer.tensors import FORWARD, Table, number
+from grads.stepper.trace import Origin, Target, Trace
+from grads.stepper.tracing.derivations import Run
+from nmt.evaluation.logits import Logit, taken_apart
+
+# By function that predicts: its matrices, and what each multiplies
+PRODUCTS = {"predict": (("W_hy", "h"),), "predict_smoothed": (("W_hy", "h"),),
+            "predict_both": (("W_hy", "h"), ("W_l", "h_l"))}
+MATRICES = ("output.W_hy", "output.W_o", "W_hy")  # parameters with a row for each target word
+RIVALS = 2
+DIGITS = 5  # significant ones of a number
+
+
+class Prediction(NamedTuple):
+    """A prediction in the forward pass."""
+
+    scores: int  # number of the step that makes the logits
+    steps: list[int]  # numbers of the assignments of its function, and of the one that it is for
+    logits: list[Logit]
+
+
+def predictions(run: Run) -> Iterator[Prediction]:
+    """The predictions of target words; none of characters, nor of several tasks' other words."""
+    words = next(reversed(run.example.words.values()), None)
+    for call in run.forward.calls:
+        if call.function in PRODUCTS:
+            found = prediction(run.forward, call.number, PRODUCTS[call.function], words)
+            if found is not None:
+                yield found
+
+
+def prediction(
+    trace: Trace, frame: int, products: tuple[tuple[str, str], ...], words: list[str] | None
+) -> Prediction | None:
+    """That of one call; None if it is of other words."""
+    own = [step for step in trace.steps if step.frame == frame]
+    given = {target.name: (step.number, i) for step in own if step.kind == "call"
+             for i, target in enumerate(step.targets)}
+    W = np.asarray(trace.alive[given[products[0][0]]])
+    if words is not None and (len(words) != len(W) or
+                              parameter(trace, given[products[0][0]]) not in MATRICES):
+        return None
+    b, y = (np.asarray(trace.target(given[name]).value) for name in ("b", "y"))
+    if b.shape:
+        b = np.asarray(trace.alive[given["b"]])
+    logits = taken_apart(
+        [(np.asarray(trace.alive[given[matrix]], float),
+          np.ravel(np.asarray(trace.alive[given[vector]], float))) for matrix, vector in products],
+        np.broadcast_to(b.astype(float).ravel(), len(W)), int(y),
+        list(map(str, range(len(W)))) if words is None else words, RIVALS)
+    steps = [step.number for step in own if step.kind == "assign"]
+    caller = trace.calls[frame].caller
+    after = next((step.number for step in trace.steps[steps[-1]:]
+                  if step.frame == caller and step.kind == "assign"), None)
+    scores = next(step.number for step in own if any(one.name == "s" for one in step.targets))
+    return Prediction(scores, steps + ([] if after is None else [after]), logits)
+
+
+def parameter(trace: Trace, origin: Origin) -> str:
+    """The name of the parameter whose numbers a target has: of `parameters['output.W_hy']` what is
+    in quotes."""
+    target: Target = trace.target(origin)
+    while target.same_as is not None:
+        target = trace.target(target.same_as)
+    return target.name.partition("'")[2].partition("'")[0] or target.name
+
+
+def logits_json(table: Table, numbers: dict[tuple[str, int], int]) -> list[dict[str, Any]]:
+    """Of each prediction that is shown the first and the last of its steps on the page, and the
+    logits: word, probability, logit, bias, and of each product |W_e|, |h|, cosine and value."""
+    found = []
+    for one in predictions(table.run):
+        shown = [numbers[FORWARD, step] for step in one.steps if (FORWARD, step) in numbers]
+        if shown:
+            found.append({"first": min(shown), "last": max(shown), "words": [
+                {"word": logit.word, "p": short(logit.probability), "logit": short(logit.value),
+                 "bias": short(logit.bias),
+                 "products": [[*map(short, part), short(part.value)] for part in
+                              (logit.output, logit.lexical) if part is not None]}
+                for logit in one.logits]})
+    return found
+
+
+def short(value: float) -> Any:
+    """A number for the page."""
+    return number(value, DIGITS)
+
+
+def said_logits(logits: list[Logit]) -> str:
+    """The logits of a prediction in the terminal, a line each."""
+    lexical = " + |w_l| |h_l| cos" if logits[0].lexical is not None else ""
+    lines = [f"logits  |w| |h| cos{lexical} + b: the word to be predicted, then its best rivals"]
+    for one in logits:
+        parts = [part for part in (one.output, one.lexical) if part is not None]
+        products = " + ".join(f"{part.norm:.4g} x {part.length:.4g} x {part.cosine:.4g}"
+                              for part in parts)
+        lines.append(f"        {one.word}: {one.value:.4g} = {products} + {one.bias:.4g}, "
+                     f"p {one.probability:.4g}")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,134 @@
+"""Probabilities of word translations, p_lex(e | f): a lexicon, its file, and rows for a batch.
+
+A file has a line for each entry: source word, tab, target word, tab, probability. `nmt align
+--lexicon` writes one from the corpus (IBM Model 1 or the HMM). In memory only entries of known
+words are left, by row of the source's vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from backend.errors import UserError
+from nmt.data.corpus import read_lines, split_words, write_lines
+from nmt.data.vocabulary import SPECIALS, Vocabulary
+
+MOST = 1.0 + 1e-5  # of the sum of a source word's probabilities, which were rounded when written
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """Entries by source word: those of word f are `starts[f]` .. `starts[f + 1]`."""
+
+    starts: np.ndarray  # (V_s + 1,)
+    words: np.ndarray  # (entries,), ids of target words, ascending for each source word
+    p: np.ndarray  # (entries,), float64, above 0; of a source word at most 1 together
+
+    @classmethod
+    def of(cls, entries: Mapping[tuple[int, int], float], source_size: int) -> Lexicon:
+        """From probabilities by (source id, target id)."""
+        pairs = np.array(sorted(entries), np.int64).reshape(-1, 2)
+        starts = np.searchsorted(pairs[:, 0], np.arange(source_size + 1))
+        return cls(starts, pairs[:, 1], np.array([entries[f, e] for f, e in pairs.tolist()]))
+
+    @property
+    def size(self) -> int:
+        """How many source words have a row."""
+        return len(self.starts) - 1
+
+
+class BatchEntries(NamedTuple):
+    """The lexicon of the sentences of a batch: U words each, among them all that have an entry."""
+
+    words: np.ndarray  # (B, U), ids of target words, no two alike in a sentence
+    p: np.ndarray  # (B, S, U), p_lex of each given each source word; 0 on padding
+
+
+def entries_of(lexicon: Lexicon, ids: np.ndarray, lengths: np.ndarray) -> BatchEntries:
+    """The entries of sentences ids (B, S) with lengths (B,), both on the host.
+
+    A sentence with fewer words than another has more of them, with a probability of 0.
+    """
+    B, S = ids.shape
+    real = np.arange(S) < lengths[:, None]
+    first = lexicon.starts[ids]
+    counts = np.where(real, lexicon.starts[ids + 1] - first, 0)            # (B, S)
+    found = []
+    for own_first, own in zip(first, counts, strict=True):
+        places = np.repeat(own_first - np.cumsum(own) + own, own) + np.arange(own.sum())
+        found.append((np.repeat(np.arange(S), own), places,
+                      *np.unique(lexicon.words[places], return_inverse=True)))
+    U = max(1, *(len(kinds) for _, _, kinds, _ in found))
+    words, p = np.empty((B, U), np.int64), np.zeros((B, S, U))
+    for b, (s, places, kinds, columns) in enumerate(found):
+        n = len(kinds)
+        words[b, :n], words[b, n:] = kinds, np.setdiff1d(np.arange(U), kinds)[: U - n]
+        p[b, s, columns] = lexicon.p[places]
+    return BatchEntries(words, p)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Lexicon:
+    """Read a file; entries of words that are not in the vocabularies are left out.
+
+    Raises UserError, with file and line: not two words and a probability in (0, 1] between tabs, a
+    pair that an earlier line has, a source word whose probabilities are more than 1 together; and
+    a file of which no entry is left.
+    """
+    found: dict[tuple[int, int], float] = {}
+    sums: dict[str, float] = {}
+    seen: dict[tuple[str, str], int] = {}
+    sides = [{word: i for i, word in enumerate(one.words) if i >= len(SPECIALS)}
+             for one in (source, target)]
+    for number, line in enumerate(read_lines(path), 1):
+        parts = [split_words(part) for part in line.split("\t")]
+        p = _probability(parts[2]) if [len(part) for part in parts] == [1, 1, 1] else None
+        if p is None:
+            raise UserError(f"{path}:{number}: expected a source word, a target word and a "
+                            f"probability above 0 and at most 1, between tabs, got {line!r}")
+        (f,), (e,), _ = parts
+        if (f, e) in seen:
+            raise UserError(f"{path}:{number}: expected a new pair of words, got {f!r} and {e!r}, "
+                            f"which are on line {seen[f, e]} already")
+        seen[f, e], sums[f] = number, sums.get(f, 0.0) + p
+        if sums[f] > MOST:
+            raise UserError(f"{path}:{number}: expected probabilities of {f!r} of at most 1 "
+                            f"together, got {sums[f]:.6g}")
+        if f in sides[0] and e in sides[1]:
+            found[sides[0][f], sides[1][e]] = p
+    if not found:
+        raise UserError(f"{path}: expected entries of words of both vocabularies, got none among "
+                        f"{len(seen)}")
+    return Lexicon.of(found, len(source))
+
+
+def _probability(words: list[str]) -> float | None:
+    """A probability; None of what is none."""
+    try:
+        p = float(words[0])
+    except ValueError:
+        return None
+    return p if 0.0 < p <= 1.0 else None
+
+
+def lexicon_lines(lexicon: Lexicon, source: Vocabulary, target: Vocabulary) -> list[str]:
+    """The lines of a file with these entries; the probabilities are read back as they are."""
+    f = np.repeat(np.arange(lexicon.size), np.diff(lexicon.starts)).tolist()
+    return [f"{source.words[i]}\t{target.words[j]}\t{p!r}" for i, j, p in zip(
+        f, lexicon.words.tolist(), lexicon.p.tolist(), strict=True)]
+
+
+def write_entries(
+    path: str | Path, entries: Iterable[tuple[str, str, float]], least: float
+) -> int:
+    """Write the entries (source word, target word, p) with p of at least `least`; how many."""
+    kept = [f"{f}\t{e}\t{p:.6g}" for f, e, p in entries if p >= least]
+    write_lines(path, kept)
+    return len(kept)

@@ -1,0 +1,83 @@
+"""A lexicon as a bias: words predicted by the translations of those attended to (Arthur et al.,
+2016, "Incorporating Discrete Translation Lexicons into Neural Machine Translation").
+
+    x_t(e) = sum over s of a_t(s) p_lex(e | f_s)                       (Nguyen 3.2.5.2 attended)
+    p(e) = softmax(W_o h~_t + b + log(x_t(e) + epsilon))               (Nguyen 3.2.5.2 bias)
+
+p_lex is fixed and nearly all of it is 0. Of log(x + epsilon) = log epsilon + log(1 + x / epsilon)
+the first term is one number for all words, which the softmax does not notice: it is left out, and
+the bias is 0 for all words but the few that translate a word of the sentence. Only these are
+computed, U a sentence, and added to their logits. The gradient reaches a_t.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array, array_module, to_device
+from nmt.data.batches import Side
+from nmt.data.lexicon import Lexicon, entries_of
+
+
+def check_lexicon(config: Any) -> None:
+    """Raise ValueError for a `lexicon_epsilon` that is no positive number, or beside what it does
+    not go with."""
+    epsilon = config.lexicon_epsilon
+    if epsilon is None:
+        return
+    if not epsilon > 0.0:
+        raise ValueError(f"lexicon_epsilon: expected a number above 0, got {epsilon}")
+    if config.attention == "none":
+        raise ValueError("lexicon_epsilon: expected null where attention is 'none', got "
+                         f"{epsilon}")
+    if config.target_sample is not None:
+        raise ValueError("lexicon_epsilon: expected null beside target_sample, whose words are "
+                         f"not all that are translations, got {epsilon}")
+
+
+class Entries(NamedTuple):
+    """What `nmt.data.lexicon.BatchEntries` has, where the model computes."""
+
+    words: Array  # (B, U) int64
+    p: Array  # (B, S, U)
+
+
+class LexiconCache(NamedTuple):
+    p: Array  # (B, S, U)
+    total: Array  # (B, T, U), x + epsilon
+
+
+def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) -> Entries:
+    """The entries of a batch's sources, whose words are in the order in which they are written.
+
+    reverse: whether `side.ids` are reversed; padding is behind the words all the same.
+    """
+    s, lengths = np.arange(len(side.ids)), side.lengths[:, None]           # (S,), (B, 1)
+    written = np.where(s < lengths, lengths - 1 - s, s) if reverse else s + 0 * lengths
+    found = entries_of(lexicon, np.take_along_axis(side.ids.T, written, 1), side.lengths)
+    return Entries(to_device(found.words), to_device(found.p.astype(dtype)))
+
+
+def lexicon_forward(a: Array, p: Array, epsilon: float) -> tuple[Array, LexiconCache]:
+    """log(1 + x / epsilon) (B, T, U), from a (B, T, S), over written words, and p (B, S, U)."""
+    xp = array_module(a, p)
+    total = xp.matmul(a, p)                                            # (Nguyen 3.2.5.2 attended)
+    total += epsilon
+    return xp.log(total * (1.0 / epsilon)), LexiconCache(p, total)     # (Nguyen 3.2.5.2 bias)
+
+
+def lexicon_backward(d: Array, cache: LexiconCache) -> Array:
+    """da (B, T, S), given the gradient d (B, T, U) of the logits that the bias was added to."""
+    xp = array_module(d)
+    dx = d / cache.total                                               # (Nguyen 3.2.5.2 bias)
+    return xp.matmul(dx, cache.p.transpose(0, 2, 1))                   # (Nguyen 3.2.5.2 attended)
+
+
+def lexicon_step(logits: Array, a: Array, entries: Entries, epsilon: float) -> None:
+    """Add the bias to logits (N, V), for search; a (N, S), N = B K."""
+    xp, (B, S, U), N = array_module(logits), entries.p.shape, len(logits)
+    values, _ = lexicon_forward(a.reshape(B, -1, S), entries.p, epsilon)
+    rows = xp.arange(N)[:, None]
+    logits[rows, xp.repeat(entries.words, N // B, axis=0)] += values.reshape(N, U)

@@ -1,0 +1,91 @@
+"""Search by length: which lengths are searched, and the best product over them.
+
+Source: Nguyen (2019), 4.1.2: "we will first select some top k lengths produced by the length model.
+Then NMT can start decoding accordingly each possible length. The best hypothesis is chosen
+according to the score in equation 4.1", p_length(|y| | x) p(y | x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+import backend
+from backend import Array
+from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.search.topk import log_sum_exp
+
+Choose = Callable[[np.ndarray], np.ndarray]  # of log p_length (B, L), -inf if not allowed: (B, k)
+
+
+class Lengths(NamedTuple):
+    """Lengths to be searched, sentence by sentence, the most probable of each first."""
+
+    sentences: np.ndarray  # (N,) ascending
+    words: np.ndarray  # (N,) from 0
+    log_p: np.ndarray  # (N,) float64, log p_length, nats
+
+    def of(self, which: np.ndarray) -> Lengths:
+        """Those at (N',) places, or where a mask (N,) is True."""
+        return Lengths(*(part[which] for part in self))
+
+
+def log_p_length(logits: Array) -> np.ndarray:
+    """log softmax (B, L) of a length model's logits (B, L), float64 on the host."""
+    normalised = logits - log_sum_exp(logits, logits.max(axis=1))[:, None]
+    return backend.to_host(normalised).astype(np.float64)
+
+
+def most_probable(k: int) -> Choose:
+    """The k most probable lengths of each sentence; of equal ones the shorter (Nguyen 4.1.2 k)."""
+    return lambda log_p: np.argsort(-log_p, axis=1, kind="stable")[:, :k]
+
+
+def drawn(temperature: float, rng: np.random.Generator) -> Choose:
+    """One length of each sentence from p_length^(1 / temperature), by inverse transform sampling.
+    """
+    def choose(log_p: np.ndarray) -> np.ndarray:
+        shifted = (log_p - log_p.max(axis=1, keepdims=True)) / temperature
+        running = np.cumsum(np.exp(shifted), axis=1)
+        uniform = rng.random(len(log_p))[:, None] * running[:, -1:]
+        return np.asarray((running <= uniform).sum(axis=1, keepdims=True))
+
+    return choose
+
+
+def chosen_lengths(log_p: np.ndarray, limits: np.ndarray, choose: Choose) -> Lengths:
+    """Lengths of at most limits (B,) - 1 words, as with the end marker a step would go to it.
+
+    Arguments: log_p (B, L), nats; choose, which of them.
+    """
+    log_p = np.where(np.arange(log_p.shape[1]) < limits[:, None], log_p, -np.inf)
+    words = choose(log_p)                                                  # (B, k)
+    sentences = np.repeat(np.arange(len(log_p)), words.shape[1])
+    found = Lengths(sentences, words.reshape(-1), log_p[sentences, words.reshape(-1)])
+    return found.of(found.log_p > -np.inf)
+
+
+def best_lengths(lengths: Lengths, found: Sequence[Sequence[Hypothesis]]) -> Lengths:
+    """Of each sentence the length of its best translation, from `best_products`."""
+    best = np.array([len(nbest[0].tokens) for nbest in found])
+    return lengths.of(lengths.words == best[lengths.sentences])
+
+
+def best_products(
+    lengths: Lengths, found: Sequence[Sequence[Hypothesis]], sentences: int, options: SearchOptions
+) -> list[list[Hypothesis]]:
+    """For each sentence the n best by p_length(|y| | x) p(y | x), best score first (Nguyen 4.1).
+
+    Arguments: found, for each length that is not 0, the hypotheses of so many words, with the
+    products. An empty translation has the probability of its length.
+    """
+    results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    own = iter(found)
+    for sentence, words, log_p in zip(*lengths, strict=True):
+        empty = Hypothesis([], float(log_p), float(log_p), None, True)     # lp of one factor is 1
+        results[sentence] += next(own) if words else [empty]
+    results = [[replace(one, finished=True) for one in own] for own in results]
+    return [sorted(one, key=lambda each: -each.score)[: options.nbest] for one in results]

@@ -1,0 +1,162 @@
+"""Count-down positions with a length model: search steps are training's, arguments, derivation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import assert_close, assert_same_gradients, draw_parameters, total
+
+from attention.norms import NORMS
+from attention.positions import countdown, positions, positions_at
+from grads.derivations.countdown import countdown_backward, countdown_forward
+from grads.derivations.positions import countdown_encoding
+from grads.derivations.transformer import PLACED
+from grads.derivations.transformer_model import Shape
+from nmt.data.batches import make_batch
+from nmt.models.contract import Tables, counts_down, losses
+from nmt.models.transformer import TransformerConfig, build
+from nmt.search.force import force_decode
+from nmt.training.optimizers import Adam, gradient_scale
+
+PAIRS = [([2, 3, 4, 5], [3, 2, 4]), ([5, 2], [4, 4, 2, 6, 6]), ([3, 3, 2], [2])]
+EMPTY = [([2, 3], []), ([4], [])]
+
+
+def make(**options):
+    config = TransformerConfig(2, 2, 6, 7, 3, positions=8, target_positions="countdown", **options)
+    model = build(config, Tables((7,), 7))
+    return model, draw_parameters(np.random.default_rng(2), model.weights())
+
+
+def batch_of(pairs=PAIRS):
+    return make_batch(pairs, range(len(pairs)), False)
+
+
+def test_my_name_is_toan_has_positions_4_3_2_1_0() -> None:
+    """Nguyen, 4.1.2; targets side by side, padding at 0; what is added is the derivation's."""
+    places = countdown(np.array([5, 3, 0]), 5)
+    assert places.T.tolist() == [[4, 3, 2, 1, 0], [2, 1, 0, 0, 0], [0] * 5]
+    encodings = positions_at(places, 6, np.float64)
+    np.testing.assert_allclose(encodings[:, 0], countdown_encoding(5, 6), rtol=1e-14)
+    np.testing.assert_array_equal(encodings[::-1, 0], positions(0, 5, 6, np.float64)[:, 0])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("placed", PLACED)
+def test_the_model_is_the_derivation(norm, placed) -> None:
+    """Its loss and every gradient: the sums of those of each sentence by itself."""
+    model, parameters = make(norm=norm, pre_norm=placed == "pre")
+    loss, cache = model.loss(parameters, batch_of())
+    shape = Shape(3, norm, placed, down=True)
+    found = [(*pair, countdown_forward(parameters, *pair, shape=shape)) for pair in PAIRS]
+    assert_close(loss, np.asarray(sum(J for *_, (J, _) in found)))
+    assert_same_gradients(model.backward(cache), total(
+        countdown_backward(parameters, x, y, trace) for x, y, (_, trace) in found), 1e-10)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_parts_of_the_loss(smoothing) -> None:
+    """The lengths' is in the loss and in that of words, and is not smoothed."""
+    model, parameters = make(label_smoothing=smoothing)
+    loss, cache = model.loss(parameters, batch_of())
+    plain, plain_cache = make()[0].loss(parameters, batch_of())
+    words, characters, lengths = losses(loss, cache)
+    assert characters is None and float(words) == pytest.approx(float(plain), rel=1e-14)
+    assert lengths == losses(plain, plain_cache).lengths > 0
+    assert (words is loss) == (smoothing == 0.0)
+    alone = [model.loss(parameters, batch_of([pair]))[1].length_loss for pair in PAIRS]
+    assert float(lengths) == pytest.approx(sum(map(float, alone)), rel=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [PAIRS, EMPTY, [*PAIRS, *EMPTY]],
+                         ids=["words", "empty", "some empty"])
+def test_steps_have_the_loss_of_the_whole(pairs) -> None:
+    """Word by word with kept keys and values, and the length in the end marker's place."""
+    model, parameters = make()
+    forced = force_decode(model, parameters, batch_of(pairs))
+    for pair, one in zip(pairs, forced, strict=True):
+        loss, cache = model.loss(parameters, batch_of([pair]))
+        assert one.log_probability == pytest.approx(-float(loss), rel=1e-12)
+        assert one.steps[-1] == pytest.approx(-float(cache.length_loss), rel=1e-12)
+        assert one.tokens == pair[1] and one.finished and len(one.steps) == len(pair[1]) + 1
+        if pair[1]:
+            assert one.alignment.shape == (len(pair[1]), len(pair[0]))
+            np.testing.assert_allclose(one.alignment.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_twenty_updates_are_those_of_pytorch(smoothing) -> None:
+    """Of the reference's loss by torch.optim.Adam, the norm of each gradient clipped to 1."""
+    torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
+    from grads.verification.reference import REFERENCES
+
+    model, parameters = make(label_smoothing=smoothing)
+    batch = batch_of()
+    theirs = {name: torch.tensor(value, requires_grad=True) for name, value in parameters.items()}
+    own, adam = Adam(0.01), torch.optim.Adam(theirs.values(), 0.01)
+    for _ in range(20):
+        loss, cache = model.loss(parameters, batch)
+        gradients = model.backward(cache)
+        own.update(parameters, gradients, gradient_scale(gradients, 9, 1.0)[0])
+        adam.zero_grad()
+        expected = REFERENCES["transformer"](model.config, theirs, batch)
+        (expected / 9).backward()
+        torch.nn.utils.clip_grad_norm_(theirs.values(), 1.0)
+        adam.step()
+        assert float(loss) == pytest.approx(expected.item(), rel=1e-6)
+    for name, value in parameters.items():
+        np.testing.assert_allclose(value, theirs[name].detach(), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_hypotheses_are_what_they_would_be_alone() -> None:
+    """Two lengths of the first sentence, one of the third; reordered, and with one less."""
+    model, parameters = make()
+    state = model.encode(parameters, batch_of().sources, 3)
+    assert model.lengths(state).shape == (3, 8)
+    state = model.counting(state, np.array([0, 0, 2]), np.array([4, 2, 3]))
+    _, state, _ = model.step(parameters, state, np.array([1, 1, 1]))
+    state = model.select(state, np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 2]))
+    _, state, _ = model.step(parameters, state, np.array([2, 3, 4, 5, 2, 6]))
+    state = model.select(state, np.array([1, 0, 4, 5]), np.array([0, 2]))  # the second one is done
+    logits, _, alignment = model.step(parameters, state, np.array([4, 4, 5, 5]))
+    for row, (sentence, length, tokens) in enumerate(
+            [(0, 4, (1, 3, 4)), (0, 4, (1, 2, 4)), (2, 3, (1, 2, 5)), (2, 3, (1, 6, 5))]):
+        alone = model.encode(parameters, batch_of([PAIRS[sentence]]).sources, 1)
+        alone = model.counting(alone, np.array([0]), np.array([length]))
+        for token in tokens:
+            expected, alone, a = model.step(parameters, alone, np.array([token]))
+        np.testing.assert_allclose(logits[row], expected[0], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(alignment[row, : a.shape[1]], a[0], rtol=1e-12, atol=1e-14)
+
+
+def test_the_decoder_knows_how_many_words_are_left() -> None:
+    """The same words before have another prediction where more are to come; forward they do not."""
+    model, parameters = make()
+    h = [model.loss(parameters, batch_of([([2, 3], [3, 2, *more])]))[1].output.prediction.h[:2]
+         for more in ([4], [4, 5])]
+    assert np.abs(h[0] - h[1]).max() > 1e-3
+
+
+def test_float32_stays_float32() -> None:
+    model, parameters = make()
+    single = {name: value.astype("float32") for name, value in parameters.items()}
+    loss, cache = model.loss(single, batch_of())
+    assert loss.dtype == cache.length_loss.dtype == np.float32
+    assert {d.dtype for name, d in model.backward(cache).items() if "length" in name} == {
+        np.dtype("float32")}
+    state = model.encode(single, batch_of().sources, 3)
+    assert model.lengths(state).dtype == np.float32
+    state = model.counting(state, np.arange(3), np.array([1, 2, 3]))
+    logits, _, _ = model.step(single, state, np.array([1, 1, 1]))
+    assert logits.dtype == np.float32
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="target_positions: expected one of forward, countdown, "
+                                         "got 'backward'"):
+        TransformerConfig(target_positions="backward")
+    model, parameters = make()
+    with pytest.raises(ValueError, match="target lengths: expected rows 0 to 7 of a table of 8"):
+        model.loss(parameters, batch_of([([2], [3] * 8)]))
+    assert counts_down(model) and counts_down(model.config)
+    assert not counts_down(TransformerConfig())

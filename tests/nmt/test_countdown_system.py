@@ -1,0 +1,192 @@
+"""A Transformer that counts down as a user has it: trained, resumed, asked, shown, refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import yaml
+from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_corpus
+
+import nmt as library
+from backend.errors import UserError
+from nmt.pages.search import searches_of
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.search.interface import SearchOptions
+from nmt.search.recorder import LAST
+from nmt.serving.service import Limits, Service
+from nmt.system import System
+from nmt.training.log import read_log
+from nmt.training.progress import Observer
+from nmt.translator_training import train
+
+MODEL = {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 1, "heads": 2,
+         "hidden_size": 12, "inner_size": 16, "dropout": 0.1, "positions": 16,
+         "target_positions": "countdown"}
+TRAIN = {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
+         "checkpoint_every": 2, "keep": 2}
+
+
+def recipe_file(directory, name="countdown.yaml", **sections):
+    content = {**RECIPE, "model": MODEL, "train": TRAIN, "search": {"beam": 2, "lengths": 3},
+               "data": {**RECIPE["data"], "directory": str(directory), "max_translate_length": 16}}
+    for section, changes in sections.items():
+        content[section] = {**content.get(section, {}), **changes}
+    (directory / name).write_text(yaml.safe_dump(content))
+    return directory / name
+
+
+def recipe_of(directory, **sections):
+    return load_recipe(Recipe, recipe_file(directory, **sections))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A directory with the corpus and two runs, `run`, of a countdown, and `forward`."""
+    directory = tmp_path_factory.mktemp("countdown")
+    write_corpus(directory)
+    more = {"epochs": 8, "schedule": "constant"}
+    assert nmt("train", recipe_file(directory, model={"dropout": 0.0}, train=more,
+                                    evaluate={"bleu": False}), "--output", directory / "run") == 0
+    forward = recipe_file(directory, "forward.yaml", train={"epochs": 1}, search={"lengths": 1},
+                          model={"target_positions": "forward"})
+    assert nmt("train", forward, "--output", directory / "forward") == 0
+    return directory
+
+
+def test_a_run_that_crashed_resumes_exactly_and_logs_its_parts(corpus) -> None:
+    """With label smoothing, words dropped, batches by tokens and the target from its end."""
+    recipe = recipe_of(corpus, model={"label_smoothing": 0.1}, train={"batch_tokens": 40},
+                       data={"reverse_target": True, "word_dropout": 0.1})
+    whole = train(recipe, corpus / "whole", Observer())
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(13))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    for name, parameter in resumed.parameters.items():
+        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    assert whole.parameters["length.W"].shape == (16, 12)
+    logs = [read_log(corpus / name / "log.jsonl") for name in ("whole", "cut")]
+    for record in logs[0]:
+        if "loss" in record:
+            assert record["objective"] > record["loss"] > record["length_loss"] > 0
+    epochs = [[one for one in log if one["event"] == "epoch"] for log in logs]
+    assert [one["length_loss"] for one in epochs[0]] == [one["length_loss"] for one in epochs[1]]
+    for one in epochs[0]:
+        assert 1 < one["scores"]["length_perplexity"] < 16
+    pairs = [(["one", "two"], ["eins", "zwei"]), (["six"], ["sechs"])]
+    found = whole.perplexities(pairs)
+    forced = whole.force(pairs)
+    total = -sum(one.log_probability for one in forced)
+    assert found["perplexity"] == pytest.approx(math.exp(total / 5), rel=1e-6)
+    assert found["length_perplexity"] == pytest.approx(math.exp(
+        -sum(one.steps[-1] for one in forced) / 2), rel=1e-6)
+
+
+def test_it_learns_and_every_command_reads_it(trained, capsys) -> None:
+    run, test = trained / "run", [trained / "test.en", trained / "test.de"]
+    capsys.readouterr()
+    for options in ((), ("--beam", 1, "--lengths", 1), ("--nbest", 2, "--beam", 3),
+                    ("--sample", 1.0, "--seed", 3), ("--beam", 3, "--every-beam")):
+        assert nmt("translate", test[0], "--model", run, *options) == 0
+        assert capsys.readouterr().out.count("\n") == 6 * (2 if "--nbest" in options else 1)
+    assert nmt("evaluate", *test, "--model", run, run, "--ensemble") == 0
+    assert nmt("perplexity", *test, "--model", run) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert float(said[-2].split()[1]) < 6.0 and said[-1].startswith("length perplexity ")
+    for command in ("attention", "align", "logits"):
+        files = {"attention": test[:1], "align": test, "logits": ["steps", *test]}[command]
+        assert nmt(command, *files, "--model", run) == 0
+    loaded = library.load(run)
+    assert loaded.attention("one two", "eins zwei").weights.shape == (2, 2)
+    scores = loaded.word_scores("one two", "eins zwei")
+    assert len(scores) == 3  # the length's in the place of </s>
+    assert sum(one for _, one in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
+    [best, *others] = loaded.nbest("one two", 6, beam=6)
+    assert best.score >= max(one.score for one in others) and best.finished
+    assert loaded.score("one two", best.text) == pytest.approx(best.log_probability, rel=1e-5)
+
+
+def test_beams_side_by_side(trained, capsys) -> None:
+    """BLEU, the length ratio and empty translations of each system with each beam."""
+    test = [trained / "test.en", trained / "test.de"]
+    capsys.readouterr()
+    assert nmt("evaluate", *test, "--model", trained / "run", trained / "forward", "--beams", 1, 4,
+               "--lengths", 1, "--output", trained / "out") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:5]]
+    assert [row[:2] for row in rows] == [["run", "1"], ["run", "4"], ["forward", "1"],
+                                         ["forward", "4"]]
+    kept = json.loads((trained / "out" / "beams.json").read_text())["beams"]
+    reference = sum(len(line.split()) for line in test[1].read_text().splitlines())
+    for row, one in zip(rows, kept, strict=True):
+        system = System.open(trained / row[0])
+        sources = [line.split() for line in test[0].read_text().splitlines()]
+        best = [nbest[0] for nbest in system.translate(sources, SearchOptions(beam=one["beam"]))]
+        assert one["length_ratio"] == sum(len(each.words) for each in best) / reference
+        assert float(row[3]) == round(one["length_ratio"], 3)
+        assert int(row[4]) == one["empty"] == sum(not each.words for each in best)
+        assert (int(row[6]), one["sentences"]) == (sum(not each.finished for each in best), 6)
+    assert complaint(capsys, "evaluate", *test, "--model", trained / "run", "--beams", 2, "--gold",
+                     test[0]) == "--beams: expected no --gold beside it"
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+def test_the_page_shows_the_search_of_the_best_length(trained, alpha) -> None:
+    system = System.open(trained / "run")
+    options = SearchOptions(beam=3, nbest=2, lengths=3, length_normalisation=alpha)
+    words = ["one", "two", "three"]
+    [[first, *_]] = system.translate([words], options)
+    data = searches_of(system, words, options)
+    beam = data["searches"]["beam"]
+    assert beam["limit"] == len(beam["steps"]) == len(first.words) > 0
+    assert beam["found"][0]["words"] == first.words and beam["found"][0]["finished"]
+    assert beam["found"][0]["score"] == pytest.approx(first.score, rel=1e-6)
+    path = [one for one in beam["steps"][-1]["candidates"] if one["fate"] == LAST]
+    assert len(path) == 3 and path[0]["score"] == beam["found"][0]["score"]
+    assert any("predicts the length first" in note for note in data["notes"])
+    service = Service(system, options, Limits())
+    answer = service.answer({"text": "one two three"})
+    assert answer["translation"] == system.text(first)
+    shown = answer["nbest"][0]
+    assert sum(one["log_p"] for one in shown["words"]) + beam["first"] == pytest.approx(
+        shown["log_p"], rel=1e-6)
+
+
+@pytest.mark.parametrize("sections, message", [
+    ({"model": {"target_positions": "down"}},
+     "model.target_positions: expected one of forward, countdown, got 'down'"),
+    ({"model": {"target_positions": "forward"}},
+     "search.lengths: expected 1 without model.target_positions countdown, got 3"),
+    ({"search": {"lengths": 0}}, "search.lengths: expected an integer of at least 1, got 0"),
+])
+def test_what_makes_no_sense_is_refused_with_its_line(corpus, sections, message) -> None:
+    with pytest.raises(UserError, match=rf"countdown\.yaml:\d+: (key )?{message}|{message}"):
+        recipe_of(corpus, **sections)
+
+
+def test_what_cannot_go_together_is_refused(trained, capsys) -> None:
+    run, forward, test = trained / "run", trained / "forward", trained / "test.en"
+    assert complaint(capsys, "translate", test, "--model", run, forward) == (
+        f"{forward}: expected the model.target_positions of {run} in one ensemble, got another")
+    assert complaint(capsys, "translate", test, test, "--sources", "--model", run, run) == (
+        f"{run}: expected model.target_positions forward among models that read a source each, got "
+        "countdown")
+    assert complaint(capsys, "translate", test, "--model", forward, "--lengths", 2) == (
+        "search.lengths: expected 1 without model.target_positions countdown, got 2")
+    text = yaml.safe_dump({
+        "text": {"train": str(trained / "train.de"), "vocabulary": str(run / "target.vocab"),
+                 "streams": 4, "length": 5}, "train": {"epochs": 1},
+        "model": {"architecture": "language_model", "hidden_size": 4, "embedding_size": 4}})
+    (trained / "lm.yaml").write_text(text)
+    assert nmt("lm", "train", trained / "lm.yaml", "--output", trained / "lm") == 0
+    assert complaint(capsys, "translate", test, "--model", run, "--lm", trained / "lm",
+                     "--lm-weight", 0.1).endswith(
+        "expected a translator that predicts </s> beside a language model, got one with "
+        "model.target_positions countdown")
+    (trained / "long.de").write_text("eins " * 16 + "\n")
+    (trained / "one.en").write_text("one\n")
+    assert complaint(capsys, "perplexity", trained / "one.en", trained / "long.de", "--model",
+                     run) == ("target: expected sentences of at most 16 words or pieces "
+                              "(model.positions), got 17")

@@ -106,6 +106,11 @@ def at_least_zero(text: str) -> float:
     return _number(text, lambda value: value >= 0, "a number of at least 0")
 
 
+def chance(text: str) -> float:
+    """A probability below 1, as an argument's type."""
+    return _number(text, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+
+
 def seconds(text: str) -> float:
     """A time above 0, of at most three years."""
     return _number(text, lambda value: 0 < value <= 1e8, "seconds above 0 and at most 1e8")

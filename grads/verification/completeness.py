@@ -16,7 +16,8 @@ from grads.verification.catalogue import Entry, random_model
 from grads.verification.rules import gradients_of
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
-FUSED = "backend.fused."  # tests compare each kernel there with the function that it replaces
+# tests compare each kernel there with the function that it replaces
+FUSED = "backend.fused.", "attention.norm_kernels"
 
 
 def product_modules() -> Iterator[ModuleType]:

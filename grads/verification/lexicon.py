@@ -45,7 +45,7 @@ def variants() -> dict[str, Variants]:
     """All pairs at tiny sizes; at real ones with feeding and without, and nothing more."""
     tiny = {"lexicon_epsilon": (0.1, 1e-3), "hidden_size": (2,), "input_feeding": (True, False),
             "attention": ("global", "local-m", "local-p"), "score": ("general", "location"),
-            "lexical": (False, True), "dropout": (0.0, 0.3), "output_bias": (True, False)}
+            "lexical": (False, True), "dropout": (0.3, 0.0), "output_bias": (True, False)}
     usual = {name: values[:1] for name, values in tiny.items()}
     return {"tiny": Variants(tiny), "every": Variants(usual), "real": Variants(
         usual | {"lexicon_epsilon": (1e-3,), "hidden_size": (24,), "input_feeding": (True, False)})}

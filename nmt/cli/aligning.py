@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from backend import progress
+from backend.command import chance
 from backend.errors import UserError
 from nmt.data.align import Link
 from nmt.data.aligner import METHODS, AlignerOptions, Links, Words, align_with_entries
@@ -24,7 +25,7 @@ def add_lexicon(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lexicon", type=Path, metavar="FILE",
                         help="with --method model1 or hmm: write p(target word | source word), for "
                              "data.lexicon")
-    parser.add_argument("--least", type=float, metavar="P",
+    parser.add_argument("--least", type=chance, metavar="P",
                         help=f"with --lexicon: leave out smaller probabilities (default: {LEAST})")
 
 
@@ -42,8 +43,8 @@ def _both_directions(
 ) -> tuple[Links, Links]:
     """Links of both directions; writes the lexicon."""
     least = LEAST if options.least is None else options.least
-    if options.least is not None and not (options.lexicon and 0.0 < least < 1.0):
-        raise UserError(f"--least: expected 0 < P < 1 beside --lexicon, got {least}")
+    if options.least is not None and not options.lexicon:
+        raise UserError("--least: expected --lexicon beside it, got none")
     if options.method == "eflomal":
         if options.lexicon is not None:
             raise UserError("--lexicon: expected --method model1 or hmm, whose probabilities these "

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from backend.command import Parser, natural, positive
+from backend.command import Parser, chance, natural, positive
 from backend.errors import UserError
 from backend.files import check_writable
 from nmt.data.bpe import Codes, joined, learn, require_library
@@ -32,7 +32,7 @@ def add_bpe(sub: Any) -> None:
     learning.set_defaults(run=run_learn)
     applying = verbs.add_parser("apply", help="cut the words of a file or of stdin into pieces")
     applying.add_argument("codes", type=Path, metavar="CODES")
-    applying.add_argument("--dropout", type=_chance, default=0.0, metavar="P",
+    applying.add_argument("--dropout", type=chance, default=0.0, metavar="P",
                           help="leave each merge out with this probability (default: 0)")
     applying.add_argument("--seed", type=natural, default=1, help="of --dropout")
     applying.set_defaults(run=run_apply)
@@ -41,17 +41,6 @@ def add_bpe(sub: Any) -> None:
     for parser in (applying, joining):
         parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="(default: stdin)")
         parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-
-
-def _chance(text: str) -> float:
-    """A probability below 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < 1.0:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to below 1, got {text!r}")
-    return value
 
 
 def run_learn(options: argparse.Namespace) -> None:

@@ -22,13 +22,14 @@ from nmt.data.lexicon import Lexicon, entries_of
 
 
 def check_lexicon(config: Any) -> None:
-    """Raise ValueError for a `lexicon_epsilon` that is no positive number, or beside what it does
-    not go with."""
+    """Raise ValueError for a `lexicon_epsilon` that is not in (0, 1], or beside what it does not
+    go with."""
     epsilon = config.lexicon_epsilon
     if epsilon is None:
         return
-    if not epsilon > 0.0:
-        raise ValueError(f"lexicon_epsilon: expected a number above 0, got {epsilon}")
+    if not 0.0 < epsilon <= 1.0:
+        raise ValueError("lexicon_epsilon: expected a number above 0 and at most 1, got "
+                         f"{epsilon}")
     if config.attention == "none":
         raise ValueError("lexicon_epsilon: expected null where attention is 'none', got "
                          f"{epsilon}")

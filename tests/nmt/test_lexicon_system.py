@@ -72,9 +72,11 @@ def test_commands_that_refuse_it(corpus, capsys):
         capsys, "logits", "steps", "test.en", "--model", "run", "--line", "1")
     assert "--lexicon: expected --method beside it, got --model" in complaint(
         capsys, "align", "test.en", "test.de", "--model", "run", "--lexicon", "x")
-    for p in ("0", "1"):
-        assert "--least: expected 0 < P < 1 beside --lexicon" in complaint(
+    for p in ("-1", "1"):
+        assert "--least: expected a number from 0 to below 1" in complaint(
             capsys, "align", "test.en", "test.de", "--method", "model1", "--lexicon", "x",
             "--least", p)
+    assert "--least: expected --lexicon beside it" in complaint(
+        capsys, "align", "test.en", "test.de", "--method", "model1", "--least", "0.1")
     assert "--lexicon: expected --method model1 or hmm" in complaint(
         capsys, "align", "test.en", "test.de", "--method", "eflomal", "--lexicon", "x")

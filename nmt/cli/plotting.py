@@ -1,13 +1,17 @@
-"""`nmt plot`: the learning curves of runs, from their logs."""
+"""`nmt plot`: the learning curves of runs, from their logs, and lengths of norms by depth."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 
 from nmt.cli.evaluation import names_of_runs
 from nmt.evaluation.curves import read_curve
-from nmt.evaluation.pictures import draw_curves, draw_scores
+from nmt.evaluation.pictures import draw_curves, draw_depths, draw_scores, require_drawing
+from nmt.evaluation.scales import scales_of
+from nmt.system import System
 
 COST = "cost"
 
@@ -17,7 +21,10 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="run directories")
     parser.add_argument("--score", default=COST, metavar="NAME",
                         help="what to draw: cost, ln perplexity of dev and training set (default), "
-                             "or a score of the dev set, such as perplexity or bleu")
+                             "a score of the dev set, such as perplexity or bleu, or a value of "
+                             "the updates, such as gradient_norm")
+    parser.add_argument("--scales", action="store_true",
+                        help="the learned g of each ScaleNorm by depth, of Transformers")
     parser.add_argument("--output", "-o", type=Path, default=Path("curves.png"), metavar="FILE",
                         help="a picture, .png, .svg or .pdf (default: curves.png)")
     parser.set_defaults(run=plot)
@@ -25,10 +32,24 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """`nmt plot`."""
-    curves = [read_curve(run, name)
-              for run, name in zip(options.runs, names_of_runs(options.runs), strict=True)]
+    names = names_of_runs(options.runs)
+    if options.scales:
+        plot_scales(dict(zip(names, options.runs, strict=True)), options.output)
+        return
+    curves = [read_curve(run, name) for run, name in zip(options.runs, names, strict=True)]
     if options.score == COST:
         draw_curves(curves, options.output)
     else:
         draw_scores(curves, options.score, options.output)
     print(options.output)
+
+
+def plot_scales(runs: Mapping[str, Path], output: Path) -> None:
+    """`nmt plot --scales`: the picture, and its numbers."""
+    require_drawing("--scales")
+    scales = {name: scales_of(System.open(run), str(run)) for name, run in runs.items()}
+    draw_depths(scales, output)
+    for name, found in scales.items():
+        for sublayer, group in groupby(found, key=lambda one: one.sublayer):
+            print(f"{name}: {sublayer}:", *(f"{one.g:.2f}" for one in group))
+    print(output)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from nmt.training.log import read_log
 from nmt.training.trainer import LOG
 
+POSITION = ("step", "epoch")  # where a line of the log stands, no score
+
 
 class Curve(NamedTuple):
     """The curves of a training run: points (updates made, value)."""
@@ -19,6 +21,7 @@ class Curve(NamedTuple):
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
     stages: Sequence[tuple[float, float]] = ()  # (perplexity, BLEU) of the dev set
     scores: Mapping[str, Sequence[tuple[int, float]]] = {}  # of the dev set, by name
+    updates: Mapping[str, Sequence[tuple[int, float]]] = {}  # of lines on updates, by key
 
 
 def read_curve(directory: str | Path, name: str) -> Curve:
@@ -30,16 +33,19 @@ def read_curve(directory: str | Path, name: str) -> Curve:
     """
     stages: list[tuple[float, float]] = []
     own: dict[str, list[tuple[int, float]]] = {}
-    curve = Curve(name, [], [], stages, own)
+    updates: dict[str, list[tuple[int, float]]] = {}
+    curve = Curve(name, [], [], stages, own, updates)
     for record in read_log(Path(directory) / LOG):
         scores = record.get("scores", {})
         found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
                  (curve.test_cost, _ln(scores.get("perplexity")))]
         if scores.get("perplexity") is not None and scores.get("bleu") is not None:
             stages.append((scores["perplexity"], scores["bleu"]))
-        for score, value in scores.items():
-            if value is not None:
-                own.setdefault(score, []).append((record["step"], value))
+        for known, found_here in ((own, scores),
+                                  (updates, record if record["event"] == "update" else {})):
+            for key, value in found_here.items():
+                if isinstance(value, (int, float)) and key not in POSITION:
+                    known.setdefault(key, []).append((record["step"], value))
         for points, value in found:
             if value is not None:
                 points.append((record["step"], value))

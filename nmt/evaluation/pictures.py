@@ -17,6 +17,7 @@ from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
 from nmt.evaluation.rare import Group
+from nmt.evaluation.scales import Scale
 
 MISSING = "matplotlib is not installed (pip install matplotlib, or this package's extra 'plot')"
 MARKERS = "osD^vP*X"  # with the line styles they distinguish systems without colours
@@ -131,22 +132,56 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
 
 
 def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
-    """A score of the dev set against updates, a line for each run that has it.
+    """A score of the dev set, or else a value of the updates, such as the norm of the gradient
+    (Nguyen, 2019, Figure 3.5), against updates, a line for each run that has it.
 
     Raises UserError without matplotlib, and where no run has the score.
     """
     require_drawing(str(path))
-    known = list(dict.fromkeys(name for curve in curves for name in curve.scores))
+    known = list(dict.fromkeys(name for curve in curves for name in (*curve.scores,
+                                                                     *curve.updates)))
     if score not in known:
         raise UserError(f"score: expected one that the runs' logs have, "
                         f"{', '.join(known) or 'none'}, got {score!r}")
+    of_dev_set = any(score in curve.scores for curve in curves)
     figure, axes = _axes()
     for number, curve in enumerate(curves):
-        if score in curve.scores:
-            axes.plot(*zip(*curve.scores[score], strict=True), label=curve.name, **style(number))
+        points = (curve.scores if of_dev_set else curve.updates).get(score)
+        if points:
+            chosen = style(number) if of_dev_set else {**style(number), "marker": "",
+                                                       "linewidth": 0.8}
+            axes.plot(*zip(*points, strict=True), label=curve.name, **chosen)
     label = NAMES.get(score, score.replace("_", " "))
-    axes.set(xlabel="updates", ylabel=f"{label}, dev set")
-    finish(figure, axes, path, f"Dev set while training: {label}")
+    axes.set(xlabel="updates", ylabel=f"{label}, dev set" if of_dev_set else label)
+    finish(figure, axes, path,
+           f"Dev set while training: {label}" if of_dev_set else f"While training: {label}")
+
+
+def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
+    """The g of each ScaleNorm against its depth, attention on the left, the others on the right
+    (Nguyen, 2019, Figures 3.6 and 3.7). runs: by name, all of one, with the sublayers in order.
+
+    Raises UserError without matplotlib.
+    """
+    require_drawing(str(path))
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    for place, title in enumerate(("attention", "feed-forward and last norms")):
+        axes, number = figure.add_subplot(1, 2, place + 1), 0
+        for name, scales in runs.items():
+            for sublayer in dict.fromkeys(one.sublayer for one in scales):
+                if ("attention" in sublayer) == (place == 0):
+                    points = [(one.depth, one.g) for one in scales if one.sublayer == sublayer]
+                    axes.plot(*zip(*points, strict=True), **style(number),
+                              label=f"{name}: {sublayer}" if len(runs) > 1 else sublayer)
+                    number += 1
+        axes.set(xlabel="depth", ylabel="g", title=title)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _legend(axes)
+    figure.suptitle("Learned g of ScaleNorm by depth", fontsize=11)
+    save(figure, path)
 
 
 def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None:
@@ -191,11 +226,16 @@ def style(number: int) -> dict[str, Any]:
 def finish(figure: Any, axes: Any, path: Path, title: str, grid: str = "both") -> None:
     """Title, grid along these axes, legend, file."""
     figure.suptitle(title, fontsize=11)
+    _legend(axes, grid)
+    save(figure, path)
+
+
+def _legend(axes: Any, grid: str = "both") -> None:
+    """Grid along these axes, and legend."""
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():
         text.set_parse_math(False)  # a dollar sign in a name is no mathematics
-    save(figure, path)
 
 
 def save(figure: Any, path: Path, dpi: int = 120, **settings: Any) -> None:

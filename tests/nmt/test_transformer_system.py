@@ -154,3 +154,35 @@ def test_a_sentence_beyond_the_positions_is_refused(corpus, capsys) -> None:
     (corpus / "long.en").write_text("one\n" + "one " * 7)
     assert "long.en:2: expected at most 6 words (data.max_translate_length), got 7" in complaint(
         capsys, "translate", corpus / "long.en", "--model", corpus / "run")
+
+
+def test_the_lengths_of_its_norms_by_depth(corpus, capsys) -> None:
+    """`nmt plot --scales`: every g of the file, in the order of the layers."""
+    pytest.importorskip("matplotlib")
+    run, picture = corpus / "scaled", corpus / "g.png"
+    train(recipe_of(corpus, model={"norm": "scale", "pre_norm": True}), run, Observer())
+    assert nmt("plot", run, run, "--scales", "-o", picture) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    g = {name: f"{value.item():.2f}" for name, value in System.open(run).parameters.items()
+         if name.endswith("norm.g")}
+    expected = [
+        "decoder attention: {} {}".format(*(g[f"decoder.{i}.attention.norm.g"] for i in (0, 1))),
+        "decoder-encoder attention: {} {}".format(*(g[f"decoder.{i}.source.norm.g"]
+                                                    for i in (0, 1))),
+        f"encoder attention: {g['encoder.0.attention.norm.g']}",
+        "decoder feed-forward: {} {}".format(*(g[f"decoder.{i}.feed_forward.norm.g"]
+                                               for i in (0, 1))),
+        f"decoder, last: {g['decoder.norm.g']}",
+        f"encoder feed-forward: {g['encoder.0.feed_forward.norm.g']}",
+        f"encoder, last: {g['encoder.norm.g']}"]
+    assert capsys.readouterr().out.splitlines() == [
+        *(f"{run}: {line}" for line in expected), str(picture)]
+    assert len(set(g.values())) > 1
+
+
+def test_lengths_of_norms_need_scale_norms(corpus, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    train(recipe_of(corpus), corpus / "layer", Observer())
+    assert nmt("plot", corpus / "layer", "--scales", "-o", corpus / "g.png") == 2
+    assert "layer: expected a Transformer with model.norm: scale" in capsys.readouterr().err
+    assert not (corpus / "g.png").exists()

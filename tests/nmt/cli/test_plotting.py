@@ -17,7 +17,7 @@ from nmt.training.log import read_log
 def test_pictures_of_two_runs(trained: Path, ending: str, begins: bytes,
                               capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(trained / "model", trained / "other")
-    for score in ("cost", "bleu"):
+    for score in ("cost", "bleu", "gradient_norm"):
         picture = trained / f"{score}.{ending}"
         assert nmt("plot", trained / "model", trained / "other", "--score", score, "-o",
                    picture) == 0
@@ -31,6 +31,10 @@ def test_a_curve_has_the_scores_of_the_log(trained: Path) -> None:
               if record["event"] == "epoch"]
     assert curve.scores["bleu"] == [(record["step"], record["scores"]["bleu"])
                                     for record in epochs]
+    updates = [record for record in read_log(trained / "model" / "log.jsonl")
+               if record["event"] == "update"]
+    assert curve.updates["gradient_norm"] == [(record["step"], record["gradient_norm"])
+                                              for record in updates] != []
 
 
 @pytest.mark.parametrize("arguments, said", [

@@ -24,7 +24,8 @@ LOG = """{"event": "update", "step": 2, "epoch": 1, "loss": 3.5}
 """
 CURVE = Curve("run", [(2, 3.5), (4, 2.5)], [(4, math.log(8)), (12, math.log(4))],
               [(8.0, 1.5), (4.0, 9)],
-              {"perplexity": [(4, 8.0), (12, 4.0)], "bleu": [(4, 1.5), (12, 9)]})
+              {"perplexity": [(4, 8.0), (12, 4.0)], "bleu": [(4, 1.5), (12, 9)]},
+              {"loss": [(2, 3.5), (4, 2.5)]})
 
 
 def test_a_curve_is_read_from_the_log(tmp_path) -> None:

@@ -1,0 +1,48 @@
+"""The learned lengths of ScaleNorms by depth (Nguyen, 2019, Figures 3.6 and 3.7)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from backend import to_host
+from backend.errors import UserError
+from nmt.system import System
+
+SUBLAYERS = {
+    ("encoder", "attention"): "encoder attention",
+    ("decoder", "attention"): "decoder attention",
+    ("decoder", "source"): "decoder-encoder attention",
+    ("encoder", "feed_forward"): "encoder feed-forward",
+    ("decoder", "feed_forward"): "decoder feed-forward",
+}
+
+
+class Scale(NamedTuple):
+    """The g of one ScaleNorm (Eq. 3.5)."""
+
+    sublayer: str  # "encoder attention", ..., "encoder, last", "decoder, last"
+    depth: int  # layers from 1; of a stack's last norm, one more than its layers
+    g: float
+
+
+def scales_of(system: System, run: str) -> list[Scale]:
+    """The g of every ScaleNorm of a Transformer, attention sublayers first, by depth.
+
+    Raises UserError, naming the run, where it has none that is learned.
+    """
+    found, parameters = [], system.parameters
+    for (stack, part), sublayer in SUBLAYERS.items():
+        for name, g in parameters.items():
+            match = re.fullmatch(rf"{stack}\.(\d+)\.{part}\.norm\.g", name)
+            if match and g.size == 1:
+                found.append(Scale(sublayer, int(match[1]) + 1, float(to_host(g).item())))
+    for stack in ("encoder", "decoder"):
+        last = parameters.get(f"{stack}.norm.g")
+        if last is not None and last.size == 1:
+            depth = 1 + max(one.depth for one in found if one.sublayer.startswith(stack))
+            found.append(Scale(f"{stack}, last", depth, float(to_host(last).item())))
+    if not found:
+        raise UserError(f"{run}: expected a Transformer with model.norm: scale, "
+                        "got a model without one that is learned")
+    return sorted(found, key=lambda one: ("attention" not in one.sublayer, one.sublayer, one.depth))

@@ -1,10 +1,10 @@
 """The array library in use (NumPy or CuPy), transfers, recycled buffers, rows of tables."""
 
 from backend.device import load, use, using
+from backend.products import matmul
 from backend.switch import (
     Array,
     array_module,
-    matmul,
     module,
     on_host,
     register,

@@ -99,11 +99,6 @@ def _as_called(frame: FrameType, arrays: tuple[Any, ...]) -> tuple[str, dict[str
     return frame.f_code.co_name, given
 
 
-def matmul(a: Array, b: Array) -> Array:
-    """a @ b by the arrays' module: on a GPU `backend.gemm`, which copies nothing."""
-    return array_module(a, b).matmul(a, b)
-
-
 def on_host(xp: Any) -> bool:
     """Whether a module computes on the CPU: only for choices of speed (blocks that fit a cache)."""
     return xp is np

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from backend.fused import cells as kernels
 from backend.fused import fused
 from backend.workspace import Workspace
@@ -34,12 +34,12 @@ def forward(
     step: Step, b: Array | None, W_h: Array, pad: Array | None, scratch: Array
 ) -> None:
     """h_i from W_x x_i and h_{i-1} (A.2.1); arguments as in `Cell`."""
-    xp, u, (h_prev,), (h,), m = array_module(step.u), step.u, step.before, step.now, step.saved
+    u, (h_prev,), (h,), m = step.u, step.before, step.now, step.saved
     H = h.shape[1]
     add_share(u, None, b)
-    xp.matmul(h_prev, W_h[:, : 2 * H], out=scratch)
+    matmul(h_prev, W_h[:, : 2 * H], out=scratch)
     gru_gates_forward(u, scratch, h_prev, m)
-    xp.matmul(m, W_h[:, 2 * H :], out=h)
+    matmul(m, W_h[:, 2 * H :], out=h)
     gru_state_forward(u, h_prev, h)
     if pad is not None:
         copy_through(pad, step.before, step.now)

@@ -7,7 +7,7 @@ Algorithm 1 are in `lstm.prediction`.
 
 from __future__ import annotations
 
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from lstm.cells.cell import (
     Cell,
     State,
@@ -25,7 +25,7 @@ def forward(
 ) -> None:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1} + b) (Eqs. 2.3, 2.24); arguments as in `Cell`."""
     xp, (h,) = array_module(step.u), step.now
-    xp.matmul(step.before[0], W_h, out=scratch)                            # W_hh h_{t-1}
+    matmul(step.before[0], W_h, out=scratch)                               # W_hh h_{t-1}
     add_share(step.u, scratch, b)                                          # (2.3)
     xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
     if pad is not None:

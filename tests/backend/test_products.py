@@ -1,0 +1,71 @@
+"""Products of a few rows: equal to plain ones, and taken where they are faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from strict.module import strict
+
+import backend
+from backend import products
+from backend.products import FEW, few_rows, has_few_rows, matmul
+
+
+@pytest.fixture(params=["SkylakeX", "Haswell"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """As on machines with these kernels."""
+    monkeypatch.setattr(products, "_kernels", lambda: request.param)
+    yield request.param
+
+
+def draw(M: int, K: int, N: int, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
+    """x, and a transposed block of columns of a wider matrix."""
+    rng = np.random.default_rng(M * 1000 + K)
+    return (rng.normal(size=(M, K)).astype(dtype),
+            rng.normal(size=(N, K + 7)).astype(dtype)[:, 3 : 3 + K].T)
+
+
+@pytest.mark.parametrize("M", [2, 3, 7, 10, 11, 31, FEW])
+@pytest.mark.parametrize("K, N", [(64, 1031), (192, 576), (1100, 130), (512, 1500)])
+def test_few_rows_equal_a_plain_product(kernels: str, M: int, K: int, N: int) -> None:
+    a, b = draw(M, K, N)
+    exact = a.astype(float) @ b.astype(float)
+    wide = np.full((M, N + 5), 7.0, np.float32)
+    assert has_few_rows(a, b)
+    for found in (matmul(a, b), few_rows(a, b), matmul(a, b, out=wide[:, 2:-3])):
+        np.testing.assert_allclose(found, exact, atol=2e-6 * K, rtol=1e-5)
+    assert (wide[:, [0, 1, -3, -2, -1]] == 7.0).all()
+
+
+@pytest.mark.parametrize("M, K, N, dtype", [
+    (1, 512, 512, "float32"), (FEW + 1, 512, 512, "float32"), (4, 512, 512, "float64"),
+    (4, 512, 512, "complex128"), (4, 64, 64, "float32"), (4, 16, 9000, "float32")])
+def test_others_are_plain_to_the_bit(kernels: str, M: int, K: int, N: int, dtype: str) -> None:
+    a, b = draw(M, K, N, dtype)
+    assert not has_few_rows(a, b)
+    np.testing.assert_array_equal(matmul(a, b), a @ b)
+
+
+def test_rows_of_weights_and_other_libraries_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = draw(4, 512, 512)
+    assert not has_few_rows(a, np.ascontiguousarray(b))
+    monkeypatch.setattr(products, "_kernels", lambda: None)
+    assert not has_few_rows(a, b)
+
+
+def test_sparse_weights(kernels: str) -> None:
+    pytest.importorskip("scipy")
+    from backend.sparse import sparse_matrix
+
+    a, b = draw(4, 300, 400)
+    found = matmul(a, sparse_matrix(np.ascontiguousarray(b.T)).T)
+    np.testing.assert_allclose(found, a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_on_a_device_it_is_the_device_s(kernels: str) -> None:
+    with backend.using("numpy"):
+        a, b = draw(4, 300, 400)
+    found = matmul(strict.asarray(a), strict.asarray(np.ascontiguousarray(b.T)).T)
+    np.testing.assert_allclose(strict.asnumpy(found), a @ b, rtol=1e-4, atol=1e-4)

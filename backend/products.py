@@ -4,11 +4,11 @@
 it on copying W into its own order ("packing"). Two ways around that, in float32, measured against a
 plain call on an Intel Xeon with AVX-512, N K from 0.15 to 5 million, one thread and two:
 
-| rows M | | time |
+| rows M, kernels | how | time |
 |---|---|---|
-| 2 to 10, kernels for AVX-512 | blocks of W that its kernels for small products read in place | 0.25 to 0.6 |
-| to 48 | (W x')', a block of W at a time: what is packed faster is the right operand | 0.55 to 0.9 |
-| the same, kernels for AVX2 | | 0.75 to 1.05 |
+| 2 to 10, AVX-512 | blocks of W that kernels for small products read in place | 0.25 to 0.6 |
+| to 48, AVX-512 | (W x')', by blocks: the right operand is packed faster | 0.55 to 0.9 |
+| to 48, AVX2 | the same | 0.75 to 1.05 |
 
 Above that a plain call is as fast. Sums are in another order than in a plain call: the last bits of
 a row depend on how many rows a product has, as they do with OpenBLAS itself.
@@ -38,16 +38,19 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     out: where to, of the result's shape and dtype; by default a new array.
     """
     xp = array_module(a, b)
-    if xp is np and has_few_rows(a, b):
+    if xp is np and a.ndim == 2 and is_faster(len(a), b.T) and a.dtype == b.dtype:
         return few_rows(a, b, out)
     return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
 
 
-def has_few_rows(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether `few_rows` is faster than a plain call: b a transposed matrix, float32."""
-    return (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2 and 1 < a.shape[0] <= FEW
-            and b.size >= LEAST and b.shape[0] >= SHORTEST and a.dtype == b.dtype == np.float32
-            and b.strides[0] == b.itemsize < b.strides[1] and _kernels() is not None)
+def is_faster(rows: int, weights: Array) -> bool:
+    """Whether `few_rows` is faster than a plain product of so many rows with the transpose of
+    `weights` (N, K): few rows, and weights in float32 that are stored by rows on the host."""
+    return (1 < rows <= FEW and type(weights) is np.ndarray and weights.ndim == 2
+            and weights.size >= LEAST and weights.shape[1] >= SHORTEST
+            and weights.dtype == np.float32
+            and weights.strides[1] == weights.itemsize < weights.strides[0]
+            and _kernels() is not None)
 
 
 def few_rows(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from backend import Array, array_module, matmul, on_host, to_device
 from backend.buffering import row_by_row
+from backend.products import is_faster
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
 
@@ -108,7 +109,7 @@ def recurrent_forward(
     (T, B, E), H = x.shape, state[0].shape[1]
     steps = make_steps(cell, T, state, T if reverse else 0, workspace)
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
-    W_h = transposed(W[:, E:], T, workspace)                               # (H, G)
+    W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
     scratch = workspace.empty(xp, (B, cell.scratch * H), x.dtype)
     for t, before, now in loop_order(T, reverse):
         pad = None if padding is None else padding.at(t)
@@ -182,21 +183,21 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     return now
 
 
-def transposed(weights: Array, products: int, workspace: Workspace) -> Array:
-    """The transpose (n, G) of `weights` (G, n), as the second factor of `products` matrix products.
+def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
+    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
 
-    A copy where that pays, else a view: for a product of few rows, a BLAS on the host repacks a
-    transposed factor every time, at a tenth of the product's time. Plain assignment would take ten
-    times as long as this copy by blocks.
+    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
+    at a tenth of the product's time; those of one row, or of a few (`backend.products`), read it as
+    it is. Plain assignment would take ten times as long as this copy by blocks.
     """
     xp = array_module(weights)
-    if not on_host(xp) or products < ENOUGH:
+    if not on_host(xp) or products < ENOUGH or rows == 1 or is_faster(rows, weights):
         return weights.T
     G, n = weights.shape
     copy = workspace.empty(xp, (n, G + PAD), weights.dtype)[:, :G]
     block = workspace.empty(xp, (ROWS, n + PAD), weights.dtype)[:, :n]
     for start in range(0, G, ROWS):
-        rows = block[: min(ROWS, G - start)]
-        rows[...] = weights[start : start + ROWS]
-        copy[:, start : start + ROWS] = rows.T
+        part = block[: min(ROWS, G - start)]
+        part[...] = weights[start : start + ROWS]
+        copy[:, start : start + ROWS] = part.T
     return copy

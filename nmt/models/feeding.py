@@ -29,7 +29,7 @@ from attention.several import (
     contexts_forward,
     memories_backward,
 )
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
@@ -96,9 +96,9 @@ def feeding_forward(
     fed = workspace.empty(xp, (T + 1, B, F), x.dtype)
     read = fed[:-1] if fed_mask is None else workspace.empty(xp, (T, B, F), x.dtype)
     inputs = [_input(steps[layer - 1], masks[layer], workspace) for layer in range(1, depth)]
-    W_fed = transposed(W[0][:, E : E + F], T, workspace)
-    W_below = [transposed(one[:, :H], T, workspace) for one in W[1:]]
-    W_h = [transposed(one[:, -H:], T, workspace) for one in W]
+    W_fed = transposed(W[0][:, E : E + F], T, B, workspace)
+    W_below = [transposed(one[:, :H], T, B, workspace) for one in W[1:]]
+    W_h = [transposed(one[:, -H:], T, B, workspace) for one in W]
     share, scratch = (workspace.empty(xp, (B, n * H), x.dtype)
                       for n in (len(cell.gates), cell.scratch))
     xp.matmul(x.reshape(T * B, E), W[0][:, :E].T, out=steps[0].u.reshape(T * B, -1))
@@ -110,7 +110,7 @@ def feeding_forward(
             feedback.forward(t, top[t], fed[t])
             if fed_mask is not None:
                 xp.multiply(fed[t], fed_mask[t], out=read[t])
-            xp.matmul(read[t], W_fed, out=share)
+            matmul(read[t], W_fed, out=share)
             steps[0].u[t] += share
         for layer, name in enumerate(names):
             if layer:
@@ -119,7 +119,7 @@ def feeding_forward(
                 if mask is not None:
                     xp.multiply(below, mask[t], out=inputs[layer - 1][t])
                     below = inputs[layer - 1][t]
-                xp.matmul(below, W_below[layer - 1], out=steps[layer].u[t])
+                matmul(below, W_below[layer - 1], out=steps[layer].u[t])
             cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_h[layer],
                          None, scratch)
     if last:

@@ -10,6 +10,7 @@ from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
 from strict.module import strict, to_numpy, to_strict
 
+from backend.products import is_faster
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.recurrent import (
@@ -211,7 +212,7 @@ def test_transposed(G, products):
     """The columns of a larger matrix, with rows that lie end to end where many products follow."""
     joined = np.random.default_rng(G).normal(size=(G, 12))
     weights = joined[:, 5:]
-    found = transposed(weights, products, Workspace())
+    found = transposed(weights, products, 64, Workspace())
     np.testing.assert_array_equal(found, weights.T)
     assert np.shares_memory(found, joined) == (products < ENOUGH)
     assert products < ENOUGH or found.strides[1] == joined.itemsize
@@ -220,16 +221,24 @@ def test_transposed(G, products):
 def test_transposed_copies_do_not_share_memory():
     weights = np.random.default_rng(0).normal(size=(2, 80, 60)).astype(np.float32)
     workspace = Workspace()
-    found = [transposed(each, ENOUGH, workspace) for each in weights]
+    found = [transposed(each, ENOUGH, 64, workspace) for each in weights]
     for copy, each in zip(found, weights, strict=True):
         np.testing.assert_array_equal(copy, each.T)
     assert not np.shares_memory(*found)
 
 
+def test_products_of_few_rows_need_no_copy():
+    weights = np.random.default_rng(0).normal(size=(700, 200)).astype(np.float32)
+    for rows, shared in ((1, True), (10, is_faster(10, weights)), (64, False)):
+        found = transposed(weights, ENOUGH, rows, Workspace())
+        assert np.shares_memory(found, weights) == shared
+        np.testing.assert_array_equal(found, weights.T)
+
+
 def test_a_device_transposes_its_factors_itself():
     weights = to_strict(np.random.default_rng(0).normal(size=(6, 4)))
     strict.counts.reset()
-    found = transposed(weights, 10 * ENOUGH, Workspace())
+    found = transposed(weights, 10 * ENOUGH, 64, Workspace())
     np.testing.assert_array_equal(to_numpy(found), to_numpy(weights).T)
     assert strict.counts.to_host == strict.counts.to_device == 0
 

@@ -19,7 +19,7 @@ SUBLAYERS = {
 
 
 class Scale(NamedTuple):
-    """The g of one ScaleNorm (Eq. 3.5)."""
+    """The g of one ScaleNorm (Nguyen 3.6)."""
 
     sublayer: str  # "encoder attention", ..., "encoder, last", "decoder, last"
     depth: int  # layers from 1; of a stack's last norm, one more than its layers

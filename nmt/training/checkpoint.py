@@ -235,10 +235,13 @@ def _wrong(path: Path, key: str, expected: str, found: Any) -> UserError:
 def _array(path: Path, file: Any, name: str) -> np.ndarray:
     """An array of the file."""
     try:
-        return np.array(file.get_tensor(name))
+        array = np.array(file.get_tensor(name))
+        if array.dtype.isbuiltin != 1:  # of another package, where one is imported
+            raise TypeError(str(array.dtype))
     except (TypeError, AttributeError) as error:  # a dtype of safetensors that NumPy has not
         raise UserError(f"{path}: {name!r}: expected an array of a dtype that NumPy has, got: "
                         f"{error}") from None
+    return array
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], document: str) -> str:

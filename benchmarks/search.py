@@ -1,7 +1,8 @@
 """Sentences/s of greedy and beam search, ours against batched PyTorch; with a pruned model, sparse
 matrix products against dense ones (`sparse`).
 
-A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker is never
+A 2x512 translator with general attention and input feeding, 10,000 words, and a Transformer of
+three layers of 256 a side with as many, whose keys and values are kept. Their end marker is never
 chosen, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
 and scores are compared, in float64 exactly, before anything is timed in float32.
 """
@@ -24,6 +25,9 @@ from benchmarks.timing import blas_kernels
 from benchmarks.training import peer_on
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
+from nmt.models.contract import Tables
+from nmt.models.registry import make_model
+from nmt.models.transformer import TransformerConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.pruning.classes import classes
 from nmt.pruning.inference import sparse_parameters
@@ -35,27 +39,35 @@ NEVER = -1e4  # bias of the end marker
 COMPARED = 16  # sentences whose hypotheses are compared, at most
 EXACT, CLOSE = 1e-9, 1e-4  # relative distance of log-probabilities, float64 and float32
 GOALS = {"haswell": 0.7, "native": 0.45}  # beam 10, 16 sentences
-SIZES: dict[str, Any] = {"hidden": 512, "layers": 2, "vocabulary": 10000, "source": 25, "steps": 25,
+SIZES: dict[str, Any] = {"hidden": 512, "layers": 2, "width": 256, "depth": 3,
+                         "vocabulary": 10000, "source": 25, "steps": 25,
                          "sentences": [1, 4, 16, 64], "beams": [1, 10], "seed": 1}
-QUICK: dict[str, Any] = {"hidden": 8, "layers": 2, "vocabulary": 40, "source": 5, "steps": 6,
-                         "sentences": [1, 3], "beams": [1, 3]}
+QUICK: dict[str, Any] = {"hidden": 8, "layers": 2, "width": 8, "depth": 1,
+                         "vocabulary": 40, "source": 5, "steps": 6, "sentences": [1, 3],
+                         "beams": [1, 3]}
 
 Parameters = Mapping[str, Any]
 Searches = Mapping[str, Callable[[], Any]]  # by implementation, ours first
 Make = Callable[[Device, str, list[list[int]], int], Searches]  # dtype, words, beam
 
 
-def make_model(options: argparse.Namespace) -> tuple[Translator, dict[str, np.ndarray]]:
-    """The translator and its parameters in float64, such that no hypothesis ever ends.
+def make_models(options: argparse.Namespace) -> dict[str, tuple[Any, dict[str, np.ndarray]]]:
+    """Translators by name, and their parameters in float64, such that no hypothesis ever ends.
 
-    Weights have a larger range than for training, so that scores of words differ.
+    Weights of the recurrent one have a larger range than for training, so that scores of words
+    differ.
     """
-    config = ModelConfig(layers=options.layers, hidden_size=options.hidden, scale=0.2,
-                         embedding_size=options.hidden, output_bias=True)
-    model = Translator(config, options.vocabulary, options.vocabulary)
-    parameters = model.initial_parameters(np.random.default_rng(options.seed), "float64")
-    parameters["output.b"][END] = NEVER
-    return model, parameters
+    recurrent = ModelConfig(layers=options.layers, hidden_size=options.hidden, scale=0.2,
+                            embedding_size=options.hidden, output_bias=True)
+    layers = TransformerConfig(options.depth, options.depth, options.width, 4 * options.width,
+                               dropout=0.0, initialisation="normal")
+    found = {}
+    for name, config in (("", recurrent), ("Transformer, ", layers)):
+        model = make_model(config, Tables((options.vocabulary,), options.vocabulary))
+        parameters = model.initial_parameters(np.random.default_rng(options.seed), "float64")
+        parameters["output.b"][END] = NEVER
+        found[name] = model, parameters
+    return found
 
 
 def search_case(
@@ -107,17 +119,20 @@ def how(beam: int, steps: int) -> SearchOptions:
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    """Every beam with every number of sentences."""
-    make = partial(beside_pytorch, *make_model(options), options.steps)
-    for beam in options.beams:
-        for sentences in options.sentences:
-            goal = {"PyTorch": GOALS[blas_kernels()]} if (beam, sentences) == (10, 16) else {}
-            yield search_case("greedy" if beam == 1 else f"beam {beam}", beam, sentences, make,
-                              options, goals=goal)
+    """Every model and beam with every number of sentences."""
+    for model, made in make_models(options).items():
+        make = partial(beside_pytorch, *made, options.steps)
+        goals = {(10, 16): GOALS[blas_kernels()]} if not model else {}
+        for beam in options.beams:
+            for sentences in options.sentences:
+                goal = goals.get((beam, sentences), 1.0 if model else None)
+                yield search_case(model + ("greedy" if beam == 1 else f"beam {beam}"), beam,
+                                  sentences, make, options,
+                                  goals={} if goal is None else {"PyTorch": goal})
 
 
 def beside_pytorch(
-    model: Translator, parameters: Parameters, steps: int, device: Device, dtype: str,
+    model: Any, parameters: Parameters, steps: int, device: Device, dtype: str,
     words: list[list[int]], beam: int,
 ) -> Searches:
     """Our search and PyTorch's; where PyTorch cannot use the device NumPy's, to compare with."""
@@ -164,7 +179,7 @@ def chart(record: Record) -> Chart:
 
 def sparse_cases(options: argparse.Namespace) -> Iterator[Case]:
     """Every percentage pruned, with every beam and number of sentences."""
-    model, parameters = make_model(options)
+    model, parameters = make_models(options)[""]
     for percent in options.percents:
         make = partial(sparse_and_dense, model, pruned(model, parameters, percent), options.steps)
         for beam in options.beams:

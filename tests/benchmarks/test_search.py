@@ -16,6 +16,7 @@ from benchmarks.devices import CPU, Device
 from benchmarks.timing import blas_kernels, threads
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
+from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
@@ -26,11 +27,16 @@ peer, peer_search = (import_module(f"grads.verification.reference.{name}")
 QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
 
 
-def both(end, nbest, beam=4, steps=9, seed=1):
+LUONG = Translator(ModelConfig(hidden_size=6, embedding_size=5, output_bias=True, scale=0.8),
+                   12, 13)
+TRANSFORMERS = [Transformer(TransformerConfig(2, 3, 8, 10, 2, norm=norm, pre_norm=pre, dropout=0.0,
+                                              initialisation="normal"), 12, 13)
+                for norm, pre in (("layer", True), ("scale", False))]
+
+
+def both(end, nbest, beam=4, steps=9, seed=1, model=LUONG):
     """Hypotheses of a small translator on ragged sources, ours and theirs; `end`, its marker's
     bias."""
-    config = ModelConfig(hidden_size=6, embedding_size=5, output_bias=True, scale=0.8)
-    model = Translator(config, 12, 13)
     parameters = model.initial_parameters(np.random.default_rng(seed), "float64")
     parameters["output.b"][END] = end
     rng = np.random.default_rng(seed + 1)
@@ -45,8 +51,9 @@ def both(end, nbest, beam=4, steps=9, seed=1):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("end", [-1e4, -0.1, 0.0, 0.1, 0.5])
 @pytest.mark.parametrize("beam, nbest", [(1, 1), (4, 1), (4, 3), (4, 4), (15, 15)])
-def test_the_same_hypotheses_and_scores(end, beam, nbest, seed):
-    ours, theirs = both(end, nbest, beam, seed=seed)
+@pytest.mark.parametrize("model", [LUONG, *TRANSFORMERS], ids=["luong", "pre-layer", "post-scale"])
+def test_the_same_hypotheses_and_scores(end, beam, nbest, seed, model):
+    ours, theirs = both(end, nbest, beam, seed=seed, model=model)
     for mine, other in zip(ours, theirs, strict=True):
         assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in other]
         np.testing.assert_allclose([h.log_probability for h in mine],
@@ -63,11 +70,12 @@ def test_quick(tmp_path, capsys):
     path, record = run("search", tmp_path, "--device", "cpu")
     assert path.name == f"search-{blas_kernels()}.json"
     sizes = [(row["sizes"]["beam"], row["sizes"]["sentences"]) for row in record["rows"]]
-    assert sizes == [(1, 1), (1, 3), (3, 1), (3, 3)]
+    assert sizes == 2 * [(1, 1), (1, 3), (3, 1), (3, 3)]
+    assert [row["case"] for row in record["rows"]][3:5] == ["beam 3", "Transformer, greedy"]
     for row in record["rows"]:
         assert list(row["seconds"]) == ["here", "PyTorch"]
         assert row["differences"]["float32"] < 1e-4 and row["differences"]["float64"] < 1e-9
-    assert capsys.readouterr().out.count("   ratio ") == 4
+    assert capsys.readouterr().out.count("   ratio ") == 8
     assert (tmp_path / f"search-{blas_kernels()}.png").stat().st_size > 1000
 
 
@@ -109,7 +117,7 @@ def test_hypotheses_that_end_are_not_equal_work(monkeypatch, tmp_path):
 def test_the_threads_are_those_of_numpy(monkeypatch):
     given = []
     monkeypatch.setattr(torch, "set_num_threads", given.append)
-    model, parameters = search.make_model(parse("search", QUICK))
+    model, parameters = search.make_models(parse("search", QUICK))[""]
     search.beside_pytorch(model, parameters, 3, CPU, "float32", [[3, 4]], 2)
     search.beside_pytorch(model, parameters, 3, replace_torch(CPU), "float32", [[3, 4]], 2)
     assert given == [threads()]

@@ -16,12 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grads.verification.reference import luong
+from grads.verification.reference import luong, transformer
 from grads.verification.reference.peer import Peer
 from grads.verification.reference.recurrent import cell
-from grads.verification.reference.tokens import Source, State
+from grads.verification.reference.tokens import Source, State, real
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END
+from nmt.models.transformer import TransformerConfig
 
 Feed = Callable[["Beam"], tuple[Tensor, "Beam"]]
 
@@ -48,8 +49,7 @@ class Beam(NamedTuple):
 
     scores: Tensor  # (B, k)
     tokens: Tensor  # (B, k), the last word of each
-    layers: list[State]  # per layer, rows (B k, H)
-    h_tilde: Tensor  # (B k, H)
+    state: list[Tensor]  # what the decoder carries, rows (B k, ...)
 
 
 @torch.inference_mode()
@@ -58,18 +58,16 @@ def beam_search(
 ) -> list[list[Found]]:
     """The n best translations of each sentence, of at most `steps` steps.
 
-    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses are used
-    if there are too few finished ones; the list is in order of log-probability.
+    Arguments: peer, a Transformer, or a translator with input feeding and global attention; beam K.
+    Unfinished hypotheses are used if there are too few finished ones; the list is in order of
+    log-probability.
     """
-    config, B = peer.model.config, source.ids.shape[1]
-    assert config.input_feeding and config.attention == "global"
-    like = peer.parameters["output.W_hy"]
+    B, like = source.ids.shape[1], peer.parameters["output.W_hy"]
     side = Source(torch.as_tensor(source.ids, device=like.device),
                   torch.as_tensor(source.lengths))
-    hbar, initial = luong.encode(config, peer.parameters, side, {})
-    feed = make_feed(peer, hbar, side.lengths)
-    active = Beam(like.new_zeros(B, 1), torch.full((B, 1), END, device=like.device), initial,
-                like.new_zeros(B, config.hidden_size))
+    own = isinstance(peer.model.config, TransformerConfig)
+    feed, state = (transformer_feed if own else luong_feed)(peer, side)
+    active = Beam(like.new_zeros(B, 1), torch.full((B, 1), END, device=like.device), state)
     history: list[tuple[Tensor, Tensor]] = []  # words and parents, (B, K) each
     ended: list[list[Place]] = [[] for _ in range(B)]
     done = np.zeros(B, dtype=bool)
@@ -93,33 +91,86 @@ def beam_search(
     return _read_off(ended, done, active.scores, history, nbest)
 
 
-def make_feed(peer: Peer, hbar: Tensor, lengths: Tensor) -> Feed:
-    """One step of the decoder: log-probabilities (B k, V) of the next word, and the states after.
-
-    Arguments: hbar (S, B, He); lengths (B,).
-    """
+def luong_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
+    """One step of the decoder: log-probabilities (B k, V) of the next word, and the states after;
+    and the first state: two tensors of each layer, and h~."""
     config, p = peer.model.config, peer.parameters
-    attend: Any = luong.attention(config, p, hbar, lengths, peer.options["reverse_source"])
+    assert config.input_feeding and config.attention == "global"
+    hbar, initial = luong.encode(config, p, source, {})
+    attend: Any = luong.attention(config, p, hbar, source.lengths, peer.options["reverse_source"])
     cells = [cell(config, p, f"decoder.{layer}") for layer in range(config.layers)]
+    parts = len(initial[0])
 
     def feed(active: Beam) -> tuple[Tensor, Beam]:
-        B, k = active.tokens.shape
+        (B, k), (*flat, h_tilde) = active.tokens.shape, active.state
+        before: list[State] = [tuple(flat[i : i + parts]) for i in range(0, len(flat), parts)]
         x = F.embedding(active.tokens.view(-1), p["decoder.W_e"])
         layers, h_tilde, _ = luong.step_feeding(
-            cells, p["attention.W_c"], x, active.layers, active.h_tilde,
+            cells, p["attention.W_c"], x, before, h_tilde,
             lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {})
         logits = F.linear(h_tilde, p["output.W_hy"], p.get("output.b"))
-        return logits.log_softmax(dim=1), active._replace(layers=layers, h_tilde=h_tilde)
+        return logits.log_softmax(dim=1), active._replace(
+            state=[*(part for layer in layers for part in layer), h_tilde])
 
-    return feed
+    return feed, [*(part for layer in initial for part in layer),
+                  hbar.new_zeros(hbar.shape[1], config.hidden_size)]
+
+
+def transformer_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
+    """The same of a Transformer; its state are the keys and values (B k, n, t, d / n) of the words
+    so far, of each layer. Those of the source are computed once."""
+    config, p = peer.model.config, peer.parameters
+    padding = ~real(source.lengths, len(source.ids)).T[:, None, None].to(source.ids.device)
+    memory = transformer.stack(config, p, "encoder", source.ids, padding, {})
+    waves = transformer.sinusoids(config.positions, config.hidden_size, memory)
+    names = [f"decoder.{layer}" for layer in range(config.decoder_layers)]
+
+    def heads(name: str, part: str, x: Tensor) -> Tensor:
+        y = F.linear(x, p[f"{name}.W_{part}"], p.get(f"{name}.b_{part}"))
+        return y.unflatten(-1, (config.heads, -1)).transpose(1, 2)
+
+    sources = [(heads(f"{name}.source", "k", memory), heads(f"{name}.source", "v", memory))
+               for name in names]
+
+    def attend(name: str, q: Tensor, k: Tensor, v: Tensor, masked: Tensor | None) -> Tensor:
+        a = F.scaled_dot_product_attention(q, k, v, None if masked is None else ~masked)
+        return F.linear(a.transpose(1, 2).flatten(2), p[f"{name}.W_o"], p[f"{name}.b_o"])
+
+    def feed(active: Beam) -> tuple[Tensor, Beam]:
+        (B, k), state = active.tokens.shape, list(active.state)
+        x = F.embedding(active.tokens.view(-1, 1), p["decoder.W_e"]) * config.hidden_size**0.5
+        x = x + waves[state[0].shape[2]]
+
+        def own(place: int, name: str, x: Tensor) -> Tensor:
+            keys, values = (torch.cat([before, heads(name, part, x)], dim=2) for part, before in
+                            zip("kv", state[2 * place : 2 * place + 2], strict=True))
+            state[2 * place : 2 * place + 2] = keys, values
+            return attend(name, heads(name, "q", x), keys, values, None)
+
+        def other(place: int, name: str, x: Tensor) -> Tensor:
+            q = heads(name, "q", x.view(B, k, -1))
+            return attend(name, q, *sources[place], padding).view(B * k, 1, -1)
+
+        for place, name in enumerate(names):
+            for kind, act in (("attention", own), ("source", other), ("feed_forward", None)):
+                full = f"{name}.{kind}"
+                read = transformer.norm(config.norm, p, f"{full}.norm", x) if config.pre_norm else x
+                x = x + (transformer.feed_forward(p, full, read, {}) if act is None
+                         else act(place, full, read))
+                x = x if config.pre_norm else transformer.norm(config.norm, p, f"{full}.norm", x)
+        x = transformer.norm(config.norm, p, "decoder.norm", x) if config.pre_norm else x
+        logits = F.linear(x[:, 0], p["output.W_hy"], p.get("output.b"))
+        return logits.log_softmax(dim=1), active._replace(state=state)
+
+    empty = memory.new_empty(len(memory), config.heads, 0, config.hidden_size // config.heads)
+    return feed, [empty] * (2 * len(names))
 
 
 def _select(active: Beam, scores: Tensor, words: Tensor, parents: Tensor) -> Beam:
     """The chosen extensions as active hypotheses."""
     B, k = active.tokens.shape
     rows = (parents + k * torch.arange(B, device=parents.device)[:, None]).view(-1)
-    layers = [tuple(part.index_select(0, rows) for part in state) for state in active.layers]
-    return Beam(scores, words, layers, active.h_tilde.index_select(0, rows))
+    return Beam(scores, words, [part.index_select(0, rows) for part in active.state])
 
 
 def _take_ended(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import backend
+from backend.products import for_many_rows
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import Device
 from benchmarks.pictures import Chart, Panel
@@ -141,7 +142,8 @@ def beside_pytorch(
 
     def ours(where: Any) -> Callable[[], Any]:
         with backend.using(where):
-            mine = {name: backend.to_device(array) for name, array in on_host.items()}
+            mine = for_many_rows({name: backend.to_device(array)
+                                  for name, array in on_host.items()}, beam * len(words))
 
         def find() -> Any:
             with backend.using(where):

@@ -13,13 +13,11 @@ import numpy as np
 
 from backend import Array, array_module, matmul, on_host, to_device
 from backend.buffering import row_by_row
-from backend.products import is_faster
+from backend.products import BLOCK, PAD, copy_transpose, is_by_columns, is_faster
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
 
 ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
-ROWS = 64  # rows of the matrix copied at a time, through a buffer that stays in the CPU's cache
-PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
 
 
 class Padding(NamedTuple):
@@ -188,16 +186,13 @@ def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -
 
     A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
     at a tenth of the product's time; those of one row, or of a few (`backend.products`), read it as
-    it is. Plain assignment would take ten times as long as this copy by blocks.
+    it is.
     """
     xp = array_module(weights)
-    if not on_host(xp) or products < ENOUGH or rows == 1 or is_faster(rows, weights):
+    if (not on_host(xp) or products < ENOUGH or rows == 1 or is_faster(rows, weights)
+            or is_by_columns(weights)):
         return weights.T
     G, n = weights.shape
     copy = workspace.empty(xp, (n, G + PAD), weights.dtype)[:, :G]
-    block = workspace.empty(xp, (ROWS, n + PAD), weights.dtype)[:, :n]
-    for start in range(0, G, ROWS):
-        part = block[: min(ROWS, G - start)]
-        part[...] = weights[start : start + ROWS]
-        copy[:, start : start + ROWS] = part.T
+    copy_transpose(weights, copy, workspace.empty(xp, (BLOCK, n + PAD), weights.dtype)[:, :n])
     return copy

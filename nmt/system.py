@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ import numpy as np
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
 from backend.processes import each
+from backend.products import for_many_rows
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
@@ -235,14 +236,17 @@ class System(Texts):
         batches = self._by_length(sentences)
         owns = [[sentences[i] for i in places] for places in batches]
         finds = [shortlist.limited(find, own) if shortlist else find for own in owns]
-        found = each(lambda k: self._found(owns[k], finds[k], options), len(batches), jobs,
-                     "translating, batches")
+        most = max(map(len, owns), default=0) * options.beam * options.lengths
+        parameters = for_many_rows(self.parameters, most)
+        found = each(lambda k: self._found(owns[k], finds[k], parameters, options), len(batches),
+                     jobs, "translating, batches")
         for place, translations in zip(chain(*batches), chain(*found), strict=True):
             results[place] = translations
         return self._spelled(sentences, results, options) if "target" in self.spellings else results
 
     def _found(
-        self, own: list[Sequence[str]], find: Find, options: SearchOptions
+        self, own: list[Sequence[str]], find: Find, parameters: Mapping[str, Array],
+        options: SearchOptions,
     ) -> list[list[Translation]]:
         """What `find` finds for one batch of sentences."""
         sources = self.reader.sides(make_sources(
@@ -253,7 +257,7 @@ class System(Texts):
         check_fits(2 * 4 * len(own) * rows * len(self.target),  # logits, and their sums
                    f"{len(own)} sentences, {rows} hypotheses each", FEWER)
         with _fitting(len(own)):
-            found = find(self.model, self.parameters, sources)
+            found = find(self.model, parameters, sources)
         return [[self._translation(one) for one in hypotheses] for hypotheses in found]
 
     def _spelled(

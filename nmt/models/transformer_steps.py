@@ -117,11 +117,19 @@ def _source_step(
 
 def select_step(state: StepState, rows: np.ndarray, sentences: np.ndarray) -> StepState:
     """Keep hypotheses (N',) and sentences (B',), ascending, both on the host."""
-    kept = to_device(rows)
-    own = [(k[:, kept], v[:, kept]) for k, v in state.own]
+    own = _columns(state.own, rows)
     if len(sentences) == state.sources[0][0].shape[1]:
         return state._replace(own=own)
     of = to_device(sentences)
-    return StepState([(k[:, of], v[:, of]) for k, v in state.sources],
+    return StepState(_columns(state.sources, sentences),
                      None if state.padding is None else state.padding[of], own, None,
                      None if state.left is None else state.left[sentences])
+
+
+def _columns(pairs: list[KeysValues], chosen: np.ndarray) -> list[KeysValues]:
+    """These columns of keys and values (t, N, d), rows end to end, so that heads are views of them;
+    chosen (N',) on the host. The same arrays where all are chosen."""
+    if len(chosen) == pairs[0][0].shape[1] and (chosen[1:] > chosen[:-1]).all():
+        return pairs
+    of = to_device(chosen)
+    return [(k.take(of, axis=1), v.take(of, axis=1)) for k, v in pairs]

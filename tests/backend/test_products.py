@@ -10,7 +10,7 @@ from strict.module import strict
 
 import backend
 from backend import products
-from backend.products import FEW, few_rows, is_faster, matmul
+from backend.products import FEW, few_rows, for_many_rows, is_by_columns, is_faster, matmul
 
 
 @pytest.fixture(params=["SkylakeX", "Haswell"])
@@ -69,3 +69,31 @@ def test_on_a_device_it_is_the_device_s(kernels: str) -> None:
         a, b = draw(4, 300, 400)
     found = matmul(strict.asarray(a), strict.asarray(np.ascontiguousarray(b.T)).T)
     np.testing.assert_allclose(strict.asnumpy(found), a @ b, rtol=1e-4, atol=1e-4)
+
+
+# --- weights by columns ---------------------------------------------------------------------------
+
+
+def test_weights_for_many_rows(kernels: str) -> None:
+    rng = np.random.default_rng(0)
+    given = {"output.W_hy": rng.normal(size=(1031, 200)).astype(np.float32),
+             "decoder.W_e": rng.normal(size=(1031, 200)).astype(np.float32),
+             "small.W": rng.normal(size=(20, 30)).astype(np.float32),
+             "wide.W": rng.normal(size=(400, 200)), "b": rng.normal(size=99999)}
+    found = for_many_rows(given, FEW + 1)
+    assert list(found) == list(given)
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, given[name])
+        assert (array is given[name]) == (name != "output.W_hy")
+    assert is_by_columns(found["output.W_hy"]) and not is_by_columns(given["output.W_hy"])
+    assert for_many_rows(found, FEW + 1)["output.W_hy"] is found["output.W_hy"]
+    x = rng.normal(size=(FEW + 1, 200)).astype(np.float32)
+    np.testing.assert_allclose(matmul(x, found["output.W_hy"].T), x @ given["output.W_hy"].T,
+                               atol=1e-4)
+
+
+def test_a_search_of_few_rows_reads_them_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"output.W_hy": np.ones((1000, 200), np.float32)}
+    assert for_many_rows(given, FEW) is given
+    monkeypatch.setattr(products, "_kernels", lambda: None)
+    assert for_many_rows(given, FEW + 1) is given

@@ -10,12 +10,11 @@ from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
 from strict.module import strict, to_numpy, to_strict
 
-from backend.products import is_faster
+from backend.products import BLOCK, is_faster
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.recurrent import (
     ENOUGH,
-    ROWS,
     make_padding,
     recurrent_backward,
     recurrent_forward,
@@ -206,7 +205,7 @@ def test_large_pre_activations_neither_overflow_nor_warn(unit):
 # --- the transposed copy --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("G", [1, ROWS - 1, ROWS, ROWS + 1, 3 * ROWS + 5])
+@pytest.mark.parametrize("G", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 @pytest.mark.parametrize("products", [ENOUGH - 1, ENOUGH, 10 * ENOUGH])
 def test_transposed(G, products):
     """The columns of a larger matrix, with rows that lie end to end where many products follow."""

@@ -244,9 +244,8 @@ def _gathered(
 
 
 def accumulators(memory: Memory) -> Sums | None:
-    """Zeros that `attention_backward` adds to; None if `memory_backward` computes the keys'
-    gradient
-    of all steps in one product."""
+    """Zeros that `attention_backward` adds to; None if `memory_backward` computes the
+    keys' gradient of all steps in one product."""
     names = SCORES[memory.variant.score].energy.sums
     if not names:
         return None

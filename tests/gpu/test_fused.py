@@ -50,8 +50,8 @@ def test_kernel_equals_source(kernels, rows, width, strided, dtype, monkeypatch)
         pairs = list(zip(leaves(to_numpy(device), case.scratch), leaves(source, case.scratch),
                          strict=True))
         if expected is not None:
-            pairs += zip(leaves(to_numpy(found)) or [to_numpy(found)], leaves(expected) or [expected],
-                         strict=True)
+            pairs += zip(leaves(to_numpy(found)) or [to_numpy(found)],
+                         leaves(expected) or [expected], strict=True)
         assert_close(pairs, dtype)
     assert fused.is_on()
 

@@ -24,7 +24,8 @@ from benchmarks.timing import blas_kernels
 from benchmarks.training import peer_on
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 from nmt.pruning.classes import classes
 from nmt.pruning.inference import sparse_parameters
 from nmt.pruning.schemes import masks

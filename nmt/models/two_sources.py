@@ -33,7 +33,8 @@ from nmt.models.bridge import BridgeCache
 from nmt.models.contract import NEVER, Architecture, Gradients, Noise, Tables, Variants
 from nmt.models.decoder import attention_weights, decoder_weights
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
-from nmt.models.translator import ModelConfig, SearchState, Translator, TranslatorCache
+from nmt.models.translator import SearchState, Translator, TranslatorCache
+from nmt.models.translator_config import ModelConfig
 
 ENCODERS = ("encoder", "second_encoder")  # prefixes of the parameters' names
 ATTENTIONS = ("attention", "second_attention")

@@ -9,7 +9,7 @@ from grads.stepper.assembled.models import Model
 from nmt.models.deep_fusion import DeepFusionConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
-from nmt.models.translator import ModelConfig
+from nmt.models.translator_config import ModelConfig
 
 
 def variant_of(config: ModelConfig, reverse_source: bool) -> Variant:

@@ -15,13 +15,13 @@ import numpy as np
 
 from attention.attention import (
     AttentionCache,
-    Memory,
     ScoreGradients,
     accumulators,
     attention_backward,
     attention_forward,
     memory_backward,
 )
+from attention.memory import Memory
 from backend import Array, array_module
 from backend.rows import row_index
 from backend.workspace import Workspace

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import Memory, by_words, memory_forward
+from attention.memory import Memory, by_words, memory_forward
 from attention.scores import WINDOWS
 from attention.several import AnyMemory, memories_select
 from backend import Array, array_module, to_device

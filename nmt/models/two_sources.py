@@ -17,11 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attention.attention import (
-    attentional_backward,
-    attentional_forward,
-    memory_forward,
-)
+from attention.attention import attentional_backward, attentional_forward
+from attention.memory import memory_forward
 from attention.several import Memories, alignment_columns
 from backend import Array, array_module, matmul, to_device
 from lstm.cells import State

@@ -76,10 +76,15 @@ def written_rows(S: int, B: int, padding: Padding | None) -> Array:
 
     Padding stays behind the words. Computed on the host, without a kernel.
     """
-    s, lengths = np.arange(S), np.full(B, S) if padding is None else padding.on_host
-    end = lengths[:, None]
-    step = np.where(s < end, end - 1 - s, s)                               # (B, S)
-    return to_device(step * B + np.arange(B)[:, None])
+    lengths = np.full(B, S) if padding is None else padding.on_host
+    return to_device(written_steps(S, lengths) * B + np.arange(B)[:, None])
+
+
+def written_steps(S: int, lengths: np.ndarray) -> np.ndarray:
+    """The steps (B, S) at which the words of a reversed source are read, in the order in which they
+    are written, padding behind them; lengths (B,), both on the host."""
+    s, end = np.arange(S), lengths[:, None]
+    return np.where(s < end, end - 1 - s, s)
 
 
 def by_steps(dhbar: Array, rows: Array | None) -> Array:

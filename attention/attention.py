@@ -55,8 +55,7 @@ class AttentionCache(NamedTuple):
 
 class ScoreGradients(NamedTuple):
     """Gradients inside the attention, from which `memory_backward` computes those of the memory and
-    of
-    the weights."""
+    of the weights."""
 
     de: Array  # (B, Q, W), of the energies; for location (B, Q, L_max)
     dq: Array  # (B, Q, A), of the queries

@@ -79,8 +79,7 @@ class ContextFeedbackGradient:
 
     def gradients(self, dc: Array, s: Array) -> tuple[Array, Array | None, Parameters]:
         """Gradients of the annotations (S, B, He), of the words (T, B, E) or None where the query
-        has
-        none, and of the score's weights, by name.
+        has none, and of the score's weights, by name.
 
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """

@@ -9,17 +9,14 @@ they attend to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from attention.blocks import ALL, block_size, joined, part, pieces
+from attention.memory import Memory, by_steps
 from attention.scores import (
     SCORES,
-    Map,
     Sums,
-    Variant,
     map_backward,
     map_forward,
     map_gradients,
@@ -38,38 +35,10 @@ from attention.window import (
     position_weights,
     scatter_window,
 )
-from backend import Array, array_module, matmul, to_device
+from backend import Array, array_module, matmul
 from backend.fused import cells, fused, softmax
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
-from lstm.recurrent import Padding
-
-
-class Memory(NamedTuple):
-    """What the decoder attends to, computed once per batch of source sentences."""
-
-    hbar: Array  # (B, S, He), the encoder's top states, in the order of the written words
-    keys: Array  # (B, S, A), the keys of the score; hbar itself where they are equal
-    mask: Array | None  # (B, 1, S) bool, True on padding
-    lengths: Array | None  # (B,) float, for local attention
-    rows: Array | None  # (B, S), of a reversed source: each word's row in the states (S B, He)
-    variant: Variant
-    prefix: str  # of the weights' names
-    W: Mapping[str, Array]  # the weights of score and position, by short name
-
-    @property
-    def sentences(self) -> int:
-        """B."""
-        return self.hbar.shape[0]
-
-    @property
-    def width(self) -> int:
-        """He."""
-        return self.hbar.shape[2]
-
-    def matrix(self, one: Map | None) -> Array | None:
-        """The matrix of a map; None is the identity."""
-        return None if one is None else one.part(self.W[one.name], *self.hbar.shape[1:])
 
 
 class AttentionCache(NamedTuple):
@@ -86,65 +55,12 @@ class AttentionCache(NamedTuple):
 
 class ScoreGradients(NamedTuple):
     """Gradients inside the attention, from which `memory_backward` computes those of the memory and
-    of
-    the weights."""
+    of the weights."""
 
     de: Array  # (B, Q, W), of the energies; for location (B, Q, L_max)
     dq: Array  # (B, Q, A), of the queries
     dk: Array | None = None  # (B, Q), local-p: of v_p' tanh(W_p h)
     du: Array | None = None  # (B, Q, P), local-p: of W_p h
-
-
-def memory_forward(
-    states: Array, padding: Padding | None, variant: Variant, parameters: Mapping[str, Array],
-    prefix: str,
-) -> Memory:
-    """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
-
-    Word s of a sentence is in row s - 1 even if the encoder read the source in reverse, so that
-    attention by position does not depend on the direction (erratum 9).
-    """
-    xp, (S, B, _) = array_module(states), states.shape
-    rows = written_rows(S, B, padding) if variant.reverse else None
-    hbar = by_words(states, rows)                                          # (B, S, He)
-    mask = None if padding is None else padding.mask.transpose(1, 2, 0)    # (B, 1, S)
-    lengths, dtype = None, states.real.dtype
-    if variant.local:
-        lengths = (xp.full((B,), float(S), dtype=dtype) if padding is None
-                   else padding.lengths.astype(dtype))
-    W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()
-         if name.startswith(f"{prefix}.")}
-    memory = Memory(hbar, hbar, mask, lengths, rows, variant, prefix, W)
-    return memory._replace(keys=map_forward(hbar, memory.matrix(maps_of(variant)[1])))
-
-
-def by_words(states: Array, rows: Array | None) -> Array:
-    """States or embeddings (S, B, A) sentence by sentence, (B, S, A), in the order of the written
-    words; rows, `Memory.rows` of a reversed source."""
-    if rows is None:
-        return array_module(states).ascontiguousarray(states.transpose(1, 0, 2))
-    return array_module(states).take(states.reshape(-1, states.shape[2]), rows, axis=0)
-
-
-def written_rows(S: int, B: int, padding: Padding | None) -> Array:
-    """The rows (B, S) of the states (S B, He) of a reversed source, in the order of the written
-    words.
-
-    Padding stays behind the words. Computed on the host, without a kernel.
-    """
-    s, lengths = np.arange(S), np.full(B, S) if padding is None else padding.on_host
-    end = lengths[:, None]
-    step = np.where(s < end, end - 1 - s, s)                               # (B, S)
-    return to_device(step * B + np.arange(B)[:, None])
-
-
-def memory_select(memory: Memory, sentences: Array) -> Memory:
-    """The memory of the given sentences, (B',) indices on the device."""
-    kept = {name: value[sentences] for name in ("hbar", "keys", "mask", "lengths")
-            if (value := getattr(memory, name)) is not None}
-    if memory.keys is memory.hbar:
-        kept["keys"] = kept["hbar"]
-    return memory._replace(rows=None, **kept)              # search asks for no gradient
 
 
 # --- forward --------------------------------------------------------------------------------------
@@ -244,9 +160,8 @@ def _gathered(
 
 
 def accumulators(memory: Memory) -> Sums | None:
-    """Zeros that `attention_backward` adds to; None if `memory_backward` computes the keys'
-    gradient
-    of all steps in one product."""
+    """Zeros that `attention_backward` adds to; None if `memory_backward` computes the
+    keys' gradient of all steps in one product."""
     names = SCORES[memory.variant.score].energy.sums
     if not names:
         return None
@@ -347,16 +262,6 @@ def memory_backward(
         gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
     return by_steps(dhbar, memory.rows), {
         f"{memory.prefix}.{name}": d for name, d in gradients.items()}
-
-
-def by_steps(dhbar: Array, rows: Array | None) -> Array:
-    """Gradients of the states (S, B, He), in the order of the encoder's steps."""
-    if rows is None:
-        return dhbar.transpose(1, 0, 2)
-    B, S, He = dhbar.shape
-    dstates = array_module(dhbar).empty((S, B, He), dtype=dhbar.dtype)
-    dstates.reshape(S * B, He)[rows.reshape(-1)] = dhbar.reshape(B * S, He)
-    return dstates
 
 
 def _outer_sum(

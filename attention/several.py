@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attention.attention import (
-    Memory,
     accumulators,
     alignment_of,
     attention_backward,
     attention_forward,
     memory_backward,
-    memory_select,
 )
+from attention.memory import Memory, memory_select
 from backend import Array, array_module
 from lstm.parameters import Parameters
 

@@ -60,8 +60,7 @@ def using(precision: str) -> Iterator[None]:
 
 class Operand(NamedTuple):
     """A matrix, or a batch of them, as cuBLAS describes it; it is column-major, so a matrix stored
-    by
-    rows is its own transpose there."""
+    by rows is its own transpose there."""
 
     transposed: int  # 0 where each row is contiguous in memory, 1 where each column is
     leading: int  # leading dimension: elements from one row (or column) to the next

@@ -24,14 +24,13 @@ import numpy as np
 
 from attention.attention import (
     AttentionCache,
-    Memory,
     ScoreGradients,
     accumulators,
     attention_backward,
     attention_forward,
     memory_backward,
-    memory_forward,
 )
+from attention.memory import Memory, memory_forward
 from attention.scores import WINDOWS, Variant, score_weights
 from backend.errors import UserError
 from benchmarks.case import Case, Prepared

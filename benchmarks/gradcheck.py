@@ -36,7 +36,8 @@ from grads.check.case import Case, dense
 from grads.check.user_code import load_module
 from grads.verification.peers import jax_check, torch_check
 from nmt.data.batches import make_batch
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
 VOCABULARY = 8

@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import stopped
 from nmt.data.batches import Batch, make_batch
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 from nmt.training.optimizers import SGD, gradient_scale
 from nmt.training.passes import Sums, sums_of
 from nmt.training.world import Ranks, World

@@ -29,7 +29,8 @@ from nmt.data.vocabulary import END
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
 from nmt.models.transformer import TransformerConfig
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 from nmt.pruning.classes import classes
 from nmt.pruning.inference import sparse_parameters
 from nmt.pruning.schemes import masks

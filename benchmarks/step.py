@@ -21,7 +21,7 @@ from benchmarks.timing import blas_kernels
 from benchmarks.training import Workload
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
-from nmt.models.translator import ModelConfig
+from nmt.models.translator_config import ModelConfig
 from nmt.training.options import TrainOptions
 
 SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000,

@@ -16,7 +16,7 @@ import numpy as np
 
 from backend.errors import UserError
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
-from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpora import tokenisers
 from nmt.data.vocabulary import END, SPECIALS
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import require_drawing
@@ -152,7 +152,7 @@ class LoadedTranslator:
         """Text as words; refused where it is too long to be translated."""
         cut = self.system.cut_source
         sentences = [cut(self._one(line)) for line in ([text] if isinstance(text, str) else text)]
-        check_lengths(sentences, self.recipe.data, "sentence")
+        self.system.check_sources(sentences, "sentence")
         return sentences
 
     def _one(self, text: str) -> str:

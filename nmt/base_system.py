@@ -173,8 +173,7 @@ class BaseSystem:
 
     def metadata(self) -> dict[str, Any]:
         """The metadata of a checkpoint: fingerprints of the system's vocabularies, and the keys of
-        its
-        recipe that must not change."""
+        its recipe that must not change."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         prints |= {codes_file(name): fingerprint(map(" ".join, one.codes.merges))
                    for name, one in self.vocabularies.items() if one.codes}

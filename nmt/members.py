@@ -15,8 +15,7 @@ ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise",
 
 def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
     """Raise UserError, naming it, for a `System` that does not have the vocabularies and the
-    reading
-    order of the first.
+    reading order of the first.
 
     names: the systems', for the error.
     """

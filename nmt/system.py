@@ -252,7 +252,7 @@ class System(Texts):
         sources = self.reader.sides(make_sources(
             [self.reader.numbers(words) for words in own], self.recipe.data.reverse_source,
             self._rare("source", own)))
-        check_positions(self.recipe.model, sources[0].lengths[:, None])
+        check_positions(self.recipe.model, sources[0].lengths[:, None], lambda row, _: own[row])
         rows = options.beam * options.lengths
         check_fits(2 * 4 * len(own) * rows * len(self.target),  # logits, and their sums
                    f"{len(own)} sentences, {rows} hypotheses each", FEWER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -13,10 +13,10 @@ from nmt.base_system import BaseSystem
 from nmt.data.batches import IdPair, Rare, TextBatches, lengths_of
 from nmt.data.bpe import Draw
 from nmt.data.characters import Spelling
-from nmt.data.corpora import tokenisers
+from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.drawn import DrawnBatches, DrawnPairs
-from nmt.data.factors import Factors
+from nmt.data.factors import Factors, check_tags, tagged
 from nmt.data.pieces import PieceVocabulary
 from nmt.data.reading import SourceReader, SourcesReader
 from nmt.data.sources import longest
@@ -48,6 +48,22 @@ class Texts(BaseSystem):
     def cut_source(self) -> Callable[[str], list[str]]:
         """The words of a source text: a line, or of several sources a line of each."""
         return tokenisers(self.recipe.data)[0].tokenise
+
+    def check_sources(
+        self, sentences: Sequence[Sequence[str]], name: str | Sequence[str],
+        numbers: Sequence[int] | None = None,
+    ) -> None:
+        """Raise UserError, naming `name` and the line, for a sentence that cannot be read: too long
+        to be translated, or a word without its tags; arguments as those of `check_lengths`."""
+        check_lengths(sentences, self.recipe.data, name, numbers)
+        self.check_tags(sentences, name if isinstance(name, str) else name[0], numbers)
+
+    def check_tags(
+        self, sentences: Iterable[Sequence[str]], name: str, numbers: Iterable[int] | None = None
+    ) -> None:
+        """Raise UserError as `nmt.data.factors.check_tags` does, where the model reads tags."""
+        if tagged(self.readers[0].factors.names):
+            check_tags(self.readers[0].factors, sentences, name, numbers)
 
     def batches(
         self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
@@ -81,7 +97,7 @@ class Texts(BaseSystem):
                 (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
             lengths[:, 0] += lengths[:, 0] > 0
-        check_positions(self.recipe.model, lengths)
+        check_positions(self.recipe.model, lengths, lambda row, side: pairs[row][side])
         return lengths
 
     def _pair_ids(self, pair: Pair) -> IdPair:

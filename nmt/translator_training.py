@@ -19,7 +19,7 @@ from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair, stream_lines
-from nmt.data.factors import Factors, factor_tables, tagged
+from nmt.data.factors import Factors, check_tags, factor_tables, tagged
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
 from nmt.data.sources import parts
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
@@ -72,6 +72,10 @@ def side_vocabularies(
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
+        if len(words) == len(SPECIALS):
+            raise UserError(f"data.min_frequency: expected a word of the {side} that occurs "
+                            f"{data.min_frequency} times or more, among at most "
+                            f"{data.max_vocabulary} (data.max_vocabulary), got none")
     found, characters = {side: words}, f"{side}_characters"
     for place, name in enumerate(factor_tables(recipe.model) if side == "source" else (), 1):
         tags = ([factors.parts(word)[place] for word in pair[0]]
@@ -87,11 +91,8 @@ def _check_tags(data: DataConfig, factors: Factors) -> None:
     cut = tokenisers(data)[0].tokenise
     for name in ("train_source", "dev_source", "test_source"):
         path = getattr(data, name)
-        for number, line in enumerate(stream_lines(Path(data.directory) / path) if path else (), 1):
-            try:
-                list(map(factors.parts, cut(line)))
-            except UserError as error:
-                raise UserError(f"{path}:{number}: {error}") from None
+        lines = stream_lines(Path(data.directory) / path) if path else ()
+        check_tags(factors, map(cut, lines), path)
 
 
 def _forms(pair: Pair, side: str, factors: Factors) -> Sequence[str]:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 from literal import draw, draw_parameters
 
-from attention.attention import (
-    accumulators,
-    attention_backward,
-    attention_forward,
-    memory_backward,
-    memory_forward,
-)
+from attention.attention import accumulators, attention_backward, attention_forward, memory_backward
+from attention.memory import memory_forward
 from attention.scores import CONTENT, SCORES, Variant, score_weights
 from grads.derivations.attention_step import Variant as LiteralVariant
 from lstm.parameters import Scheme

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from backend.rows import RowGradient
-from nmt.data.batches import Batch, Side
+from nmt.data.batches import Batch, Side, make_batch
+from nmt.models.translator_config import ModelConfig
 
 DTYPES = [np.float64, np.complex128]
 TOLERANCE = 1e-12  # of the largest entry: a few thousand roundings of 1.1e-16
@@ -59,6 +61,28 @@ def assert_same_gradients(found, expected, tolerance=TOLERANCE):
             assert_close(found[name], expected[name], tolerance)
         except AssertionError as error:
             raise AssertionError(f"d{name}: {error}") from error
+
+
+def translator_config(sizes, **more):
+    """The configuration of the kernels for a derivation's example of these sizes."""
+    return ModelConfig(layers=sizes.layers, hidden_size=sizes.hidden, score=sizes.score,
+                       embedding_size=sizes.embedding, attention=sizes.window, window=sizes.D,
+                       biases=sizes.biases, input_feeding=sizes.input_feeding,
+                       output_bias=sizes.biases, **more)
+
+
+def assert_as_derived(model, parameters, pair, reverse, J, gradients):
+    """A translator's loss and gradients of a pair (x, y), x in the order in which the derivation
+    reads it, are the derivation's J and gradients."""
+    x, y = pair
+    written = x[::-1] if reverse else x  # a batch turns its sources round
+    loss, cache = model.loss(parameters, make_batch([(written, y)], [0], reverse))
+    assert float(loss) == pytest.approx(J, rel=1e-13)
+    found = model.backward(cache)
+    assert found.keys() == gradients.keys()
+    for name in gradients:
+        np.testing.assert_allclose(dense(found[name]), gradients[name], rtol=1e-10, atol=1e-14,
+                                   err_msg=name)
 
 
 def total(gradients):

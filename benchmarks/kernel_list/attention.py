@@ -13,13 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from attention.attention import (
-    accumulators,
-    attention_backward,
-    attention_forward,
-    memory_backward,
-    memory_forward,
-)
+from attention.attention import accumulators, attention_backward, attention_forward, memory_backward
+from attention.memory import memory_forward
 from attention.scores import SCORES, Variant, score_weights
 from benchmarks.case import Results
 from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of

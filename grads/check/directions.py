@@ -171,8 +171,7 @@ def _row(
     found: Sequence[tuple[Line, Slope]],
 ) -> Row:
     """The row of one tensor's lines; its worst entry is that of the worst line, or of an entry if
-    all
-    are right."""
+    all are right."""
     order = ("wrong", "inconclusive", "ok")
     line, slope = min(found, key=lambda one: (order.index(one[1].status), one[0].entry is None))
     shape = evaluate.inputs[name].shape if name in evaluate.inputs else None

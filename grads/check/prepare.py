@@ -41,8 +41,7 @@ def prepared(
     wanted: Sequence[str], watch: Watch, rng: np.random.Generator, findings: list[Finding],
 ) -> Ready | None:
     """Prepare a check, and append faults other than wrong values to `findings`; None if nothing can
-    be
-    compared."""
+    be compared."""
     exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
     outputs = outputs_of(case, exact, findings)
     if findings:
@@ -62,8 +61,7 @@ def prepared(
 
 def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     """The outputs, after checks that the function is finite, deterministic and does not write into
-    its
-    inputs."""
+    its inputs."""
     given = {name: value.copy() for name, value in exact.items()}
     outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
     for name in same_bits(given, exact):

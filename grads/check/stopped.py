@@ -28,8 +28,7 @@ def unconfirmed(row: Row) -> Row:
 
 def merged(first: Sequence[Row], second: Sequence[Row]) -> list[Row]:
     """The rows of a check by entries (`second`); those along directions (`first`) where fewer
-    entries
-    were covered."""
+    entries were covered."""
     before = {row.name: unconfirmed(row) for row in first if row.upstream == "all"}
     return [before[row.name] if row.status == "unfinished" and row.name in before
             and row.checked <= before[row.name].checked else row for row in second]

@@ -146,8 +146,7 @@ def decoder_grad(
     seeds: Mapping[int, Seeds],
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """From the losses back to the decoder's initial states: gradients by name, dh_bar in the
-    encoder's
-    reading order, dh_0, dc_0."""
+    encoder's reading order, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(side.W_e, side.T)
     L, E = len(side.T), side.W_e.shape[1]

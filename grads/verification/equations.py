@@ -118,8 +118,7 @@ def carriers(key: Key, citations: list[Citation], source: Source) -> list[Citati
 
 def problems(source: Source) -> list[str]:
     """The problems: citations of unknown numbers; numbers without a citation, or with one although
-    not
-    implemented; functions without a check."""
+    not implemented; functions without a check."""
     unknown = [f"{one.file}:{one.line}: {one.key[0]} has no {one.key[1]!r}"
                for one in source.citations if one.key not in ITEMS]
     rows = rows_of(source)

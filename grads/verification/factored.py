@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nmt.models.contract import Architecture, Tables, Variants
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 
 
 @dataclass(frozen=True)

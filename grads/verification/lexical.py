@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from lstm.sampled import SAMPLE_WEIGHTS
 from nmt.models.contract import Architecture, Tables, Variants
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 
 
 @dataclass(frozen=True)

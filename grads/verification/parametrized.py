@@ -21,7 +21,8 @@ from nmt.models.parametrization import (
     Stacked,
     Tied,
 )
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 from nmt.pruning.classes import classes
 from nmt.pruning.schemes import masks
 

@@ -12,7 +12,8 @@ from typing import Any
 from lstm.sampled import SAMPLE_WEIGHTS
 from nmt.models.contract import Architecture, Tables, Variants
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 
 MODELS = {"luong": (ModelConfig, Translator), "rnnsearch": (RNNSearchConfig, RNNSearch)}
 

@@ -18,7 +18,8 @@ from lstm.parameters import Weight
 from nmt.data.batches import Batch
 from nmt.models.contract import Architecture, Gradients, Noise, Tables, Trainable, Variants
 from nmt.models.parametrization import Parametrized
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
+from nmt.models.translator_config import ModelConfig
 from nmt.training.tasks import Several, shared
 
 TASKS = ("one", "two")

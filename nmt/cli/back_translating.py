@@ -17,7 +17,7 @@ from backend.errors import UserError
 from backend.files import check_writable
 from nmt.cli.arguments import add_model
 from nmt.cli.translating import BLOCK
-from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpora import tokenisers
 from nmt.data.corpus import split_words, stream_lines, write_lines
 from nmt.data.stored import StoredPairs, StoredSentences
 from nmt.search.interface import chosen
@@ -70,10 +70,9 @@ def run_back_translate(options: argparse.Namespace) -> None:
 
 def _lines(system: System, path: Path) -> StoredSentences:
     """The lines of the text, split at spaces."""
-    cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
     found = StoredSentences()
     for number, line in enumerate(stream_lines(path), 1):
-        check_lengths([cut(line)], data, str(path), [number])
+        system.check_sources([system.cut_source(line)], str(path), [number])
         found.append(split_words(line))
     return found
 

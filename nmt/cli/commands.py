@@ -213,6 +213,7 @@ def perplexity(options: argparse.Namespace) -> None:
     check_second_source([system], options)
     sources, targets = read_parallel(options.source, options.target)
     texts, cut_target = source_texts(system, sources, options), tokenisers(system.recipe.data)[1]
+    system.check_tags(map(system.cut_source, texts), str(options.source))
     prepared = prepare_pairs(texts, targets, None, system.cut_source, cut_target.tokenise)
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "

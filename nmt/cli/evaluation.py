@@ -343,7 +343,7 @@ def _read_sources(
     """The words that a system reads of the lines of `options.source`, and of a second source."""
     sources = [system.cut_source(text) for text in source_texts(system, lines, options)]
     files = [str(path) for path in source_files(system, options)]
-    check_lengths(sources, system.recipe.data, files)
+    system.check_sources(sources, files)
     return sources
 
 

@@ -11,7 +11,6 @@ from backend.command import at_least_zero, positive
 from backend.errors import UserError
 from nmt.cli.arguments import add_model, add_models
 from nmt.cli.commands import train_translator
-from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import read_parallel
 from nmt.deep_fusing import fusion_recipe, fusion_start
 from nmt.evaluation.scores import TOKENISATIONS, bleu
@@ -77,9 +76,8 @@ def run_tune(options: argparse.Namespace) -> None:
     system = System.open_all(options.model, options.average, options.checkpoint)
     language = LanguageSystem.open(options.lm)
     lines, references = read_parallel(options.source, options.references)
-    cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
-    sentences = [cut(line) for line in lines]
-    check_lengths(sentences, data, str(options.source))
+    sentences = [system.cut_source(line) for line in lines]
+    system.check_sources(sentences, str(options.source))
     search = chosen(system.recipe.search, options.beam)
     found = {}
     for beta in dict.fromkeys(options.weights):

@@ -58,6 +58,7 @@ def run_steps(options: argparse.Namespace) -> None:
     system = System.open(options.model, options.checkpoint)
     source_cut, target_cut = (one.tokenise for one in tokenisers(system.recipe.data))
     source = source_cut(_line(options.source, options.line))
+    system.check_sources([source], str(options.source), [options.line])
     target = (target_cut(_line(options.target, options.line)) if options.target is not None
               else system.whole_words(system.translate([source], system.recipe.search)[0][0]))
     if not source or not target:

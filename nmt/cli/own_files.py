@@ -61,8 +61,7 @@ def _check_distinct(given: dict[str, list[str]]) -> None:
 
 def language_of(path: str) -> str | None:
     """The language code at the end of a file's name, `fr` for train.fr and train.fr.txt; None if
-    there
-    is none."""
+    there is none."""
     for part in reversed(Path(path).name.split(".")[1:]):
         if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", part) and \
                 localedata.exists(part.replace("-", "_")):

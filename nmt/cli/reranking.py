@@ -17,7 +17,7 @@ from backend.files import check_writable
 from backend.progress import busy
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.evaluation import names_of_runs
-from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
 from nmt.data.nbest import Candidate, line_of, read_nbest
 from nmt.evaluation.scores import TOKENISATIONS, bleu_statistics
@@ -121,7 +121,7 @@ def _log_p(
     cut = [one.tokenise for one in tokenisers(system.recipe.data)]
     order = (1, 0) if backward else (0, 1)
     pairs = [(cut[0](text[order[0]]), cut[1](text[order[1]])) for text in texts]
-    check_lengths((pair[0] for pair in pairs), system.recipe.data, name)
+    system.check_sources([pair[0] for pair in pairs], name)
     known = {text: pair for text, pair in zip(texts, pairs, strict=True) if all(pair)}
     forced = dict(zip(known, system.force([*known.values()]), strict=True))
     values = {text: one.log_probability for text, one in forced.items()}

@@ -18,7 +18,7 @@ from nmt.cli.fusing import fused
 from nmt.cli.sources import need_one_source, reads, texts_of_files
 from nmt.data.align import pharaoh_line
 from nmt.data.annotation import is_language
-from nmt.data.corpora import EMBEDDED, check_lengths, examples
+from nmt.data.corpora import EMBEDDED, examples
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import parts, places
@@ -85,7 +85,7 @@ def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
     """The words of each line of the files, or of stdin; of several sources those of all."""
     for names, lines in _named(system, files):
         for number, words in enumerate(map(system.cut_source, lines), 1):
-            check_lengths([words], system.recipe.data, names, [number])
+            system.check_sources([words], names, [number])
             check_tokens(system, words, f"{names[0]}:{number}")
             yield words
 
@@ -220,7 +220,7 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
     while (line := _asked()).strip():
         words = cut(line)
         try:
-            check_lengths([words], system.recipe.data, "sentence")
+            system.check_sources([words], "sentence")
             check_tokens(system, words, "sentence")
             found = lines.found([words])[0]
         except UserError as error:

@@ -8,8 +8,9 @@ are in the order of the factors' names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -140,3 +141,20 @@ def unpacked(side: Side, sizes: Sequence[int]) -> Side:
         rows.append(np.where(real, numbers % size, 0))
         numbers = np.where(real, numbers // size, numbers)
     return replace(side, ids=numbers, factors=np.stack(rows[::-1]))
+
+
+def check_tags(
+    factors: Factors, sentences: Iterable[Sequence[str]], name: str,
+    numbers: Iterable[int] | None = None,
+) -> None:
+    """Raise UserError, naming `name` and the line, for a word with another number of tags.
+
+    name: of the file. numbers: of the sentences' lines, from 1; in their order where there are
+    none.
+    """
+    for number, words in zip(numbers or count(1), sentences, strict=False):
+        try:
+            for word in words:
+                factors.parts(word)
+        except UserError as error:
+            raise UserError(f"{name}:{number}: {error}") from None

@@ -13,8 +13,7 @@ def token_batches(
     lengths: np.ndarray, tokens: int, rng: np.random.Generator, pool_size: int
 ) -> list[np.ndarray]:
     """One epoch in random order; in each batch, sentences times steps of the longer side are at
-    most
-    `tokens`.
+    most `tokens`.
 
     The corpus is shuffled and taken in pools of about `pool_size` batches; a pool is sorted by
     length and cut into batches as large as they may be; then the batches are shuffled.

@@ -31,8 +31,7 @@ def draw_schemes(points: Sequence[Point], path: Path) -> None:
 
 def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: Path) -> None:
     """Pruned, pruned and retrained, sparse from the beginning (Figure 6.9): for class-blind, or the
-    first
-    scheme of the points."""
+    first scheme of the points."""
     schemes = list(dict.fromkeys(point.scheme for point in points))
     scheme = "class-blind" if "class-blind" in schemes else schemes[0]
     lines = {"pruned": [(point.percent, point.bleu, point.perplexity) for point in points

@@ -15,13 +15,13 @@ import numpy as np
 
 from attention.attention import (
     AttentionCache,
-    Memory,
     ScoreGradients,
     accumulators,
     attention_backward,
     attention_forward,
     memory_backward,
 )
+from attention.memory import Memory
 from backend import Array, array_module
 from backend.rows import row_index
 from backend.workspace import Workspace
@@ -79,8 +79,7 @@ class ContextFeedbackGradient:
 
     def gradients(self, dc: Array, s: Array) -> tuple[Array, Array | None, Parameters]:
         """Gradients of the annotations (S, B, He), of the words (T, B, E) or None where the query
-        has
-        none, and of the score's weights, by name.
+        has none, and of the score's weights, by name.
 
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """

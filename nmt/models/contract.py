@@ -19,6 +19,7 @@ from nmt.data.lexicon import Lexicon
 
 Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
+SHOWN = 8  # words of a sentence that a message names it by
 NEVER = 1e6  # limit of element-wise clipping above all gradients in the catalogue
 
 
@@ -142,18 +143,26 @@ def losses(loss: Array, cache: Any) -> Losses:
                   getattr(cache, "length_loss", None))
 
 
-def check_positions(config: Any, lengths: np.ndarray) -> None:
-    """Raise UserError for a sentence with more steps than the configuration's `positions`; without
-    this option every length is allowed.
+def check_positions(
+    config: Any, lengths: np.ndarray, words: Callable[[int, int], Sequence[str]]
+) -> None:
+    """Raise UserError for a sentence with more steps than the configuration's `positions`, with
+    the words that it begins with; without this option every length is allowed.
 
     lengths: (N, 1) of sources, or (N, 2) of sources and targets, in words or pieces; a target has a
-    step more, `</s>`.
+    step more, `</s>`. words: those of a sentence, by its row and column of lengths.
     """
-    longest = lengths.max(axis=0, initial=0) + (0, 1)[: lengths.shape[1]]
-    for side, steps in zip(("source", "target"), longest.tolist(), strict=False):
-        if steps > getattr(config, "positions", steps):
-            raise UserError(f"{side}: expected sentences of at most {config.positions} words or "
-                            f"pieces (model.positions), got {steps}")
+    most = getattr(config, "positions", None)
+    if most is None or not len(lengths):
+        return
+    steps = lengths + np.array((0, 1)[: lengths.shape[1]])
+    for column, side in enumerate(("source", "target")[: lengths.shape[1]]):
+        longest = int(steps[:, column].argmax())
+        if (found := int(steps[longest, column])) > most:
+            sentence = words(longest, column)
+            begin = " ".join([*sentence[:SHOWN], *["..."] * (len(sentence) > SHOWN)])
+            raise UserError(f"{side}: expected sentences of at most {most} words or pieces "
+                            f"(model.positions), got {found}, of {begin!r}")
 
 
 def check_lengths_searched(

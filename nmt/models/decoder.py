@@ -13,12 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import (
-    Memory,
-    alignment_of,
-    attentional_backward,
-    attentional_forward,
-)
+from attention.attention import alignment_of, attentional_backward, attentional_forward
+from attention.memory import Memory
 from attention.scores import Variant, score_weights
 from attention.several import (
     AnyMemory,

@@ -14,14 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from attention.attention import (
-    Memory,
-    alignment_of,
-    attentional_backward,
-    attentional_forward,
-    join,
-)
+from attention.attention import alignment_of, attentional_backward, attentional_forward, join
 from attention.blocks import joined as joined_parts
+from attention.memory import Memory
 from attention.several import (
     AnyMemory,
     all_accumulators,

@@ -43,7 +43,8 @@ from nmt.models.spelling import (
     spelled_forward,
     speller_weights,
 )
-from nmt.models.translator import SITES, ModelConfig, Translator, TranslatorCache
+from nmt.models.translator import Translator, TranslatorCache
+from nmt.models.translator_config import SITES, ModelConfig
 
 READER, SPELLER = CHARACTERS  # names of the weights' prefixes, the options and the tables
 PATHS = ("same", "separate")

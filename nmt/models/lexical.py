@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attention.attention import Memory, by_steps, by_words
+from attention.memory import Memory, by_steps, by_words
 from attention.norms import NormCache
 from backend import Array, array_module, matmul
 from lstm.cells.cell import tanh_slope

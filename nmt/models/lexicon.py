@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attention.memory import written_steps
 from backend import Array, array_module, to_device
 from nmt.data.batches import Side
 from nmt.data.lexicon import Lexicon, entries_of
@@ -55,9 +56,10 @@ def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) 
 
     reverse: whether `side.ids` are reversed; padding is behind the words all the same.
     """
-    s, lengths = np.arange(len(side.ids)), side.lengths[:, None]           # (S,), (B, 1)
-    written = np.where(s < lengths, lengths - 1 - s, s) if reverse else s + 0 * lengths
-    found = entries_of(lexicon, np.take_along_axis(side.ids.T, written, 1), side.lengths)
+    ids = side.ids.T                                                       # (B, S)
+    if reverse:
+        ids = np.take_along_axis(ids, written_steps(len(side.ids), side.lengths), 1)
+    found = entries_of(lexicon, ids, side.lengths)
     return Entries(to_device(found.words), to_device(found.p.astype(dtype)))
 
 

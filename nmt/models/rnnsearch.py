@@ -14,13 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.attention import (
-    Memory,
-    alignment_of,
-    attention_forward,
-    memory_forward,
-    memory_select,
-)
+from attention.attention import alignment_of, attention_forward
+from attention.memory import Memory, memory_forward, memory_select
 from attention.scores import Variant, score_weights
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows

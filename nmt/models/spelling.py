@@ -166,8 +166,7 @@ def speller_weights(
 
 def first_states(stack: Stack, seeds: Array) -> list[State]:
     """The initial states of a speller, (N, H) per layer (5.3.3): "only the hidden state of the
-    first
-    layer" is given, seeds (N, H)."""
+    first layer" is given, seeds (N, H)."""
     N, H = seeds.shape
     zero = zero_state(array_module(seeds), stack.unit, N, H, seeds.dtype)
     return [(seeds, *zero[1:]), *[zero] * (stack.layers - 1)]

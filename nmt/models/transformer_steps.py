@@ -55,6 +55,7 @@ def counting_state(state: StepState, sentences: np.ndarray, lengths: np.ndarray)
                      None if state.padding is None else state.padding[of],
                      [empty] * len(state.own), None, lengths - 1)
 
+
 def stack_step(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], tokens: np.ndarray,
     state: StepState,
@@ -94,8 +95,7 @@ def _past_step(
     name: str, parameters: Mapping[str, Array], heads: int, before: KeysValues, x: Array
 ) -> tuple[Array, KeysValues]:
     """Self-attention of the newest word x (1, N, d) to itself and the words before; and the keys
-    and
-    values of all of them (t + 1, N, d)."""
+    and values of all of them (t + 1, N, d)."""
     now = keys_values(name, parameters, x)
     k, v = (array_module(x).concatenate([old, new]) for old, new in zip(before, now, strict=True))
     c, _ = heads_forward(queries(name, parameters, x), k, v, heads)

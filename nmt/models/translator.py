@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import Memory, by_words, memory_forward
-from attention.scores import CONTENT, SCORES, WINDOWS, Variant
+from attention.memory import Memory, by_words, memory_forward
+from attention.scores import WINDOWS
 from attention.several import AnyMemory, memories_select
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
-from lstm.parameters import Scheme, Weight
+from lstm.parameters import Weight
 from lstm.prediction import Bias, bias_backward, output_step, output_weights
 from lstm.sampled import (
     SITE,
-    check_sample,
     predicted_backward,
     predicted_forward,
     sample_of,
 )
-from lstm.stack import Stack, check_among, check_stack_config, dropout_mask, select_states
+from lstm.stack import Stack, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
@@ -46,7 +44,7 @@ from nmt.models.decoder import (
 )
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
-from nmt.models.fixnorm import brought_backward, brought_forward, check_length
+from nmt.models.fixnorm import brought_backward, brought_forward
 from nmt.models.lexical import SITE as LEXICAL_SITE
 from nmt.models.lexical import (
     LexicalCache,
@@ -59,93 +57,11 @@ from nmt.models.lexicon import (
     Entries,
     LexiconCache,
     batch_entries,
-    check_lexicon,
     lexicon_backward,
     lexicon_forward,
     lexicon_step,
 )
-
-SITES = ("vertical", "author")
-CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """The parts of a translator and their sizes; checked when made (ValueError)."""
-
-    attends_before_reading: ClassVar[bool] = False  # a_t is made from h_t, which has read y_{t-1}
-
-    unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
-    layers: int = 2  # depth of the encoder and of the decoder
-    hidden_size: int = 256  # H, units per layer (and per direction)
-    embedding_size: int = 256  # E
-    bidirectional: bool = False  # encoder reads from both ends; needs the bridge
-    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the encoder's last states
-    biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
-    output_bias: bool = False  # of the prediction layer
-    output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
-    lexical: bool = False  # the lexical module: words predicted from a_t's source words (3.2.4)
-    lexicon_epsilon: float | None = None  # with data.lexicon: log(x + epsilon) is added to logits
-    attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
-    score: str = "general"  # the score of h_t and hbar_s: a row of attention/scores.py
-    concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
-    window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
-    renormalise: bool = False  # local-p: a_t is divided by its sum (not in the thesis: erratum 8)
-    location_length: int = 50  # location: L_max; words after it are not attended to
-    input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
-    factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each, of E
-    dropout: float = 0.0  # probability
-    dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
-    clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
-    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
-    initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
-    scale: float = 0.1  # half-width of the uniform initialisation
-    forget_bias: float = 0.0  # initial value of the forget gates' biases
-    uniform_biases: bool = False  # biases are initialised as matrices, not 0 (Zaremba et al., 2014)
-
-    def __post_init__(self) -> None:
-        check_stack_config(self)
-        check_sample(self)
-        check_among("attention", self.attention, (*WINDOWS, "none"))
-        check_among("score", self.score, CHOICES)
-        for name in ("window", "location_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        widths = self.factors.values()
-        if self.factors and not (min(widths) > 0 and sum(widths) < self.embedding_size):
-            raise ValueError(f"factors: expected widths above 0 and below embedding_size = "
-                             f"{self.embedding_size} together, got {self.factors}")
-        if self.bidirectional and not self.bridge:
-            raise ValueError("bridge: a bidirectional encoder needs it, got false")
-        check_length(self.output_norm)
-        if self.lexical and self.attention == "none":
-            raise ValueError("lexical: expected false where attention is 'none', got true")
-        check_lexicon(self)
-        check_among("dropout_sites", self.dropout_sites, SITES)
-        if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
-            raise ValueError(f"score: {self.score!r} needs states of one width, not a "
-                             "bidirectional encoder")
-        if self.attention.startswith("local") and self.score not in CONTENT:
-            raise ValueError(f"score: expected one that reads the words of the window where "
-                             f"attention is {self.attention!r}, got {self.score!r}")
-        if self.renormalise and self.attention != "local-p":
-            raise ValueError(f"renormalise: expected false unless attention is 'local-p', got true "
-                             f"with {self.attention!r}")
-        if self.concat_identity and self.score != "concat":
-            raise ValueError(f"concat_identity: expected false unless score is 'concat', got true "
-                             f"with {self.score!r}")
-
-    def variant(self, reverse: bool = False) -> Variant:
-        """The attention variant; reverse, whether the encoder reads the source in reverse."""
-        score = "concat-identity" if self.concat_identity else self.score
-        return Variant(score, self.attention, self.window, self.location_length,
-                       self.renormalise, reverse)
-
-    @property
-    def scheme(self) -> Scheme:
-        """The initialisation of the weights."""
-        return Scheme(self.initialisation, self.scale, self.forget_bias, self.uniform_biases)
+from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 
 
 class TranslatorCache(NamedTuple):

@@ -17,11 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attention.attention import (
-    attentional_backward,
-    attentional_forward,
-    memory_forward,
-)
+from attention.attention import attentional_backward, attentional_forward
+from attention.memory import memory_forward
 from attention.several import Memories, alignment_columns
 from backend import Array, array_module, matmul, to_device
 from lstm.cells import State
@@ -33,7 +30,8 @@ from nmt.models.bridge import BridgeCache
 from nmt.models.contract import NEVER, Architecture, Gradients, Noise, Tables, Variants
 from nmt.models.decoder import attention_weights, decoder_weights
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
-from nmt.models.translator import ModelConfig, SearchState, Translator, TranslatorCache
+from nmt.models.translator import SearchState, Translator, TranslatorCache
+from nmt.models.translator_config import ModelConfig
 
 ENCODERS = ("encoder", "second_encoder")  # prefixes of the parameters' names
 ATTENTIONS = ("attention", "second_attention")

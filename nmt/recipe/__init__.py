@@ -18,7 +18,7 @@ from nmt.evaluation.scores import TOKENISATIONS
 from nmt.models.contract import CHARACTERS, character_tables, check_lengths_searched
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of
-from nmt.models.translator import ModelConfig
+from nmt.models.translator_config import ModelConfig
 from nmt.recipe.nearest import nearest
 from nmt.recipe.parametrize import ParametrizeConfig
 from nmt.search.interface import SearchOptions

@@ -50,7 +50,7 @@ def parametrized(
     them may be tied to one of those. Parameters that are tied to a normalized one are normalized as
     it is: one table, one radius.
     Raises UserError naming the key, for parameters that the model does not have, that are frozen
-    and something else, or whose shapes do not fit.
+    and something else, or whose shapes do not fit; and where all are frozen.
     """
     tied = _tied(model, config.tied, shared_vocabulary)
     table: dict[str, Parametrization] = {}
@@ -64,6 +64,9 @@ def parametrized(
         key = "frozen"
         for pattern in config.frozen:
             table |= _frozen(pattern, model, tied | table)
+        if all(isinstance(table.get(name), Frozen) for name in model.weights()):
+            raise ValueError("expected patterns that leave a parameter to be trained, got "
+                             f"{', '.join(config.frozen)}")
     except ValueError as error:
         raise UserError(f"parametrize.{key}: {error}") from None
     return Parametrized(own, table) if tied or table else None

@@ -102,8 +102,7 @@ class Recorder:
 
     def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
         """The attention of the step: extended candidate (-1 in the first step) -> weights (S,) in
-        the
-        order of the source's words."""
+        the order of the source's words."""
         if alignment is None:
             return None
         weights = np.round(to_host(alignment)[:, : self.columns].astype(np.float64), DIGITS)

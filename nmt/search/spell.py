@@ -31,8 +31,7 @@ class Spells(Protocol):
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[Searchable, Any]:
         """A model that searches for the spelling of each target `<unk>` of the batch, and its
-        initial
-        state."""
+        initial state."""
 
 
 class SpelledWord(NamedTuple):

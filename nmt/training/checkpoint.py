@@ -202,8 +202,7 @@ def _check_shape(path: Path, metadata: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     """Whether a value is an integer of 64 bits, or a float other than NaN: the best perplexity so
-    far
-    may be infinite."""
+    far may be infinite."""
     return abs(value) < 2**63 if isinstance(value, int) else (
         isinstance(value, float) and value == value)
 

@@ -59,8 +59,7 @@ class NoLog(Log):
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The records of a log. Raises UserError if there is none, or, with the line, if it is not a
-    training
-    log."""
+    training log."""
     records = []
     for number, line in enumerate(decode_lines(path), 1):
         record = _parse(line)

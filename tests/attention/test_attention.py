@@ -10,7 +10,6 @@ from attending import VARIANTS, Q, backward, literal_of, make, only
 from literal import DTYPES, assert_close, assert_same_gradients, draw
 
 from attention.attention import (
-    Memory,
     accumulators,
     alignment_of,
     attention_backward,
@@ -18,9 +17,8 @@ from attention.attention import (
     attentional_backward,
     attentional_forward,
     memory_backward,
-    memory_forward,
-    memory_select,
 )
+from attention.memory import Memory, memory_forward, memory_select
 from attention.scores import SCORES, Variant, score_weights
 from grads.check import check_pair
 from grads.derivations.attention import as_written

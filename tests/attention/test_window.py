@@ -7,7 +7,8 @@ import pytest
 from attending import H, Q, make, only
 from literal import assert_close
 
-from attention.attention import alignment_of, attention_forward, memory_forward
+from attention.attention import alignment_of, attention_forward
+from attention.memory import memory_forward
 from attention.scores import CONTENT, Variant
 from attention.window import make_window, scatter_window
 from lstm.recurrent import make_padding

@@ -47,12 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _gpu(_fresh_backend) -> Iterator[None]:
+def _gpu(_fresh_backend, monkeypatch) -> Iterator[None]:
     """CuPy in use, in float32, with fused kernels."""
     if WHY_NOT:
         pytest.skip(WHY_NOT)
     if STAND_IN:
-        as_cupy.install()
+        as_cupy.install(monkeypatch)
     with backend.using("cupy"), gemm.using("float32"), fused.using(True):
         yield
 

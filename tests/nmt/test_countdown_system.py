@@ -189,4 +189,5 @@ def test_what_cannot_go_together_is_refused(trained, capsys) -> None:
     (trained / "one.en").write_text("one\n")
     assert complaint(capsys, "perplexity", trained / "one.en", trained / "long.de", "--model",
                      run) == ("target: expected sentences of at most 16 words or pieces "
-                              "(model.positions), got 17")
+                              "(model.positions), got 17, of 'eins eins eins eins eins eins "
+                              "eins eins ...'")

@@ -114,6 +114,10 @@ def test_h_of_one_length_is_no_hybrid_model_s():
      r"parametrize\.frozen: encoder\.9\*: expected a parameter of the model, got none; did you "),
     ({"tied": {"decoder.W_e": "output.W_hy"}, "frozen": ["decoder.*"]},
      r"parametrize\.frozen: decoder\.W_e: expected a parameter that is neither tied nor"),
+    ({"frozen": ["*"]},
+     r"parametrize\.frozen: expected patterns that leave a parameter to be trained, got \*$"),
+    ({"frozen": ["encoder.*", "[!e]*"]},
+     r"parametrize\.frozen: expected patterns that leave a parameter to be trained, got encoder"),
 ])
 def test_what_the_model_does_not_have_is_refused(corpus, parametrize, message) -> None:
     with pytest.raises(UserError, match=message):

@@ -110,6 +110,14 @@ def test_vocabularies_are_built_from_the_training_pairs_alone(corpus) -> None:
     assert "dev" not in found["source"].words
 
 
+@pytest.mark.parametrize("data", [{"min_frequency": 10000}, {"max_vocabulary": 2}])
+def test_a_side_of_which_no_word_is_left_is_refused(corpus, data) -> None:
+    with pytest.raises(UserError, match=r"data.min_frequency: expected a word of the source that "
+                                        r"occurs .*data\.max_vocabulary.*, got none"):
+        train(recipe_of(corpus, data=data), corpus / "new", Observer())
+    assert not (corpus / "new").exists()
+
+
 def test_annotated_symbols_survive_the_vocabulary_cut(corpus) -> None:
     lines = (corpus / "train.de").read_text("utf-8").splitlines()
     lines[:2] = ["eins <unkpos_-7>", "<unkpos_null> <unk>"]

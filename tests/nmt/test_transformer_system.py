@@ -140,7 +140,8 @@ def test_a_sentence_beyond_the_positions_is_refused(corpus, capsys) -> None:
     """In training by the longest, in translation by its line; pieces count, not words."""
     short = recipe_file(corpus, model={"positions": 5}, data={"max_translate_length": 5})
     assert complaint(capsys, "train", short, "--output", corpus / "short") == (
-        "target: expected sentences of at most 5 words or pieces (model.positions), got 6")
+        "target: expected sentences of at most 5 words or pieces (model.positions), got 6, of "
+        "'sechs eins zwei sechs zwei'")
     pieces = recipe_of(corpus, model={"positions": 6}, data={
         "max_translate_length": 6, "max_length": 2, "subwords": {"merges": 1}},
         train={"epochs": 1})

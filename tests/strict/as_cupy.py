@@ -1,6 +1,6 @@
 """The stand-in under CuPy's own name, so that what is meant for a GPU is rehearsed without one.
 
-`install()` puts it where `import cupy` finds it: the strict arrays, and in place of NVRTC a
+`install` puts it where `import cupy` finds it: the strict arrays, and in place of NVRTC a
 compiler for the host (`host_cuda`), so that the product's launcher, its kernels and the tests of
 `tests/gpu` run as they would there. What it cannot show is the card's own: rounding, time, memory.
 """
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pytest
 from host_cuda.launcher import HostLauncher
 from strict.array import StrictArray, counts
 from strict.module import StrictModule
@@ -76,11 +77,12 @@ def allow_synchronize(allow: bool) -> Iterator[None]:
         raise RuntimeError("something waited for the device")
 
 
-def install() -> StandIn:
-    """Make it what `import cupy` and `backend` find."""
+def install(patch: pytest.MonkeyPatch) -> StandIn:
+    """Make it what `import cupy`, until the patch is undone, and `backend` find."""
     module = ModuleType("cupyx")
     vars(module)["allow_synchronize"] = allow_synchronize
-    sys.modules.update({"cupy": stand_in, "cupyx": module})  # type: ignore[dict-item]
+    for name, found in (("cupy", stand_in), ("cupyx", module)):
+        patch.setitem(sys.modules, name, found)
     backend.register(StrictArray, stand_in)
     fused.register(StrictArray, CupyLauncher(stand_in))
     return stand_in

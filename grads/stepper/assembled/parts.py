@@ -9,13 +9,12 @@ from grads.stepper.assembled.models import Model
 from nmt.models.deep_fusion import DeepFusionConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
-from nmt.models.translator import ModelConfig
+from nmt.models.translator_config import ModelConfig
 
 
 def variant_of(config: ModelConfig, reverse_source: bool) -> Variant:
     """The attention variant. Global attention may keep the encoder's reading order, unless the
-    score
-    depends on positions."""
+    score depends on positions."""
     placed = config.attention.startswith("local") or config.score == "location"
     score = "concat-identity" if config.concat_identity else config.score
     return Variant(score, config.attention, config.window, reverse_source and placed,

@@ -28,7 +28,7 @@ from nmt.models.hybrid import HybridConfig
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
-from nmt.models.translator import ModelConfig
+from nmt.models.translator_config import ModelConfig
 from nmt.pages.search import said_unknown
 from nmt.search.interface import SearchOptions
 from nmt.system import System

@@ -96,8 +96,7 @@ class Own:
     def end(self, origin: Origin, returned: Returned, numbers: Numbers, explained: bool
             ) -> Verification:
         """The verification of the assignment that completed a result; explained: whether another
-        one
-        is known to be wrong."""
+        one is known to be wrong."""
         target, name = self.backward.target(origin), returned.partner.name
         if np.size(target.value) == returned.value.size and not target.sliced:
             if np.array_equal(np.ravel(target.value), np.ravel(returned.value), equal_nan=True):

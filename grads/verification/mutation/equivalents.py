@@ -20,7 +20,7 @@ EQUIVALENTS: dict[str, str] = {
     "attention.attention.memory_backward: query is None": "without a map the queries are h",
     "attention.attention.memory_backward: keys is None":
         "the same sum, added to that of the contexts afterwards",
-    "attention.attention.memory_forward: parameters.items()":
+    "attention.memory.memory_forward: parameters.items()":
         "the last parameter is the output layer's",
     "attention.attention.top_part_backward: d_align[:, :, :n] = da if mask is None else da * "
     "~mask[:, :, :n]": "zero before",

@@ -92,8 +92,7 @@ def _betas(
     scales: list[Floats],
 ) -> Floats:
     """The backward recursion: posteriors, written over `table`, and the expected number of each
-    jump,
-    (I + 1, I)."""
+    jump, (I + 1, I)."""
     expected = np.zeros_like(matrix)
     later = np.empty((0, group.width))  # p(words after | position) / p(words after | words before)
     for rows, scale in zip(reversed(list(group.steps())), reversed(scales), strict=True):

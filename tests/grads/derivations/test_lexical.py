@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from literal import dense
+from literal import assert_as_derived, translator_config
 
 from grads.check import check_gradients
 from grads.derivations.examples import Request, Sizes
 from grads.derivations.lexical import lexical_backward, lexical_example, lexical_forward
 from grads.derivations.scores import Variant
-from nmt.data.batches import make_batch
-from nmt.models.translator import ModelConfig, Translator
+from nmt.models.translator import Translator
 
 SIZES = Sizes(hidden=2, embedding=3)
 REVERSED = Variant(reverse=True)
@@ -42,17 +41,9 @@ def test_gradients_of_a_reversed_source():
 @pytest.mark.parametrize("reverse", [False, True])
 def test_kernels(sizes, reverse):
     parameters, x, y = example(sizes)
-    config = ModelConfig(lexical=True, layers=sizes.layers, hidden_size=sizes.hidden,
-                         embedding_size=sizes.embedding, score=sizes.score,
-                         attention=sizes.window, window=sizes.D, biases=sizes.biases,
-                         input_feeding=sizes.input_feeding, output_bias=sizes.biases)
+    config = translator_config(sizes, lexical=True)
     model = Translator(config, len(parameters["encoder.W_e"]), len(parameters["decoder.W_e"]),
                        reverse)
     assert parameters.keys() == model.weights().keys()
     J, gradients = run(parameters, x, y, sizes.variant._replace(reverse=reverse))
-    written = x[::-1] if reverse else x  # a batch turns its sources round
-    loss, cache = model.loss(parameters, make_batch([(written, y)], [0], reverse))
-    assert float(loss) == pytest.approx(J, rel=1e-13)
-    for name, found in model.backward(cache).items():
-        np.testing.assert_allclose(dense(found), gradients[name], rtol=1e-10, atol=1e-14,
-                                   err_msg=name)
+    assert_as_derived(model, parameters, (x, y), reverse, J, gradients)

@@ -77,3 +77,18 @@ def test_what_does_not_fit(work, capsys) -> None:
     assert "data.tokenise: expected 'none' where words have tags" in complaint(
         capsys, "train", recipe, "--output", "run", "--data.tokenise", "moses")
     assert not Path("run").exists()
+
+
+def test_a_word_without_its_tag_is_named_by_its_line(work, capsys) -> None:
+    write_recipe(work / "r.yaml", data={"train_source": "train.f", "dev_source": "dev.f"},
+                 model={"factors": {"pos": 2}}, search={"beam": 2})
+    assert nmt("train", "r.yaml", "--output", "run") == 0
+    lines = Path("test.f").read_text().splitlines()
+    Path("bare.f").write_text("\n".join([*lines[:2], "one " + lines[2], *lines[3:]]) + "\n")
+    said = "bare.f:3: expected words with 1 tags behind | each (pos), got 'one'"
+    for words in (("translate", "bare.f"), ("perplexity", "bare.f", "test.de"),
+                  ("evaluate", "bare.f", "test.de"), ("align", "bare.f", "test.de"),
+                  ("back-translate", "bare.f", "--source", "a", "--target", "b"),
+                  ("logits", "steps", "bare.f", "--line", "3")):
+        assert complaint(capsys, *words, "--model", "run") == said
+    assert not Path("a").exists()

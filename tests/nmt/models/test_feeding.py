@@ -9,7 +9,7 @@ import pytest
 from literal import assert_close, assert_same_gradients, draw, draw_parameters
 from literal_cells import literal_step, literal_step_grad
 
-from attention.attention import memory_forward
+from attention.memory import memory_forward
 from attention.scores import score_weights
 from backend.workspace import Workspace
 from grads.check import check_pair

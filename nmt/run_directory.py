@@ -76,7 +76,7 @@ class _Watched(AbstractContextManager["_Watched"]):
         """Nothing is held."""
 
     def check(self) -> None:
-        """The rank that writes looks."""
+        """The rank that writes checks."""
 
 
 class RunDirectory:

@@ -258,6 +258,7 @@ def test_form(path: Path, tool: Any) -> None:
 
 
 def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:
+    tmp_path /= "new"  # main makes it
     tool.main(tmp_path)
     assert {p.stem for p in tmp_path.iterdir()} == {p.stem for p in LESSONS}
     for path in LESSONS:

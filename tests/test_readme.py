@@ -41,7 +41,7 @@ def test_the_example(page: Path, right: int, wrong: int,
 
 
 def test_two_screens() -> None:
-    assert len(README.read_text("utf-8").split("\n")) <= 130
+    assert len(README.read_text("utf-8").split("\n")) <= 100
 
 
 @pytest.mark.parametrize("page", [page for page in follow.PAGES

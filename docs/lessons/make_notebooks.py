@@ -50,7 +50,11 @@ def notebook(text: str) -> dict[str, Any]:
 
 
 def main(directory: Path = HERE) -> None:
-    """Write a notebook for each lesson; run them where `exercises.py` and `drawing.py` lie."""
+    """Write a notebook for each lesson; run them where `exercises.py` and `drawing.py` lie.
+
+    The directory is made where it is missing.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
     for lesson in LESSONS:
         path = directory / f"{lesson.stem}.ipynb"
         text = json.dumps(notebook(lesson.read_text("utf-8")), indent=1, ensure_ascii=False)

@@ -83,7 +83,7 @@ class SearchState(NamedTuple):
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
     memory: AnyMemory | None  # of the B sentences
-    t: int = 1  # the time step to come, of all hypotheses: local-m looks there
+    t: int = 1  # the time step to come, of all hypotheses: where local-m is centred
     words: Array | None = None  # (B, S, E), what the lexical module averages
     entries: Entries | None = None  # the lexicon of the sentences
 

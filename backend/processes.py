@@ -15,6 +15,7 @@ from backend import progress
 from backend.errors import UserError
 
 FORK = multiprocessing.get_context("fork")
+ENDING = (signal.SIGINT, signal.SIGTERM)
 Result = TypeVar("Result")
 
 
@@ -24,15 +25,22 @@ def start(
     """A process that acts on one end of a pipe, and the other end; others: those of processes
     started before, which this one must not keep open when their reader is gone."""
     reader, writer = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=_act, args=(act, writer, [reader, *others]))
-    process.start()
+    # Python would tell of a Ctrl-C in a hook of fork and go on as if there had been none.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        process = FORK.Process(target=_act, args=(act, writer, [reader, *others], before))
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     writer.close()
     return process, reader
 
 
 def _act(
-    act: Callable[[Connection], None], writer: Connection, readers: Iterable[Connection]
+    act: Callable[[Connection], None], writer: Connection, readers: Iterable[Connection],
+    mask: set[signal.Signals | int],
 ) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     for reader in readers:
         reader.close()
     act(writer)
@@ -80,7 +88,7 @@ def _check_end(process: BaseProcess) -> None:
 
 def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> None:
     """What one process does: pairs of an error or None and a result go to the other end."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)  # told of by the process that started it
     try:
         with progress.hidden():

@@ -36,6 +36,14 @@ EQUIVALENTS: dict[str, str] = {
         "the whole, copied into zeros",
     "attention.scores.scaled_backward: product_backward(de, q, keys, W, sums)":
         "it reads neither",
+    "backend.products.copy_transpose: :min(BLOCK, len(weights) - start)":
+        "another part of the higher buffer",
+    "backend.products.matmul: b.T -> b": "as the next",
+    "backend.products.matmul: few_rows(a, b, out)":
+        "float32 alone has few rows; tests/backend/test_products.py holds that they are the same",
+    "backend.products.matmul: out is None -> False": "out=None says the same",
+    "backend.products.matmul: xp is np and a.ndim == 2 and is_faster(len(a), b.T) and "
+    "(a.dtype == b.dtype)": "which of two ways to the same product",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
     "backend.rows._merge: g.on_host is None": "where the ids are copied from",
     "backend.rows._merge: np.union1d(first, second)": "symmetric",
@@ -65,15 +73,12 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
         "every model gives one",
     "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
-    "lstm.recurrent.transposed: not on_host(xp) or products < ENOUGH": "whether a copy pays",
-    "lstm.recurrent.transposed: products < ENOUGH": "whether a copy pays",
-    "lstm.recurrent.transposed: :G": "another part of the wider buffer",
-    "lstm.recurrent.transposed: :n": "another part of the wider buffer",
-    "lstm.recurrent.transposed: :min(ROWS, G - start)": "another part of the higher buffer",
     "lstm.recurrent.zeros_or_copies: d.copy()":
         "models read the gradient once; tests/lstm/test_recurrent.py holds that it stays",
     "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",
     "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
+    "nmt.data.lexicon.entries_of":
+        "fixed numbers, in both passes; tests/nmt/models/test_lexicon.py holds which",
     "nmt.models.decoder._attention_backward: "
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "made by the call before",
     "nmt.models.hybrid.Hybrid._spelling_backward: d_joined[t, b] = d_rows":

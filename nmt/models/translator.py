@@ -231,7 +231,7 @@ class Translator(Model):
             dh, da, df, gradients = lexical_backward(dh, gradients, cache.lexical)
         if cache.lexicon is not None:
             more = lexicon_backward(bias_backward(cache.output), cache.lexicon)
-            da = more if da is None else da + more
+            da = more if cache.lexical is None else da + more
         return gradients | self._decode_backward(
             brought_backward(dh, cache.length), cache, da=da, df=df)
 

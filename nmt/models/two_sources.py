@@ -198,12 +198,12 @@ def build(config: TwoSourcesConfig, tables: Tables) -> TwoSources:
 
 
 def variants() -> dict[str, Variants]:
-    """Both attentions with and without feeding, and what else this module's code tells apart; the
-    parts' own choices are the translator's."""
+    """Both attentions with and without feeding, a score whose gradients are summed over the steps,
+    and what else this module's code tells apart; the parts' own choices are the translator's."""
     tiny = {
         "unit": ("lstm", "gru"), "attention": ("global", "local-p", "none"),
-        "input_feeding": (True, False), "layers": (2, 1), "bidirectional": (False, True),
-        "dropout": (0.0, 0.3), "clip_elements": (None, NEVER),
+        "score": ("general", "additive"), "input_feeding": (True, False), "layers": (2, 1),
+        "bidirectional": (False, True), "dropout": (0.0, 0.3), "clip_elements": (None, NEVER),
         "window": (1,), "hidden_size": (2,), "embedding_size": (3,),
     }
     real = {name: values[:1] for name, values in tiny.items()} | {

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EQUIVALENTS: dict[str, str] = {
+    "attention.attention._attend_backward: d_align = d_align + more -> d_align += more":
+        "into an array of its own",
     "attention.attention._attend_backward: score.by_position -> True":
         "what is masked has no weight, so that zeros in its gradient change nothing",
     "attention.attention._outer_sum: rows is None and W == S -> W == S":
@@ -17,6 +19,14 @@ EQUIVALENTS: dict[str, str] = {
     "attention.attention._outer_sum: total[:, :W] = xp.matmul(reads[0][0].transpose(0, 2, 1), "
     "reads[0][1])": "zero before",
     "attention.attention.accumulators: names": "scores have one such weight at most",
+    "attention.attention.alignment_of: W == S and cache.rows is None -> False":
+        "the same, copied into zeros",
+    "attention.attention.alignment_of: W == S and cache.rows is None -> W == S":
+        "rows are given only where a window is shorter than the source",
+    "attention.attention.alignment_of: full[:, :, :W] = cache.a -> full[:, :, :W] += cache.a":
+        "zero before",
+    "attention.attention.alignment_of: full.reshape(-1)[_places(cache.rows, S)] = cache.a -> "
+    "full.reshape(-1)[_places(cache.rows, S)] += cache.a": "zero before, places are distinct",
     "attention.attention.memory_backward: query is None": "without a map the queries are h",
     "attention.attention.memory_backward: keys is None":
         "the same sum, added to that of the contexts afterwards",
@@ -29,6 +39,7 @@ EQUIVALENTS: dict[str, str] = {
     "attention.blocks.part: hasattr(tree, '_fields')": "all tuples that are cut have names",
     "attention.norms.scale_norm_backward: along * free -> along":
         "vectors shorter than eps have a test of their own",
+    "attention.several.contexts_backward: found[1:] -> list(found[1:])[:1]": "of two at most",
     "attention.scores._over_queries: u.shape[1] == 1": "faster for one query",
     "attention.scores.map_gradients: one.part(whole, S, He)":
         "asks whether a part is the whole, which is the same either way",
@@ -66,6 +77,9 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",
     "lstm.parameters.block_bias": "where biases start is no gradient",
     "lstm.embedding.factored_backward: len(caches) == 1 -> False": "the same by way of a copy",
+    "lstm.prediction.bias_backward: cache.rows is not None -> True": "all rows written, by a copy",
+    "lstm.prediction.bias_backward: full[cache.rows] = d -> full[cache.rows] += d":
+        "zero before, rows are distinct",
     "lstm.prediction.output_backward: cache.rows is not None": "all rows written, by a copy",
     "lstm.prediction.output_backward: full[cache.rows] = dh": "zero before, rows are distinct",
     "lstm.prediction.cross_entropy: s -= s.real.max(axis=1, keepdims=True)":
@@ -75,6 +89,8 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
     "lstm.recurrent.zeros_or_copies: d.copy()":
         "models read the gradient once; tests/lstm/test_recurrent.py holds that it stays",
+    "lstm.sampled.predicted_backward: full[rows] = db -> full[rows] += db":
+        "zero before, rows are distinct",
     "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",
     "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
     "nmt.data.lexicon.entries_of":
@@ -88,6 +104,8 @@ EQUIVALENTS: dict[str, str] = {
         "made by the call before",
     "nmt.models.lexical.lexical_backward: dh = dh * cache.mask -> dh *= cache.mask":
         "made by the call before",
+    "nmt.models.parametrization.Leading.backward: dg[:len(d)] = d -> dg[:len(d)] += d":
+        "zero before",
     "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], own)":
         "symmetric",
     "nmt.models.parametrization.Stacked.backward: self.axis == 1 and self.blocks == 1 -> False":

@@ -25,6 +25,7 @@ from backend.errors import UserError
 from benchmarks.case import Case, Prepared
 from benchmarks.pictures import Chart, Panel
 from benchmarks.rank_worker import make_model
+from benchmarks.records import nested
 from benchmarks.runner import Benchmark, Record
 from benchmarks.table import table
 
@@ -186,10 +187,8 @@ def summary(record: Record) -> list[str]:
 
 def chart(record: Record) -> Chart:
     """Speed against ranks, a line for each kind of batch."""
-    series: dict[str, dict[int, float]] = {}
-    for row in record["rows"]:
-        if row["sizes"]["threads"] == 1:
-            series.setdefault(row["case"], {})[row["sizes"]["ranks"]] = speed(row)
+    series = nested((row["case"], row["sizes"]["ranks"], speed(row))
+                    for row in record["rows"] if row["sizes"]["threads"] == 1)
     relative = {kind: {p: one / own[1] for p, one in own.items()} for kind, own in series.items()}
     return Chart("Data-parallel training", "a growing batch has as many sentences a rank as one "
                  "rank alone; higher is better.",

@@ -36,9 +36,9 @@ from backend.errors import UserError
 from benchmarks.case import Case, Prepared
 from benchmarks.counting import counted, counting
 from benchmarks.kernel_list.attention import PREFIX
-from benchmarks.kernels import exponent as fitted_exponent
-from benchmarks.kernels import growth_lines, medians
-from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.kernels import growth_lines
+from benchmarks.pictures import Chart, Panel
+from benchmarks.records import exponent, medians, middle
 from benchmarks.runner import Benchmark, Record
 from grads.derivations.attention_step import Variant as LiteralVariant
 from grads.derivations.attention_step import align, weights_of
@@ -185,15 +185,12 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 def chart(record: Record) -> Chart:
     """Both costs of a step over the source's length."""
-    times: dict[str, dict[float, Any]] = {}
-    counts: dict[str, dict[float, Any]] = {}
-    for row in record["rows"]:
-        if row["operations"]:
-            name, amount = row["case"], row["amount"]
-            times[f"{name}: $S^{{{fitted_exponent(row, medians(row)):.2f}}}$"] = {
-                float(S): middle(timing, 1e3 / amount) for S, timing in row["seconds"].items()}
-            counts[f"{name}: operations $S^{{{fitted_exponent(row, row['operations']):.2f}}}$"] = {
-                float(S): n / 1e6 for S, n in row["operations"].items()}
+    rows = [row for row in record["rows"] if row["operations"]]
+    times = {f"{row['case']}: $S^{{{exponent(row, medians(row)):.2f}}}$": {
+        float(S): middle(timing, 1e3 / row["amount"]) for S, timing in row["seconds"].items()}
+        for row in rows}
+    counts = {f"{row['case']}: operations $S^{{{exponent(row, row['operations']):.2f}}}$": {
+        float(S): n / 1e6 for S, n in row["operations"].items()} for row in rows}
     return Chart("Attention: the cost of one step of the decoder by the source's length",
                  "a flat line costs the same for any source, as a local window does past its "
                  "width. The legend has the power of S that the cost grows by. Lower is better.",

@@ -28,7 +28,8 @@ from backend.errors import UserError
 from benchmarks.case import Case as Timed
 from benchmarks.case import Prepared
 from benchmarks.devices import TESTS
-from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.pictures import Chart, Panel
+from benchmarks.records import middle, nested, timings
 from benchmarks.runner import Benchmark, Record, Row
 from grads.check import check_case, check_gradients
 from grads.check.analytic import gradients_case, pair_case
@@ -184,8 +185,8 @@ def chart(record: Record) -> Chart:
     (row,) = record["rows"]
     return Chart(f"Gradient checks: {row['case']}, {row['amount']:,} {row['unit']}",
                  "further left is faster; each mark on the axis is 2 or 2.5 times the one before.",
-                 [Panel("points", {"": {name: middle(timing) for name, timing in
-                                        row["seconds"].items()}}, "milliseconds", log=True)],
+                 [Panel("points", nested(("", name, middle(timing)) for _, name, timing in
+                                         timings(record)), "milliseconds", log=True)],
                  "float64")
 
 

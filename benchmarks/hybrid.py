@@ -13,7 +13,6 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from benchmarks.case import Case, Prepared
 from benchmarks.devices import Device
 from benchmarks.pictures import Chart, Panel
 from benchmarks.recipes import DIRECTORY
+from benchmarks.records import ratios
 from benchmarks.runner import Benchmark, Record
 from benchmarks.training import EXACT, our_step, random_parameters
 from nmt.data.batches import Batch, TextBatches
@@ -115,11 +115,8 @@ def compare(
 
 def chart(record: Record) -> Chart:
     """The cost of each vocabulary and depth."""
-    cost: dict[Any, float] = {}
-    for row in record["rows"]:
-        sizes, hybrid, word = row["sizes"], *(row["seconds"][n]["median"]
-                                              for n in ("hybrid", "word"))
-        cost[f"{sizes['vocabulary']} words, layers: {sizes['layers']}"] = 100 * (hybrid / word - 1)
+    cost = {"{vocabulary} words, layers: {layers}".format(**row["sizes"]):
+            100 * (ratios(row)["word"] - 1) for row in record["rows"]}
     return Chart("Hybrid models: what reading and writing rare words by character costs",
                  "0 % is a model of words alone; a shorter bar is better.",
                  [Panel("bars", {"": cost}, "time of a training step over the word model's, %")])

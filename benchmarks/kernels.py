@@ -21,14 +21,23 @@ from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from benchmarks import peer_lstm
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import CPU, Device
 from benchmarks.kernel import Kernel, find_torch, our_passes
 from benchmarks.kernel_list import all_kernels, lstm_layers, recurrent, words
-from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.pictures import Chart, Panel
+from benchmarks.records import (
+    Row,
+    exponent,
+    medians,
+    middle,
+    nested,
+    ratios,
+    sizes_of,
+    speeds,
+    timings,
+)
 from benchmarks.runner import Benchmark, Record
 
 ROOFLINE_GOAL = 0.88  # of NumPy's own GEMM, for the layer of ROOFLINE_SIZES, both passes
@@ -44,34 +53,38 @@ def kernel_cases(options: argparse.Namespace) -> Iterator[Case]:
 
 def kernels_chart(record: Record) -> Chart:
     """Left: our time over each peer's; right: the share of the limit that ours reaches."""
-    ratios: dict[str, dict[str, Any]] = {}
-    shares: dict[str, dict[str, Any]] = {"of a matrix product's rate": {}, "of a copy's rate": {}}
-    for row in record["rows"]:
-        (_, ours), *others = row["seconds"].items()
-        kernel, _, pass_ = row["case"].partition(", ")
-        place = f"{kernel} " + " ".join(f"{name}{n}" for name, n in row["sizes"].items())
-        for name, timing in others:
-            ratios.setdefault(pass_ if "forward" in pass_ else "update, norm", {})[
-                f"{place} / {name}"] = ours["median"] / timing["median"]
-        if pass_ != "forward" and others:
-            own = shares["of a copy's rate" if row["unit"] == "B" else "of a matrix product's rate"]
-            own[f"{place} / {others[0][0]}"] = row["amount"] / ours["median"] / row["limit"]
+    limits = {"FLOP": "of a matrix product's rate", "B": "of a copy's rate"}
+
+    def place(row: Row, other: str) -> str:
+        return f"{row['case'].partition(', ')[0]} {sizes_of(row).replace('=', '')} / {other}"
+
+    def pass_of(row: Row) -> str:
+        return row["case"].partition(", ")[2] if "forward" in row["case"] else "update, norm"
+
+    beside = nested((pass_of(row), place(row, name), ratio)
+                    for row in record["rows"] for name, ratio in ratios(row).items())
+    shares = nested((limits[row["unit"]], place(row, next(iter(ratios(row)))), share(row))
+                    for row in record["rows"] if pass_of(row) != "forward" and ratios(row))
     return Chart("Each kernel beside other implementations, and beside what the machine can do",
                  "left, time here over the other's, left of 1 is faster here; right, the share of "
                  "the rate that a matrix product (GEMM) of the library reaches, or a copy of "
                  "memory where a kernel only moves numbers; 1 is the most.",
-                 [Panel("points", ratios, "time here / time there (left of 1: faster here)",
+                 [Panel("points", beside, "time here / time there (left of 1: faster here)",
                         log=True, one=True, numbers=False),
-                  Panel("points", {name: own for name, own in shares.items() if own},
+                  Panel("points", {name: shares[name] for name in limits.values()
+                                   if name in shares},
                         "rate here / the machine's, all passes", one=True)])
 
 
 def limit_line(record: Record) -> list[str]:
     """The share of NumPy's own matrix product that the LSTM layer of the goal reaches."""
-    return [f"LSTM layer, {row['amount'] / ours['median'] / row['limit']:.0%} of the GEMM, "
-            f"goal {ROOFLINE_GOAL:.0%}" for row in record["rows"]
-            if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)
-            for ours in [next(iter(row["seconds"].values()))]]
+    return [f"LSTM layer, {share(row):.0%} of the GEMM, goal {ROOFLINE_GOAL:.0%}"
+            for row in record["rows"] if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)]
+
+
+def share(row: Row) -> float:
+    """Our rate over the machine's limit."""
+    return next(iter(speeds(row).values())) / float(row["limit"])
 
 
 # --- an LSTM layer beside others ------------------------------------------------------------------
@@ -92,11 +105,8 @@ def peer_cases(options: argparse.Namespace) -> Iterator[Case]:
 
 def peers_chart(record: Record) -> Chart:
     """A panel for each size: bars of milliseconds, forward beside forward and backward."""
-    panels: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in record["rows"]:
-        size = ", ".join(f"{name}={n}" for name, n in row["sizes"].items())
-        panels.setdefault(size, {})[row["case"].partition(", ")[2]] = {
-            name: middle(timing) for name, timing in row["seconds"].items()}
+    panels = nested((sizes_of(row, ", "), row["case"].partition(", ")[2], name, middle(timing))
+                    for row, name, timing in timings(record))
     return Chart("One LSTM layer: this project's (NumPy) beside others",
                  "a panel for each size (T steps, batch B, width H); shorter bars are better. What "
                  "computes a wrong gradient is not timed.",
@@ -125,17 +135,12 @@ def crossover_cases(options: argparse.Namespace) -> Iterator[Case]:
 
 def crossover_chart(record: Record) -> Chart:
     """NumPy's times by width, a line for each batch; with a GPU the ratio to CuPy's."""
-    times: dict[str, dict[int, Any]] = {}
-    ratios: dict[str, dict[int, Any]] = {}
-    for row in record["rows"]:
-        name, H, seconds = f"batch {row['sizes']['B']}", row["sizes"]["H"], row["seconds"]
-        times.setdefault(name, {})[H] = middle(seconds["NumPy"])
-        if "CuPy" in seconds:
-            ratios.setdefault(name, {})[H] = (seconds["NumPy"]["median"]
-                                              / seconds["CuPy"]["median"])
+    rows = [(f"batch {row['sizes']['B']}", row["sizes"]["H"], row) for row in record["rows"]]
+    times = nested((B, H, middle(row["seconds"]["NumPy"])) for B, H, row in rows)
+    overtaken = nested((B, H, ratios(row)["CuPy"]) for B, H, row in rows if ratios(row))
     panels = [Panel("lines", times, "hidden size H", "NumPy, milliseconds", log=True)]
-    if ratios:
-        panels.append(Panel("lines", ratios, "hidden size H", "NumPy's time / CuPy's", log=True,
+    if overtaken:
+        panels.append(Panel("lines", overtaken, "hidden size H", "NumPy's time / CuPy's", log=True,
                             one=True))
     return Chart("An LSTM layer by batch and width, T=20, forward and backward",
                  "left, milliseconds, fewer is better; right, where a GPU was there, how many "
@@ -181,21 +186,6 @@ def sweep_cases(options: argparse.Namespace) -> Iterator[Case]:
                      lambda V: words.prediction(256 // small, H, V))
 
 
-def exponent(row: Any, amounts: dict[str, Any]) -> float:
-    """p of amount = a size^p by least squares of the logarithms, over a row's fitted sizes.
-
-    Fixed costs of a call lower the exponent of times, arrays that no longer fit a cache raise it.
-    """
-    x, y = (np.log([float(value) for value in found]) for found in
-            (row["fitted"], [amounts[size] for size in row["fitted"]]))
-    return round(float(np.polyfit(x, y, 1)[0]), 6) + 0.0
-
-
-def medians(row: Any) -> dict[str, float]:
-    """The times of a sweep by size."""
-    return {size: timing["median"] for size, timing in row["seconds"].items()}
-
-
 def growth_lines(record: Record) -> list[str]:
     """The exponents of the times, and of the operations."""
     return [f"{row['case']}, time ~ {row['letter']}^{exponent(row, medians(row)):.2f}"
@@ -205,12 +195,12 @@ def growth_lines(record: Record) -> list[str]:
 
 def growth_chart(record: Record) -> Chart:
     """A panel for each size: medians and quartiles; exponents in the legend."""
-    panels: dict[str, dict[str, dict[float, Any]]] = {}
-    for row in record["rows"]:
-        p, expected = exponent(row, medians(row)), exponent(row, row["operations"])
-        panels.setdefault(row["letter"], {})[
-            f"{row['case']}, {row['letter']}: exponent {p:.2f}, operations {expected:.2f}"] = {
-            float(size): middle(timing) for size, timing in row["seconds"].items()}
+    def title(row: Row) -> str:
+        return (f"{row['case']}, {row['letter']}: exponent {exponent(row, medians(row)):.2f}, "
+                f"operations {exponent(row, row['operations']):.2f}")
+
+    panels = nested((row["letter"], title(row), float(size), middle(timing))
+                    for row, size, timing in timings(record))
     return Chart("Time of forward and backward as one size grows", "the legend has the power of "
                  "the size that the time grows by, and the number of operations.",
                  [Panel("lines", series, letter, "milliseconds", log=True)

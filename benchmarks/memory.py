@@ -29,6 +29,7 @@ from benchmarks.devices import Device, devices
 from benchmarks.parts import REST, Stopwatch, watching
 from benchmarks.pictures import Chart, Panel
 from benchmarks.recipes import LARGE, load
+from benchmarks.records import nested
 from benchmarks.runner import Benchmark, Record
 from benchmarks.training import random_batch
 from nmt.models.registry import make_model
@@ -197,11 +198,9 @@ def summary(record: Record) -> list[str]:
 
 def chart(record: Record) -> Chart:
     """For each recipe the memory needed, by part, and the peak below it."""
-    pieces: dict[str, dict[str, float]] = {}
-    for row in record["rows"]:
-        for name in NEEDED:
-            pieces.setdefault(name, {})[f"{row['case']}: needed"] = row["bytes"][name] / 1e9
-        pieces.setdefault("peak", {})[f"{row['case']}: held"] = max(row["bytes"]["peaks"]) / 1e9
+    pieces = nested(entry for row in record["rows"] for entry in (
+        *((name, f"{row['case']}: needed", row["bytes"][name] / 1e9) for name in NEEDED),
+        ("peak", f"{row['case']}: held", max(row["bytes"]["peaks"]) / 1e9)))
     return Chart("Memory of a training step", "the upper bar is what a step cannot do without, the "
                  "lower one the most that it held; the closer the two, the better.",
                  [Panel("stack", pieces, "GB")])

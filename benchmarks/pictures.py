@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.records import Value
 from benchmarks.timing import KERNELS
 from nmt.evaluation.pictures import save
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 HATCHES = ("", "///", "...", "xxx", "---", "|||", "++")  # they tell bars apart in grey, as marks do
 MARKS = "os^Dv*P"                                       # with lines
-
-Value = float | tuple[float, float, float]  # or a median with its quartiles
 
 
 class Panel(NamedTuple):
@@ -43,12 +42,6 @@ class Chart(NamedTuple):
     how: str  # to read it, in sentences
     panels: list[Panel]
     dtype: str = "float32"
-
-
-def middle(timing: Mapping[str, float], scale: float = 1e3) -> Value:
-    """A row's time and its quartiles, in milliseconds."""
-    found = [scale * timing.get(key, timing["median"]) for key in ("median", "low", "high")]
-    return found[0], found[1], found[2]
 
 
 def draw_record(path: Path, chart: Chart, record: Mapping[str, Any]) -> None:

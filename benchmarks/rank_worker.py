@@ -1,12 +1,15 @@
 """One rank of `python -m benchmarks ranks`: times updates and sums of flat arrays.
 
 The update is the trainer's: passes over this rank's share, sums over the ranks, the optimizer.
+Passes and sums are also timed together: one after the other, and with the sums begun while the
+backward pass goes on.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -22,6 +25,8 @@ from nmt.models.translator_config import ModelConfig
 from nmt.training.optimizers import SGD, gradient_scale
 from nmt.training.passes import Sums, sums_of
 from nmt.training.world import Ranks, World
+
+PARTS = "passes", "sums", "update"
 
 
 def make_world() -> World:
@@ -49,15 +54,19 @@ def make_random_batch(sizes: dict[str, int], batch: int) -> Batch:
 
 def time_update(
     world: World, sizes: dict[str, int], batch: int, repeats: int
-) -> dict[str, list[float]]:
-    """Seconds of passes, sums and the optimizer in each update."""
+) -> dict[str, list[tuple[float, float]]]:
+    """Seconds of passes, sums and the optimizer in each update, and of passes and sums in one,
+    apart and overlapped: wall-clock, and of this rank's processor."""
     model, optimizer = make_model(sizes), SGD(0.01)
-    whole, found = make_random_batch(sizes, batch), dict[str, list[float]]()
+    whole, found = make_random_batch(sizes, batch), dict[str, list[tuple[float, float]]]()
     parameters = model.initial_parameters(np.random.default_rng(1))
     share, results = world.share(whole), dict[str, Any]()
 
     def timed(name: str, work: Callable[[], Any]) -> None:
-        found.setdefault(name, []).append(stopped(lambda: results.update({name: work()})))
+        world.wait()  # so that the time of the sums is not that of waiting for the slowest
+        before = time.process_time()
+        wall = stopped(lambda: results.update({name: work()}))
+        found.setdefault(name, []).append((wall, time.process_time() - before))
 
     def passes() -> Sums | None:
         if share is None:
@@ -66,14 +75,20 @@ def time_update(
         return sums_of(loss, cache, model.backward(cache))
 
     def update() -> None:
-        gradients = results["sums"].gradients
+        gradients = results.pop("sums").gradients
         optimizer.update(parameters, gradients, gradient_scale(gradients, batch, 5.0)[0])
+
+    def overlapped() -> Sums:
+        with world.overlapping([whole], parameters):
+            own = passes()
+        return world.sum(own, parameters)
 
     for _ in range(repeats + 1):
         timed("passes", passes)
-        world.wait()  # so that the time of the sums is not that of waiting for the slowest
         timed("sums", lambda: world.sum(results["passes"], parameters))
         timed("update", update)
+        timed("apart", lambda: world.sum(passes(), parameters))
+        timed("overlapped", overlapped)
     return {name: seconds[1:] for name, seconds in found.items()}
 
 
@@ -101,11 +116,14 @@ def main() -> None:
     threads: AbstractContextManager[Any] = threadpool_limits(asked["threads"], user_api="blas")
     with threads:
         seconds = time_update(world, asked["sizes"], asked["batch"], asked["repeats"])
-        handed = getattr(world, "bytes", 0) // (asked["repeats"] + 1)
+        handed = getattr(world, "bytes", 0) // (3 * (asked["repeats"] + 1))  # three sums a turn
         sums = time_sums(world, asked["lengths"], asked["repeats"]) if world.size > 1 else []
     if world.first:
-        print(json.dumps({"parts": {name: float(np.median(own)) for name, own in seconds.items()},
-                          "bytes": handed, "sums": [float(np.median(own)) for own in sums]}))
+        wall, cpu = ({name: float(np.median([pair[k] for pair in own]))
+                      for name, own in seconds.items()} for k in (0, 1))
+        print(json.dumps({"parts": {name: wall.pop(name) for name in PARTS}, "together": wall,
+                          "cpu": cpu, "bytes": handed,
+                          "sums": [float(np.median(own)) for own in sums]}))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from backend.errors import UserError
 from benchmarks.case import Case, Prepared
 from benchmarks.pictures import Chart, Panel
 from benchmarks.rank_worker import make_model
+from benchmarks.records import nested
 from benchmarks.runner import Benchmark, Record
 from benchmarks.table import table
 
@@ -160,7 +161,8 @@ def speed(row: dict[str, Any]) -> float:
 
 
 def measured_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Time of the parts, bytes that a rank hands over, and efficiency against one rank."""
+    """Time of the parts, of passes and sums apart and overlapped, bytes that a rank hands over, and
+    efficiency against one rank: by the clock, and by the processor's seconds of the passes."""
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()
@@ -168,10 +170,18 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
                     and list(one["sizes"].values())[:2] == [1, 1])
         lines.append(f"{row['case']} | {p} x {threads} | {batch} | "
                      + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
-                     + f" | {row['bytes'] / 1e6:.3g} | "
-                     f"{speed(row) / speed(base) / p / threads:.0%}")
-    return table("batch | ranks x threads | sentences | passes | sums | update | MB a rank | "
-                 "efficiency", lines)
+                     + " | " + " / ".join(f"{1e3 * one:.3g}" for one in row["together"].values())
+                     + f" ms | {row['bytes'] / 1e6:.3g} | "
+                     f"{speed(row) / speed(base) / p / threads:.0%} | "
+                     f"{processor(row) / processor(base):.0%}")
+    return table("batch | ranks x threads | sentences | passes | sums | update | passes and sums, "
+                 "apart / overlapped | MB a rank | efficiency | of the passes, by CPU seconds",
+                 lines)
+
+
+def processor(row: dict[str, Any]) -> float:
+    """Sentences of a rank by each second that its processor spends on the passes."""
+    return float(row["amount"] / row["sizes"]["ranks"] / row["cpu"]["passes"])
 
 
 def summary(record: Record) -> list[str]:
@@ -186,10 +196,8 @@ def summary(record: Record) -> list[str]:
 
 def chart(record: Record) -> Chart:
     """Speed against ranks, a line for each kind of batch."""
-    series: dict[str, dict[int, float]] = {}
-    for row in record["rows"]:
-        if row["sizes"]["threads"] == 1:
-            series.setdefault(row["case"], {})[row["sizes"]["ranks"]] = speed(row)
+    series = nested((row["case"], row["sizes"]["ranks"], speed(row))
+                    for row in record["rows"] if row["sizes"]["threads"] == 1)
     relative = {kind: {p: one / own[1] for p, one in own.items()} for kind, own in series.items()}
     return Chart("Data-parallel training", "a growing batch has as many sentences a rank as one "
                  "rank alone; higher is better.",

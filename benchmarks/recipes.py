@@ -22,6 +22,7 @@ from benchmarks.case import Case, Prepared, expect_equal
 from benchmarks.devices import Device
 from benchmarks.parts import PARTS, Stopwatch, watching
 from benchmarks.pictures import Chart, Panel
+from benchmarks.records import Row, nested, speeds
 from benchmarks.runner import Benchmark, Record
 from benchmarks.training import (
     CLOSE,
@@ -164,14 +165,16 @@ def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     return {part: seconds for part, seconds in found.items() if seconds}
 
 
+def shares(row: Row) -> dict[str, float]:
+    """The parts of a row's step in percent of their sum."""
+    return {part: 100 * seconds / sum(row["parts"].values())
+            for part, seconds in row["parts"].items()}
+
+
 def chart(record: Record) -> Chart:
     """A bar for each recipe, cut into the parts of its step."""
-    pieces: dict[str, dict[str, float]] = {}
-    for row in record["rows"]:
-        speed = row["amount"] / row["seconds"]["here"]["median"]
-        place = f"{row['case']},\n{speed:,.0f} target tokens/s"
-        for part, seconds in row["parts"].items():
-            pieces.setdefault(part, {})[place] = 100 * seconds / sum(row["parts"].values())
+    pieces = nested((part, f"{row['case']},\n{speeds(row)['here']:,.0f} target tokens/s", share)
+                    for row in record["rows"] for part, share in shares(row).items())
     ordered = {part: pieces[part] for part in PARTS if part in pieces}
     return Chart("Where the time of a training step goes, by recipe", "a bar is one step, its "
                  "pieces stand in the order of the legend; beside its name, how many target "

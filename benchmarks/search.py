@@ -21,6 +21,7 @@ from backend.products import for_many_rows
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import Device
 from benchmarks.pictures import Chart, Panel
+from benchmarks.records import nested, ratios, timings
 from benchmarks.runner import Benchmark, Record
 from benchmarks.timing import blas_kernels
 from benchmarks.training import peer_on
@@ -165,11 +166,9 @@ def beside_pytorch(
 
 def chart(record: Record) -> Chart:
     """Sentences/s against how many are searched at once; a panel for each beam."""
-    panels: dict[str, dict[str, dict[int, Any]]] = {}
-    for row in record["rows"]:
-        for name, timing in row["seconds"].items():
-            panels.setdefault(row["case"], {}).setdefault(name, {})[row["sizes"]["sentences"]] = (
-                tuple(row["amount"] / timing[key] for key in ("median", "high", "low")))
+    panels = nested((row["case"], name, row["sizes"]["sentences"],
+                     tuple(row["amount"] / timing[key] for key in ("median", "high", "low")))
+                    for row, name, timing in timings(record))
     return Chart(f"Search: sentences a second, {record['rows'][0]['sizes']['steps']} words each",
                  "further up is faster; the band holds the middle half of the measurements. More "
                  "sentences at once share the matrix products.",
@@ -212,12 +211,9 @@ def sparse_and_dense(
 
 def sparse_chart(record: Record) -> Chart:
     """The speed-up by sparse products against the percentage pruned."""
-    series: dict[str, dict[float, float]] = {}
-    for row in record["rows"]:
-        sizes, seconds = row["sizes"], row["seconds"]
-        name = f"beam {sizes['beam']}, sentences {sizes['sentences']}"
-        series.setdefault(name, {})[float(row["case"].split()[0])] = (
-            seconds["dense"]["median"] / seconds["sparse"]["median"])
+    series = nested((f"beam {row['sizes']['beam']}, sentences {row['sizes']['sentences']}",
+                     float(row["case"].split()[0]), 1 / ratios(row)["dense"])
+                    for row in record["rows"])
     return Chart("Search with a pruned model: sparse products against dense ones",
                  "above the line at 1 sparse products are faster.",
                  [Panel("lines", series, "percent of the weights pruned",

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.case import Case
-from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.pictures import Chart, Panel
 from benchmarks.recipes import step_case
+from benchmarks.records import Row, middle, nested, ratios, timings
 from benchmarks.runner import Benchmark, Record
 from benchmarks.timing import blas_kernels
 from benchmarks.training import Workload
@@ -89,16 +90,15 @@ def with_goals(options: argparse.Namespace) -> Iterator[Case]:
 
 def chart(record: Record) -> Chart:
     """A pair of bars for each variant."""
-    series: dict[str, dict[str, Any]] = {}
-    for row in record["rows"]:
-        here, there = (row["seconds"].get(name) for name in ("here", "PyTorch"))
-        place = row["case"] + (f"  ({here['median'] / there['median']:.2f})" if there else "")
-        for name, timing in row["seconds"].items():
-            series.setdefault(name, {})[place] = middle(timing)
+    def place(row: Row) -> str:
+        return row["case"] + "".join(f"  ({ratio:.2f})" for ratio in ratios(row).values())
+
     return Chart("A training step of a translator: forward, backward, clip, update "
                  "(in brackets: here / PyTorch)",
                  "shorter bars are better; below 1 in brackets is faster here.",
-                 [Panel("bars", series, "milliseconds (bars: medians, lines: quartiles)")])
+                 [Panel("bars", nested((name, place(row), middle(timing))
+                                       for row, name, timing in timings(record)),
+                        "milliseconds (bars: medians, lines: quartiles)")])
 
 
 STEP = Benchmark(with_goals, SIZES, QUICK, seconds=12.0, gpu=True, chart=chart)

@@ -9,8 +9,8 @@ for.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,13 @@ from typing import Any
 from backend.command import PlainParser
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.kernels import (
-    BOTH,
-    ROOFLINE_GOAL,
-    ROOFLINE_SIZES,
-    exponent,
-    medians,
-)
+from benchmarks.kernels import BOTH, ROOFLINE_GOAL, ROOFLINE_SIZES, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED
 from benchmarks.parts import PARTS
 from benchmarks.pictures import draw_record, number
+from benchmarks.recipes import shares
+from benchmarks.records import Row, Timing, exponent, medians, nested, ratios, sizes_of, speeds
 from benchmarks.registry import MODULES
 from benchmarks.runner import RESULTS
 
@@ -38,9 +34,9 @@ END = "<!-- end of speed -->"
 LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the suffix of a file's name
 GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
 
+RECIPES = "recipes", "recipes-large"
+
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
-Row = Mapping[str, Any]
-Timing = Mapping[str, float]
 
 
 def main(arguments: list[str]) -> None:
@@ -112,11 +108,8 @@ def rewritten(text: str, records: Records, name: str) -> str:
 
 def page(records: Records) -> list[str]:
     """The lines between the markers, an empty one after each section."""
-    sections: list[Callable[[Records], list[str]]] = [
-        against_pytorch, limits, variants, recipes, parts, memory, searches, checks, checkers,
-        forms, peers, growth, machines,
-    ]
-    return [line for section in sections if (lines := section(records)) for line in [*lines, ""]]
+    sections = (*(section(records) for section in SECTIONS), machines(records))
+    return [line for lines in sections if lines for line in [*lines, ""]]
 
 
 def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
@@ -128,18 +121,19 @@ def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
                     yield label + said, row
 
 
-def table(head: str, rows: list[str]) -> list[str]:
+def table(head: str, rows: Iterable[str]) -> list[str]:
     """A Markdown table, none where it has no rows. Cells are separated by ` | `."""
-    columns = head.count(" | ") + 1
-    return [f"| {head} |", "|" + "---|" * columns, *(f"| {row} |" for row in rows)] if rows else []
+    lines = [f"| {row} |" for row in rows]
+    return [f"| {head} |", "|" + "---|" * (head.count(" | ") + 1), *lines] if lines else []
 
 
-def grid(corner: str, cells: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """A table of named rows and columns; a cell that is not there is empty."""
+def grid(corner: str, entries: Iterable[tuple[str, str, str]]) -> list[str]:
+    """A table of named rows and columns, by row, column and text; the others are empty."""
+    cells = nested(entries)
     columns = list(dict.fromkeys(column for own in cells.values() for column in own))
     return table(" | ".join([corner, *columns]),
-                 [" | ".join([name, *(own.get(column, "") for column in columns)])
-                  for name, own in cells.items()])
+                 (" | ".join([name, *(own.get(column, "") for column in columns)])
+                  for name, own in cells.items()))
 
 
 def ms(timing: Timing) -> str:
@@ -150,19 +144,8 @@ def ms(timing: Timing) -> str:
 
 def pairs(row: Row) -> Iterator[tuple[str, Timing, Timing, str]]:
     """Each implementation beside ours, the first: its name, our time, its, and bold their ratio."""
-    (_, ours), *others = row["seconds"].items()
-    for name, theirs in others:
-        yield name, ours, theirs, f"**{ours['median'] / theirs['median']:.2f}**"
-
-
-def speeds(row: Row) -> dict[str, float]:
-    """Amount a second by implementation."""
-    return {name: row["amount"] / timing["median"] for name, timing in row["seconds"].items()}
-
-
-def sizes_of(row: Row) -> str:
-    """The sizes of a row by letter."""
-    return " ".join(f"{name}={size}" for name, size in row["sizes"].items())
+    for name, ratio in ratios(row).items():
+        yield name, next(iter(row["seconds"].values())), row["seconds"][name], f"**{ratio:.2f}**"
 
 
 def link(name: str) -> str:
@@ -176,60 +159,54 @@ def link(name: str) -> str:
 
 def against_pytorch(records: Records) -> list[str]:
     """The measurements with goals: training steps, search, LSTM layers."""
-    lines = []
-    for name in ("step", "search", "kernels"):
-        for label, row in rows_of(records, name):
-            sizes = row["sizes"]
-            for peer, ours, theirs, ratio in pairs(row):
-                goal = row["goals"].get(peer)
-                if name == "step":
-                    what = "training step, " + row["case"].replace("no feeding", "without feeding"
-                                                                   ).replace("feeding",
-                                                                             "input feeding")
-                elif name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
-                    what = f"beam search, beam 10, 16 sentences, {sizes['steps']} steps"
-                elif row["case"] == BOTH and (peer == "nn.LSTM" or sizes == ROOFLINE_SIZES):
-                    what = f"LSTM layer, {sizes_of(row)}, against {peer}"
-                else:
-                    continue
-                lines.append(f"{what} | {label} | {ms(ours)} | {ms(theirs)} | {ratio} | "
-                             + ("" if goal is None else f"{goal:.2f}"))
-    return table("work | kernels | here | PyTorch | ratio | goal", lines)
+    return table("work | kernels | here | PyTorch | ratio | goal", (
+        f"{what} | {label} | {ms(ours)} | {ms(theirs)} | {ratio} | "
+        + (f"{row['goals'][peer]:.2f}" if peer in row["goals"] else "")
+        for name in ("step", "search", "kernels") for label, row in rows_of(records, name)
+        for peer, ours, theirs, ratio in pairs(row) if (what := work(name, row, peer))))
+
+
+def work(name: str, row: Row, peer: str) -> str | None:
+    """What a row of a benchmark with goals measures, None of one beside them."""
+    case, sizes = row["case"], row["sizes"]
+    if name == "step":
+        return "training step, " + case.replace("no feeding", "without feeding").replace(
+            "feeding", "input feeding")
+    if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
+        return f"beam search, beam 10, 16 sentences, {sizes['steps']} steps"
+    if case == BOTH and (peer == "nn.LSTM" or sizes == ROOFLINE_SIZES):
+        return f"LSTM layer, {sizes_of(row)}, against {peer}"
+    return None
 
 
 def limits(records: Records) -> list[str]:
     """The share of the library's own matrix product (GEMM) that the LSTM layer of the goal
     reaches."""
-    lines = []
-    for label, row in rows_of(records, "kernels"):
-        if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES):
-            ours = next(iter(speeds(row).values()))
-            lines.append(f"LSTM layer, {sizes_of(row)}, forward and backward | {label} | "
-                         f"{row['limit'] / 1e9:.0f} GFLOP/s | {ours / 1e9:.0f} GFLOP/s | "
-                         f"**{ours / row['limit']:.0%}** | {ROOFLINE_GOAL:.0%}")
-    return table("share of the library's own matrix product | kernels | GEMM | here | share | goal",
-                 lines)
+    return table(
+        "share of the library's own matrix product | kernels | GEMM | here | share | goal",
+        (f"LSTM layer, {sizes_of(row)}, forward and backward | {label} | "
+         f"{row['limit'] / 1e9:.0f} GFLOP/s | {share(row) * row['limit'] / 1e9:.0f} GFLOP/s | "
+         f"**{share(row):.0%}** | {ROOFLINE_GOAL:.0%}" for label, row in rows_of(records, "kernels")
+         if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)))
 
 
 def variants(records: Records) -> list[str]:
     """A training step of the 2x512 translator, every attention variant."""
-    cells = defaultdict[str, dict[str, str]](dict)
-    for label, row in rows_of(records, "variants"):
-        for _, ours, theirs, ratio in pairs(row):
-            cells[row["case"]] |= {
-                f"{label}, ms": f"{1e3 * ours['median']:,.0f} / {1e3 * theirs['median']:,.0f}",
-                f"{label}, ratio": ratio}
-    return grid("training step, here / PyTorch", cells)
+    return grid("training step, here / PyTorch", (
+        entry for label, row in rows_of(records, "variants") for _, ours, theirs, ratio in
+        pairs(row) for entry in (
+            (row["case"], f"{label}, ms",
+             f"{1e3 * ours['median']:,.0f} / {1e3 * theirs['median']:,.0f}"),
+            (row["case"], f"{label}, ratio", ratio))))
 
 
 def recipes(records: Records) -> list[str]:
     """Target tokens/s of the recipes."""
     lines = []
-    for label, row in rows_of(records, "recipes", "recipes-large"):
-        speed, ratio = speeds(row), next((found for name, *_, found in pairs(row)
-                                          if name == "PyTorch"), "")
-        theirs = f"{speed['PyTorch']:,.0f}" if ratio else "no peer"
-        lines.append(f"{link(row['case'])} | {label} | {speed['here']:,.0f} | {theirs} | {ratio}")
+    for label, row in rows_of(records, *RECIPES):
+        ours, theirs = (speeds(row).get(name) for name in ("here", "PyTorch"))
+        beside = f"{theirs:,.0f} | **{ratios(row)['PyTorch']:.2f}**" if theirs else "no peer | "
+        lines.append(f"{link(row['case'])} | {label} | {ours:,.0f} | {beside}")
     note = ["", "`thesis-size`: 4 layers of 1000 units, 50,000 words, batch 128. Goal on a GPU: "
             f"{GPU_GOALS}."] if lines else []
     return table("recipe, target tokens/s | kernels | here | PyTorch | time ratio", lines) + note
@@ -237,94 +214,77 @@ def recipes(records: Records) -> list[str]:
 
 def parts(records: Records) -> list[str]:
     """Where the time of a step goes, in percent of the parts' sum."""
-    cells = defaultdict[str, dict[str, str]](dict)
-    for label, row in rows_of(records, "recipes", "recipes-large"):
-        for part, seconds in row["parts"].items():
-            share = f"{100 * seconds / sum(row['parts'].values()):.0f} %"
-            cells[part][f"{row['case']}, {label}"] = share
-    return grid("part of a step", {part: cells[part] for part in PARTS if part in cells})
+    found = [(part, f"{row['case']}, {label}", f"{percent:.0f} %")
+             for label, row in rows_of(records, *RECIPES)
+             for part, percent in shares(row).items()]
+    return grid("part of a step", sorted(found, key=lambda entry: PARTS.index(entry[0])))
 
 
 def memory(records: Records) -> list[str]:
     """Peak memory of a step."""
-    lines = []
-    for label, row in rows_of(records, "memory"):
-        needed = [row["bytes"][name] for name in NEEDED]
-        cells = [f"{size / 1e9:.2f} GB"
-                 for size in (*needed, sum(needed), max(row["bytes"]["peaks"]))]
-        lines.append(" | ".join([link(row["case"]), label, *cells, f"**{row['ratio']:.2f}**",
-                                 f"{MEMORY_GOAL}"]))
     return table("memory of a step | kernels | parameters | gradients | saved activations | sum | "
-                 "peak | ratio | goal", lines)
+                 "peak | ratio | goal", (
+        " | ".join([link(row["case"]), label, *(f"{size / 1e9:.2f} GB" for size in (
+            *needed, sum(needed), max(row["bytes"]["peaks"]))), f"**{row['ratio']:.2f}**",
+            f"{MEMORY_GOAL}"])
+        for label, row in rows_of(records, "memory")
+        for needed in [[row["bytes"][name] for name in NEEDED]]))
 
 
 def searches(records: Records) -> list[str]:
     """Sentences per second by how many are searched at once."""
-    cells = defaultdict[str, dict[str, str]](dict)
-    for label, row in rows_of(records, "search"):
-        text = " / ".join(f"{speed:.3g}" for speed in speeds(row).values())
-        cells[f"{row['case']} | {label}"][f"{row['sizes']['sentences']} at once"] = text
-    return grid("sentences/s, here / PyTorch | kernels", cells)
+    return grid("sentences/s, here / PyTorch | kernels", (
+        (f"{row['case']} | {label}", f"{row['sizes']['sentences']} at once",
+         " / ".join(f"{speed:.3g}" for speed in speeds(row).values()))
+        for label, row in rows_of(records, "search")))
 
 
 def checks(records: Records) -> list[str]:
     """A gradient check of all parameters, ours and PyTorch's."""
-    lines = []
-    for label, row in rows_of(records, "gradcheck"):
-        seconds = [timing["median"] for timing in row["seconds"].values()]
-        lines.append(" | ".join([f"{row['amount']:,} entries", label,
-                                 *(f"{one:.2f} s" for one in seconds),
-                                 *(f"**{one / seconds[-1]:.2f}**" for one in seconds[:-1])]))
     return table("gradient check of a 2-layer translator | kernels | both methods | complex step | "
-                 "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", lines)
+                 "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", (
+        " | ".join([f"{row['amount']:,} entries", label, *(f"{one:.2f} s" for one in seconds),
+                    *(f"**{one / seconds[-1]:.2f}**" for one in seconds[:-1])])
+        for label, row in rows_of(records, "gradcheck")
+        for seconds in [list(medians(row).values())]))
 
 
 def checkers(records: Records) -> list[str]:
     """The results of each gradient checker on the corpus of right and wrong functions."""
-    lines = [f"`{name}` | {label} | **{len(one['false_alarms'])}** of {row['right']} | "
-             f"**{len(one['misses'])}** of {row['wrong']} | {ms(row['seconds'][name])}"
-             for label, row in rows_of(records, "checkers")
-             for name, one in row["checkers"].items()]
     return table("gradient checker, on right and wrong functions | kernels | false alarms | "
-                 "misses | time for the right ones", lines)
+                 "misses | time for the right ones", (
+        f"`{name}` | {label} | **{len(one['false_alarms'])}** of {row['right']} | "
+        f"**{len(one['misses'])}** of {row['wrong']} | {ms(row['seconds'][name])}"
+        for label, row in rows_of(records, "checkers") for name, one in row["checkers"].items()))
 
 
 def by_size(records: Records, name: str, corner: str) -> list[str]:
     """Milliseconds of forward and backward: a row for each implementation, a column a size."""
-    cells = defaultdict[str, dict[str, str]](dict)
-    for label, row in rows_of(records, name):
-        if row["case"] == BOTH:
-            for one, timing in row["seconds"].items():
-                cells[one][f"{sizes_of(row)}, {label}"] = number(1e3 * timing["median"])
-            for one, why in row["absent"].items():
-                cells[one][f"{sizes_of(row)}, {label}"] = why.split(":")[0]
-    return grid(corner, cells)
-
-
-def forms(records: Records) -> list[str]:
-    """From textbook code to the kernel."""
-    return by_size(records, "naive", "an LSTM layer's forward and backward, ms")
-
-
-def peers(records: Records) -> list[str]:
-    """Other implementations of a layer."""
-    return by_size(records, "peers", "the same, ours against others")
+    return grid(corner, ((one, f"{sizes_of(row)}, {label}", text)
+                         for label, row in rows_of(records, name) if row["case"] == BOTH
+                         for one, text in [
+                             *((one, number(1e3 * s)) for one, s in medians(row).items()),
+                             *((one, why.split(":")[0]) for one, why in row["absent"].items())]))
 
 
 def growth(records: Records) -> list[str]:
     """How time grows with each size: exponents, measured and of the operations."""
-    lines = []
-    for name, before in (("scaling", ""), ("attention", "attention to the source, ")):
-        lines += [f"{before}{row['case']}, {row['implementation']} | {row['letter']} | {label} | "
-                  f"{power(exponent(row, medians(row)))} | "
-                  f"{power(exponent(row, row['operations']))}"
-                  for label, row in rows_of(records, name) if row["operations"]]
-    return table("time as a power of a size | size | kernels | measured | of the operations", lines)
+    return table("time as a power of a size | size | kernels | measured | of the operations", (
+        f"{before}{row['case']}, {row['implementation']} | {row['letter']} | {label} | "
+        f"{power(exponent(row, medians(row)))} | {power(exponent(row, row['operations']))}"
+        for name, before in (("scaling", ""), ("attention", "attention to the source, "))
+        for label, row in rows_of(records, name) if row["operations"]))
 
 
 def power(exponent: float) -> str:
     """Two digits, and no minus before nothing."""
     return f"{round(exponent, 2) + 0.0:.2f}"
+
+
+SECTIONS: tuple[Callable[[Records], list[str]], ...] = (
+    against_pytorch, limits, variants, recipes, parts, memory, searches, checks, checkers,
+    partial(by_size, name="naive", corner="an LSTM layer's forward and backward, ms"),
+    partial(by_size, name="peers", corner="the same, ours against others"), growth)
 
 
 def machines(records: Records) -> list[str]:

@@ -23,7 +23,8 @@ from benchmarks.naive.forms import (
     weights_after_loop,
 )
 from benchmarks.naive.memory import KeptBuffers, in_place, product_kernel
-from benchmarks.pictures import Chart, Panel, middle
+from benchmarks.pictures import Chart, Panel
+from benchmarks.records import middle, ratios, sizes_of
 from benchmarks.runner import Benchmark, Record
 
 Form = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Result]
@@ -79,14 +80,10 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 def chart(record: Record) -> Chart:
     """A panel for each size: the time of each form."""
-    panels = []
-    for row in record["rows"]:
-        first = next(iter(row["seconds"].values()))["median"]
-        title = ", ".join(f"{name}={n}" for name, n in row["sizes"].items())
-        best = min(timing["median"] for timing in row["seconds"].values())
-        panels.append(Panel("bars", {"": {name: middle(timing) for name, timing in
-                                          row["seconds"].items()}}, "milliseconds",
-                            title=f"{title}: {first / best:.1f} x"))
+    panels = [Panel("bars", {"": {name: middle(timing) for name, timing in
+                                  row["seconds"].items()}}, "milliseconds",
+                    title=f"{sizes_of(row, ', ')}: {max(ratios(row).values()):.1f} x")
+              for row in record["rows"]]
     return Chart("One LSTM layer, forward and backward: from textbook code to the kernel",
                  "each row keeps the ideas of those above it; shorter is better. Above a panel its "
                  "size, and how many times as fast the best row is as the first.", panels)

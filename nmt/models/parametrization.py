@@ -27,6 +27,7 @@ from backend.rows import RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Noise, Trainable, losses
+from nmt.models.finished import renamed
 
 
 class Parametrization(Protocol):
@@ -274,6 +275,8 @@ class Parametrized:
                                  f"{', '.join(known)}")
         self.model, self.config, self.table = model, model.config, dict(table)
         self._weights = self._collect(known)
+        made = {stored for name, one in table.items() for stored in one.stored(name, known[name])}
+        self._untouched = known.keys() - table.keys() - made  # what they have is what is stored
 
     def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
         """All stored weights; a name that several parameters use must have one shape."""
@@ -322,7 +325,9 @@ class Parametrized:
     def backward(self, cache: ParametrizedCache) -> Gradients:
         """Gradients of the stored parameters; those of one name are added."""
         gradients: Gradients = {}
-        for name, d in self.model.backward(cache.inner).items():
+        with renamed(lambda name: name if name in self._untouched else None):
+            inner = self.model.backward(cache.inner)
+        for name, d in inner.items():
             one = self.table.get(name)
             for stored, own in ({name: d} if one is None
                                 else one.backward(name, d, cache.stored)).items():

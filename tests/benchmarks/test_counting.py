@@ -9,7 +9,7 @@ import pytest
 from timed import cases, parse, run
 
 from attention.scores import Variant
-from benchmarks import attention, kernels, timing
+from benchmarks import attention, records, timing
 from benchmarks.counting import counted, counting
 from benchmarks.devices import CPU
 from benchmarks.timing import blas_kernels
@@ -51,7 +51,7 @@ def test_a_local_step_does_not_cost_more_in_a_longer_source(score, window):
 
 def test_exponents_are_fitted_above_the_window():
     costs = {str(S): 5.0 if S <= 21 else 7.0 * S**1.5 for S in (10, 20, 40, 80)}
-    assert abs(kernels.exponent({"fitted": ["40", "80"]}, costs) - 1.5) < 1e-12
+    assert abs(records.exponent({"fitted": ["40", "80"]}, costs) - 1.5) < 1e-12
     (first, *_) = cases("attention", ["--quick", *SMALL[:2]])  # D = 1
     assert first.prepare(CPU).more({})["fitted"] == ["6", "12"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from timed import cases
 
-from benchmarks import kernels, peer_lstm
+from benchmarks import kernels, peer_lstm, records
 from benchmarks.case import furthest
 from benchmarks.devices import CPU
 from benchmarks.kernel import TOLERANCE, fetch, our_passes
@@ -76,7 +76,7 @@ def test_a_fitted_exponent_is_the_slope_of_the_upper_part():
         swept = kernels.sweep_case("a sweep", "T", sizes,
                                    lambda T: recurrent.layer("lstm", T, 2, 4))
         row = swept.prepare(CPU).more({})
-        return kernels.exponent(row, dict(zip(map(str, sizes), amounts, strict=True)))
+        return records.exponent(row, dict(zip(map(str, sizes), amounts, strict=True)))
 
     amounts = [100.0, 50.0, 7.0] + [3.0 * n**1.5 for n in (8, 16, 32)]
     assert fit([1, 2, 4, 8, 16, 32], amounts) == pytest.approx(1.5)
@@ -89,4 +89,4 @@ def test_operations_double_with_the_sizes():
              cases("scaling", ["--quick", "--output", "x"])]
     assert {row["letter"] for row in found} == expected.keys()
     for row in found:
-        assert kernels.exponent(row, row["operations"]) == pytest.approx(expected[row["letter"]])
+        assert records.exponent(row, row["operations"]) == pytest.approx(expected[row["letter"]])

@@ -1,0 +1,69 @@
+"""What charts and tables read from a record: its timings, ratios and speeds, by the keys they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+Row = Mapping[str, Any]
+Record = Mapping[str, Any]
+Timing = Mapping[str, float]
+Value = float | tuple[float, float, float]  # or a median with its quartiles
+
+
+def nested(entries: Iterable[tuple[Any, ...]]) -> dict[Any, Any]:
+    """Values by the keys before them: (a, b, value) becomes {a: {b: value}}, in the order met."""
+    found: dict[Any, Any] = {}
+    for *keys, last, value in entries:
+        own = found
+        for key in keys:
+            own = own.setdefault(key, {})
+        own[last] = value
+    return found
+
+
+def timings(record: Record) -> Iterator[tuple[Row, str, Timing]]:
+    """Each implementation of each row: the row, the implementation's name, its timing."""
+    for row in record["rows"]:
+        for name, timing in row["seconds"].items():
+            yield row, name, timing
+
+
+def ratios(row: Row) -> dict[str, float]:
+    """Our median over each other implementation's; ours is the first."""
+    ours, *others = medians(row).items()
+    return {name: ours[1] / seconds for name, seconds in others}
+
+
+def medians(row: Row) -> dict[str, float]:
+    """Seconds by implementation, or of a sweep by size."""
+    return {name: timing["median"] for name, timing in row["seconds"].items()}
+
+
+def speeds(row: Row) -> dict[str, float]:
+    """Amount a second by implementation."""
+    return {name: row["amount"] / seconds for name, seconds in medians(row).items()}
+
+
+def middle(timing: Timing, scale: float = 1e3) -> Value:
+    """A time and its quartiles, in milliseconds."""
+    found = [scale * timing.get(key, timing["median"]) for key in ("median", "low", "high")]
+    return found[0], found[1], found[2]
+
+
+def sizes_of(row: Row, between: str = " ") -> str:
+    """The sizes of a row by letter."""
+    return between.join(f"{name}={size}" for name, size in row["sizes"].items())
+
+
+def exponent(row: Row, amounts: Mapping[str, float]) -> float:
+    """p of amount = a size^p by least squares of the logarithms, over a row's fitted sizes.
+
+    Fixed costs of a call lower the exponent of times, arrays that no longer fit a cache raise it.
+    """
+    x, y = (np.log([float(value) for value in found]) for found in
+            (row["fitted"], [amounts[size] for size in row["fitted"]]))
+    return round(float(np.polyfit(x, y, 1)[0]), 6) + 0.0

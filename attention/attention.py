@@ -352,6 +352,14 @@ def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
         out *= mask
 
 
+@fused(cells.join_backward)
+def join_backward(d_out: Array, mask: Array | None, d_left: Array) -> None:
+    """Backward of `join`: d_out (B, n + m) becomes [d_left; d_right], and d_left (B, n) a copy."""
+    if mask is not None:
+        d_out *= mask
+    d_left[...] = d_out[:, : d_left.shape[1]]
+
+
 # --- alignment ------------------------------------------------------------------------------------
 
 

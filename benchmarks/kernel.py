@@ -15,9 +15,9 @@ import numpy as np
 
 import backend
 from backend import to_device
+from backend.host import blas_threads
 from benchmarks.case import Case, Limit, Prepared, Results, furthest, host_copy
 from benchmarks.devices import CPU, Device
-from benchmarks.timing import threads
 
 # Relative to an array's norm. Implementations sum float32 numbers in different orders, some 1e-6
 # apart where the sums have thousands of terms: this is far above that and far below a mistake.
@@ -119,7 +119,7 @@ def find_torch() -> Any | None:
         return None
     import torch
 
-    torch.set_num_threads(threads())
+    torch.set_num_threads(blas_threads())
     return torch
 
 

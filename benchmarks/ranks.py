@@ -1,6 +1,7 @@
 """Updates/s against ranks x threads, at a fixed and at a growing batch, and a model of the time.
 
-The passes take a + b B/p seconds on p ranks that share B sentences. A sum of n bytes takes 2 (p -
+The passes take a + b B/p seconds on p ranks that share B sentences, fitted to the seconds of a
+processor, which other programs on the machine do not lengthen. A sum of n bytes takes 2 (p -
 1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005), or log2(p) (alpha +
 n beta) by recursive doubling; what fits better is kept. alpha, seconds a message, and beta, seconds
 a byte, are fitted to sums timed on this machine, and taken from NETWORKS for what the model says of
@@ -94,10 +95,9 @@ def fit(rows: list[dict[str, Any]]) -> dict[str, Any]:
              for name, cost in ALGORITHMS.items()}
     name = min(found, key=lambda one: found[one][1])
     (alpha, beta), error = found[name]
-    single = [row for row in rows
-              if (row["sizes"]["ranks"], row["sizes"]["threads"]) in ((1, 1), (2, 1))]
+    single = [row for row in rows if row["sizes"]["threads"] == 1]
     (a, b), _ = relative_fit([(1.0, row["sizes"]["batch"] / row["sizes"]["ranks"])
-                              for row in single], [row["parts"]["passes"] for row in single])
+                              for row in single], [row["cpu"]["passes"] for row in single])
     return {"algorithm": name, "alpha": alpha, "beta": beta, "error": error, "a": a, "b": b}
 
 
@@ -161,8 +161,9 @@ def speed(row: dict[str, Any]) -> float:
 
 
 def measured_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Time of the parts, of passes and sums apart and overlapped, bytes that a rank hands over, and
-    efficiency against one rank: by the clock, and by the processor's seconds of the passes."""
+    """Time of the parts, of passes and sums apart and overlapped, bytes that a rank hands over,
+    seconds of a rank's processor for the parts, and efficiency against one rank: by the clock, and
+    by those seconds, of all parts and of the passes."""
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()
@@ -172,16 +173,18 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
                      + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
                      + " | " + " / ".join(f"{1e3 * one:.3g}" for one in row["together"].values())
                      + f" ms | {row['bytes'] / 1e6:.3g} | "
-                     f"{speed(row) / speed(base) / p / threads:.0%} | "
-                     f"{processor(row) / processor(base):.0%}")
+                     + " / ".join(f"{1e3 * row['cpu'][one]:.3g}" for one in row["parts"])
+                     + f" ms | {speed(row) / speed(base) / p / threads:.0%} | "
+                     + " / ".join(f"{processor(row, *of) / processor(base, *of):.0%}"
+                                  for of in (tuple(row["parts"]), ("passes",))))
     return table("batch | ranks x threads | sentences | passes | sums | update | passes and sums, "
-                 "apart / overlapped | MB a rank | efficiency | of the passes, by CPU seconds",
+                 "apart / overlapped | MB a rank | by CPU | efficiency | by CPU, of the passes",
                  lines)
 
 
-def processor(row: dict[str, Any]) -> float:
-    """Sentences of a rank by each second that its processor spends on the passes."""
-    return float(row["amount"] / row["sizes"]["ranks"] / row["cpu"]["passes"])
+def processor(row: dict[str, Any], *parts: str) -> float:
+    """Sentences of a rank by each second that its processor spends on these parts."""
+    return float(row["amount"] / row["sizes"]["ranks"] / sum(row["cpu"][one] for one in parts))
 
 
 def summary(record: Record) -> list[str]:

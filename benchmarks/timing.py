@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from backend import gemm
-from backend.host import blas_architecture
+from backend.host import blas_architecture, cores
 from backend.progress import counted
 
 # What numbers depend on, and the distributions that may hold it.
@@ -112,7 +112,7 @@ def environment() -> dict[str, Any]:
     return {
         "kernels": blas_kernels(),
         "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
         "versions": {name: installed(*names) for name, names in LIBRARIES.items()},
@@ -156,12 +156,6 @@ def cpu_model() -> str:
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def threads() -> int:
-    """The threads of NumPy's BLAS, which PyTorch gets too."""
-    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"),
-               default=1)
 
 
 def installed(*names: str) -> str | None:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import backend
+from backend.host import blas_threads
 from benchmarks.case import Difference, expect_equal, furthest, host_copy
 from benchmarks.devices import Device
 from benchmarks.parts import REST, Stopwatch
-from benchmarks.timing import threads
 from nmt.data.batches import Batch, make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
@@ -116,7 +116,7 @@ def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:
     from grads.verification.reference.peer import Peer
 
     if device.torch == "cpu":
-        torch.set_num_threads(threads())
+        torch.set_num_threads(blas_threads())
     return Peer(model, on_host(parameters), device.torch)
 
 

@@ -66,6 +66,7 @@ def cells(rng, rows, H, strided):
                (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
     for mask in (None, m(2 * H + 1)):
         yield Case("attention.attention.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
+        yield Case("attention.attention.join_backward", (m(2 * H + 1), mask, m(H)))
 
 
 def softmaxes(rng, rows, width, strided):

@@ -124,6 +124,16 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
            out, stride(out, char))
 
 
+def join_backward(launch: Any, d_out: Array, mask: Array | None, d_left: Array) -> None:
+    """Dropout, and the copy of the first columns."""
+    char = d_out.dtype.char
+    (rows, columns), width = d_out.shape, d_left.shape[1]
+    if width > columns:
+        raise Unfusable
+    launch(CELLS["join_backward"], char, blocks(rows * columns), rows, columns, width,
+           d_out, stride(d_out, char), *_optional(mask, char), d_left, stride(d_left, char))
+
+
 def _optional(array: Array | None, char: str) -> tuple[Any, int]:
     """A matrix and its row stride; (0, 0) for None."""
     return (0, 0) if array is None else (array, stride(array, char))

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from attention.attention import alignment_of, attentional_backward, attentional_forward, join
+from attention.attention import (
+    alignment_of,
+    attentional_backward,
+    attentional_forward,
+    join,
+    join_backward,
+)
 from attention.blocks import joined as joined_parts
 from attention.memory import Memory
 from attention.several import (
@@ -257,9 +263,7 @@ class AttentionalFeedbackGradient:
         d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1])
         if self._d_joined is not None:
             d_joined += self._d_joined[t - 1]
-        if of.mask is not None:
-            d_joined *= of.mask[t - 1]
-        dc[...] = d_joined[:, :He]
+        join_backward(d_joined, None if of.mask is None else of.mask[t - 1], dc)
         da = None if self._da is None else self._da[:, t - 1 : t]
         dh, step = contexts_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums, da)
         self._steps.append(step)

@@ -18,7 +18,7 @@ def test_the_fit_finds_what_times_were_made_from(algorithm) -> None:
         costs = [ranks.ALGORITHMS[algorithm](p, size) for size in ranks.LENGTHS]
         return {"sizes": {"ranks": p, "threads": 1, "batch": batch}, "lengths": ranks.LENGTHS,
                 "sums": [alpha * x + beta * y for x, y in costs],
-                "parts": {"passes": a + b * batch / p}}
+                "cpu": {"passes": a + b * batch / p}}
 
     found = ranks.fit([row(1, 64), row(2, 64), row(4, 64), row(2, 128)])
     assert found["algorithm"] == algorithm and found["error"] < 1e-9

@@ -11,9 +11,10 @@ import pytest
 from strict.module import strict
 from timed import cases, parse, prepare, run
 
+from backend.host import blas_threads
 from benchmarks import search
 from benchmarks.devices import CPU, Device
-from benchmarks.timing import blas_kernels, threads
+from benchmarks.timing import blas_kernels
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
 from nmt.models.transformer import Transformer, TransformerConfig
@@ -120,7 +121,7 @@ def test_the_threads_are_those_of_numpy(monkeypatch):
     model, parameters = search.make_models(parse("search", QUICK))[""]
     search.beside_pytorch(model, parameters, 3, CPU, "float32", [[3, 4]], 2)
     search.beside_pytorch(model, parameters, 3, replace_torch(CPU), "float32", [[3, 4]], 2)
-    assert given == [threads()]
+    assert given == [blas_threads()]
 
 
 def replace_torch(device):

@@ -177,3 +177,15 @@ extern "C" __global__ void join(
         out[n * out_stride + j] = mask ? value * mask[n * mask_stride + j] : value;
     }
 }
+
+// d_out times the mask where there is one, and left, a copy of its first columns.
+extern "C" __global__ void join_backward(
+    number rows, number columns, number left_width, real *d_out, number d_out_stride,
+    const real *mask, number mask_stride, real *left, number left_stride) {
+    FOR_EACH(k, rows * columns) {
+        number n = k / (unsigned)columns, j = k % (unsigned)columns;
+        real value = d_out[n * d_out_stride + j];
+        if (mask) d_out[n * d_out_stride + j] = value = value * mask[n * mask_stride + j];
+        if (j < left_width) left[n * left_stride + j] = value;
+    }
+}

@@ -2,16 +2,15 @@
 
 `x W'` with x (M, K) and W (N, K) stored by rows is one GEMM. With few rows OpenBLAS spends most of
 it on copying W into its own order ("packing"). Two ways around that, in float32, measured against a
-plain call on an Intel Xeon with AVX-512, N K from 0.15 to 5 million, one thread and two:
+plain call on an Intel Xeon with AVX-512, N K from 0.07 to 5 million, one thread:
 
-| rows M, kernels | how | time |
-|---|---|---|
-| 2 to 10, AVX-512 | blocks of W that kernels for small products read in place | 0.25 to 0.6 |
-| to 48, AVX-512 | (W x')', by blocks: the right operand is packed faster | 0.55 to 0.9 |
-| to 48, AVX2 | the same | 0.75 to 1.05 |
+| rows M | how | AVX-512 kernels | AVX2 kernels |
+|---|---|---|---|
+| 2 to 10 | blocks of W that kernels for small products read in place | 0.25 to 0.6 | no such kernels |
+| 11 and more | W stored by columns, which is packed faster | 0.4 to 0.9 | 0.65 to 1.0 |
 
-Above that a plain call is as fast. Sums are in another order than in a plain call: the last bits of
-a row depend on how many rows a product has, as they do with OpenBLAS itself.
+Sums are in another order than in a plain call: the last bits of a row depend on how many rows a
+product has, as they do with OpenBLAS itself.
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ import numpy as np
 from backend.host import blas_architecture
 from backend.switch import Array, array_module
 
-SMALL, FEW = 10, 48  # rows, at most
+FEW = 10  # rows, at most
 LEAST = 1 << 16  # numbers of W, from which on it pays
 # OpenBLAS's limits for its small kernels with a transposed left operand (0.3.31, AVX-512): numbers
 # of the result, and multiplications; and the length of a sum below which it does not take them.
 RESULT, MULTIPLICATIONS, SHORTEST = 1200, 1_000_000, 32
-COLUMNS = 512  # of the result, a block of (W x')'
 BLOCK = 64  # rows of a matrix transposed at a time, through a buffer that stays in the CPU's cache
 PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
 WITH_SMALL_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
@@ -48,27 +46,23 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 
 def is_faster(rows: int, weights: Array) -> bool:
     """Whether `few_rows` is faster than a plain product of so many rows with the transpose of
-    `weights` (N, K): few rows, and weights in float32 that are stored by rows on the host."""
+    `weights` (N, K): few rows, weights in float32 that are stored by rows on the host, and a BLAS
+    that has the kernels."""
     return (1 < rows <= FEW and type(weights) is np.ndarray and weights.ndim == 2
             and weights.size >= LEAST and weights.shape[1] >= SHORTEST
             and weights.dtype == np.float32
             and weights.strides[1] == weights.itemsize < weights.strides[0]
-            and _kernels() is not None)
+            and _kernels() in WITH_SMALL_KERNELS)
 
 
 def few_rows(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """a @ b, (M, K) by (K, N), of few rows; b stored by columns. Returns (M, N), `out` if given."""
     (M, K), N = a.shape, b.shape[1]
     out = np.empty((M, N), np.float32) if out is None else out
-    if M <= SMALL and _kernels() in WITH_SMALL_KERNELS:
-        block = max(1, min(RESULT, MULTIPLICATIONS // K) // M)
-        for start in range(0, N, block):
-            place = slice(start, start + block)
-            np.matmul(a, b[:, place], out=out[:, place])
-        return out
-    for start in range(0, N, COLUMNS):
-        place = slice(start, start + COLUMNS)
-        out[:, place] = np.matmul(b[:, place].T, a.T).T
+    block = max(1, min(RESULT, MULTIPLICATIONS // K) // M)
+    for start in range(0, N, block):
+        place = slice(start, start + block)
+        np.matmul(a, b[:, place], out=out[:, place])
     return out
 
 
@@ -76,12 +70,11 @@ def few_rows(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.
 
 
 def for_many_rows(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array]:
-    """Parameters for a search of so many rows: weights stored by columns, which OpenBLAS packs
-    faster as the second factor of `x W'`, if no `few_rows` reads them as they are.
+    """Parameters for a search of so many rows: from 11 on weights stored by columns, which OpenBLAS
+    packs faster as the second factor of `x W'`.
 
     Tables of embeddings, `W_e`, whose rows are looked up, arrays on a GPU, and small ones stay.
-    With 64 rows a search takes 0.8 to 0.9 of the time, with 160 about 0.9; the copy takes some
-    milliseconds for every million numbers, and their memory again.
+    The copy takes some milliseconds for every million numbers, and their memory again.
     """
     if rows <= FEW or _kernels() is None:
         return parameters

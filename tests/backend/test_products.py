@@ -27,13 +27,13 @@ def draw(M: int, K: int, N: int, dtype: str = "float32") -> tuple[np.ndarray, np
             rng.normal(size=(N, K + 7)).astype(dtype)[:, 3 : 3 + K].T)
 
 
-@pytest.mark.parametrize("M", [2, 3, 7, 10, 11, 31, FEW])
+@pytest.mark.parametrize("M", [2, 3, 7, FEW])
 @pytest.mark.parametrize("K, N", [(64, 1031), (192, 576), (1100, 130), (512, 1500)])
 def test_few_rows_equal_a_plain_product(kernels: str, M: int, K: int, N: int) -> None:
     a, b = draw(M, K, N)
     exact = a.astype(float) @ b.astype(float)
     wide = np.full((M, N + 5), 7.0, np.float32)
-    assert is_faster(M, b.T)
+    assert is_faster(M, b.T) == (kernels == "SkylakeX")
     for found in (matmul(a, b), few_rows(a, b), matmul(a, b, out=wide[:, 2:-3])):
         np.testing.assert_allclose(found, exact, atol=2e-6 * K, rtol=1e-5)
     assert (wide[:, [0, 1, -3, -2, -1]] == 7.0).all()

@@ -6,7 +6,7 @@ plain call on an Intel Xeon with AVX-512, N K from 0.07 to 5 million, one thread
 
 | rows M | how | AVX-512 kernels | AVX2 kernels |
 |---|---|---|---|
-| 2 to 10 | blocks of W that kernels for small products read in place | 0.25 to 0.6 | no such kernels |
+| 2 to 10 | blocks of W that kernels for small products read in place | 0.25 to 0.6 | none such |
 | 11 and more | W stored by columns, which is packed faster | 0.4 to 0.9 | 0.65 to 1.0 |
 
 Sums are in another order than in a plain call: the last bits of a row depend on how many rows a

@@ -110,29 +110,33 @@ def top_indices(values: Array, count: int) -> Array:
         return xp.broadcast_to(xp.arange(M), values.shape)
     least = xp.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
     if backend.on_host(xp):  # where reading the numbers is free
-        taken = values >= least
-        if (np.count_nonzero(taken, axis=1) == count).all():  # no ties, no NaN
-            return np.nonzero(taken)[1].reshape(B, count)
+        taken = np.flatnonzero(values >= least)
+        if len(taken) == B * count:
+            index = taken.reshape(B, count) - M * np.arange(B)[:, None]
+            if ((index >= 0) & (index < M)).all():  # no ties, no NaN
+                return index
     # Distinct keys: first what exceeds the least value taken, then what equals it, by index.
     index = xp.arange(M)
     key = xp.where(values > least, index, xp.where(values < least, index + 2 * M, index + M))
     return xp.sort(xp.partition(key, count - 1, axis=1)[:, :count] % M, axis=1)
 
 
-def _block_values(logits: Array, offsets: Array, blocks: Array) -> tuple[Array, Array]:
-    """Gather the shifted logits of blocks (B, C), and their flat indices within the sentence."""
-    xp = backend.array_module(logits, offsets, blocks)
-    V = logits.shape[1]
-    B, K = offsets.shape
-    per_row = -(-V // BLOCK)
-    parent = (blocks // per_row)[:, :, None]  # (B, C, 1)
-    rows = parent + K * xp.arange(B)[:, None, None]
-    columns = (blocks % per_row * BLOCK)[:, :, None] + xp.arange(BLOCK)  # (B, C, BLOCK)
-    inside = xp.minimum(columns, V - 1)
-    values = xp.take(logits.reshape(-1), rows * V + inside)
-    values += offsets.reshape(-1)[rows]
-    values = xp.where(columns < V, values, -float("inf"))
-    return values.reshape(B, -1), (parent * V + inside).reshape(B, -1)
+def _block_values(logits: Array, offsets: Array, rows: Array, block: Array) -> Array:
+    """The shifted logits (B, C, BLOCK) of blocks (B, C) of rows (B, C); -inf after the last one's
+    end."""
+    xp, (N, V) = backend.array_module(logits, offsets, rows, block), logits.shape
+    whole = V // BLOCK * BLOCK  # columns of whole blocks
+    if whole:
+        blocks = logits[:, :whole].reshape(N, -1, BLOCK)
+        values = blocks[rows, xp.minimum(block, whole // BLOCK - 1)]
+    else:
+        values = xp.empty((*rows.shape, BLOCK), logits.dtype)
+    if whole < V:
+        last = (block == whole // BLOCK)[:, :, None]
+        xp.copyto(values[:, :, : V - whole], logits[:, whole:][rows], where=last)
+        xp.copyto(values[:, :, V - whole :], -float("inf"), where=last)
+    values += offsets.reshape(-1)[rows][:, :, None]
+    return values
 
 
 def top_candidates(logits: Array, maxima: Array, offsets: Array,
@@ -149,14 +153,16 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array,
         values: (B, count), best first; of equal values the lowest flat index first.
         flat: (B, count) int64, row within the sentence * V + column.
     """
-    xp = backend.array_module(logits, maxima, offsets)
+    xp, V = backend.array_module(logits, maxima, offsets), logits.shape[1]
     B, K = offsets.shape
     leaders = (maxima.reshape(B, K, -1) + offsets[:, :, None]).reshape(B, -1)  # (B, K * blocks)
-    blocks = top_indices(leaders, min(count, leaders.shape[1]))
-    values, flat = _block_values(logits, offsets, blocks)
+    blocks = top_indices(leaders, min(count, leaders.shape[1]))  # (B, C)
+    row, block = blocks // maxima.shape[1], blocks % maxima.shape[1]
+    values = _block_values(logits, offsets, row + K * xp.arange(B)[:, None], block).reshape(B, -1)
     chosen = top_indices(values, count)
     values = xp.take_along_axis(values, chosen, axis=1)  # (B, count)
-    flat = xp.take_along_axis(flat, chosen, axis=1)
+    row, block = (xp.take_along_axis(one, chosen // BLOCK, axis=1) for one in (row, block))
+    flat = row * V + xp.minimum(block * BLOCK + chosen % BLOCK, V - 1)
     order = xp.argsort(-values, axis=1, kind="stable")
     return xp.take_along_axis(values, order, axis=1), xp.take_along_axis(flat, order, axis=1)
 

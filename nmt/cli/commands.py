@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -176,6 +177,7 @@ def score(options: argparse.Namespace) -> None:
         score_trees(options)
         return
     hypotheses, references = read_parallel(options.hypotheses, options.references)
+    _advise_on_tokens(references, options)
     print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
     print(_described("chrF", chrf(hypotheses, references)))
     if options.against is not None:
@@ -187,6 +189,15 @@ def score(options: argparse.Namespace) -> None:
                           options.rarity_order)
         for group in bleu_by_rarity(rarity, hypotheses, references, options.tokenize):
             print(f"BLEU {group.bleu:.2f} of sentences {group.label} by rarity")
+
+
+def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:
+    """A line on stderr if most references seem to be in tokens and are to be split once more."""
+    apart = sum(line.endswith(" .") for line in references)
+    if options.tokenize != "none" and 2 * apart > len(references):
+        print(f"{options.references}: {apart} of {len(references)} lines end in a period that stands "
+              "apart; if this is text in tokens, --tokenize none takes them as they are",
+              file=sys.stderr)
 
 
 def _compare(

@@ -117,3 +117,13 @@ def test_paired_bootstrap(tmp_path, capsys) -> None:
     out = captured(capsys, "score", tmp_path / "wrong", tmp_path / "ref", "--against",
                    tmp_path / "ref", "--samples", "50").out
     assert "bs:50" in out and "baseline" in out and "p = 0.0" in out.splitlines()[-1]
+
+
+def test_text_in_tokens_is_named_once(tmp_path, capsys) -> None:
+    references = [f"a b c d e {i} ." for i in range(120)]
+    (tmp_path / "ref").write_text("\n".join(references) + "\n")
+    command = ("score", tmp_path / "ref", tmp_path / "ref", "--against", tmp_path / "ref",
+               "--samples", "20")
+    told = captured(capsys, *command).err
+    assert told.count("\n") == 1 and "120 of 120 lines" in told and "--tokenize none" in told
+    assert captured(capsys, *command, "--tokenize", "none").err == ""

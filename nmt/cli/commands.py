@@ -195,8 +195,8 @@ def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> Non
     """A line on stderr if most references seem to be in tokens and are to be split once more."""
     apart = sum(line.endswith(" .") for line in references)
     if options.tokenize != "none" and 2 * apart > len(references):
-        print(f"{options.references}: {apart} of {len(references)} lines end in a period that stands "
-              "apart; if this is text in tokens, --tokenize none takes them as they are",
+        print(f"{options.references}: {apart} of {len(references)} lines end in a period "
+              "that stands apart; for text in tokens there is --tokenize none",
               file=sys.stderr)
 
 

@@ -46,7 +46,7 @@ def _metric(tokenize: str) -> BLEU:
     if tokenize not in TOKENISATIONS:
         known = ", ".join(TOKENISATIONS)
         raise UserError(f"tokenize: expected one of {known}, got {tokenize!r}")
-    return BLEU(tokenize=tokenize, force=True)  # no warning about tokens for each resampled test set
+    return BLEU(tokenize=tokenize, force=True)  # no warning about tokens for each test set
 
 
 class Compared(NamedTuple):

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 7. The Transformer
 #
-# Nguyen, sections 1.2 and 3.3: Eqs. 1.7 to 1.15 and 3.2 to 3.6. No recurrence: words look at each
-# other by attention alone, through layers of heads, residual connections and norms. You will go
+# Nguyen, sections 1.2 and 3.3: Eqs. 1.7 to 1.15 and 3.2 to 3.6. No recurrence: attention
+# alone connects the words, through layers of heads, residual connections and norms. You will go
 # from one score to many heads, take a norm's Jacobian apart, and measure why it matters on which
 # side of the sublayer the norm stands.
 #
@@ -99,7 +99,7 @@ A = forward(Y, *head)[1][2].A
 dA = dH @ (Y @ head.W_V + head.b_V).T
 dE = A * (dA - (A * dA).sum(axis=1, keepdims=True))
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.8))
-heat_map(axes[0], A, "A: how much word t looks at word s", range(1, T + 1), range(1, T + 1),
+heat_map(axes[0], A, "A: how much word t attends to word s", range(1, T + 1), range(1, T + 1),
          signed=False, top=1.0)
 heat_map(axes[1], dE, "dE: how the loss would have the scores", range(1, T + 1), range(1, T + 1))
 plt.show()
@@ -269,8 +269,8 @@ plt.show()
 # %% [markdown]
 # ## Exercise 1: what must not be seen
 #
-# Write the mask of a decoder's self-attention: (T, T), True where row $t$ must not look at column
-# $s$. A word sees itself.
+# Write the mask of a decoder's self-attention: (T, T), True where row $t$ must not attend to column
+# $s$. A word attends to itself.
 
 # %%
 @exercise(1, hint="the diagonal is seen, or the first word would see nothing at all")

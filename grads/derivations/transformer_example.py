@@ -47,13 +47,13 @@ def norm_example(names: Mapping[str, int], request: Request) -> Example:
 
 
 def head_example(request: Request) -> Example:
-    """Three words that look at themselves and at those before; one head of half the width."""
+    """Three words that attend to themselves and to those before; one head of half the width."""
     Y, _, weights, dead, D, dH = drawn(request)
     return Example((Y, Y.copy(), weights.heads[1], dead, D[1]), upstream=dH[:, : dH.shape[1] // 2])
 
 
 def multihead_example(request: Request) -> Example:
-    """Three words that look at four; one of these is padding."""
+    """Three words that attend to four; one of these is padding."""
     Y, X, weights, _, _, dZ = drawn(request)
     dead = np.zeros((len(Y), len(X)), bool)
     dead[:, -1] = True

@@ -10,6 +10,7 @@ counted, so a low rate does not mean that a matrix product is slow.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from attention.attention import accumulators, attention_backward, attention_forw
 from attention.memory import memory_forward
 from attention.scores import SCORES, Variant, score_weights
 from benchmarks.case import Results
-from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of
+from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
 from lstm.parameters import Scheme
 
 PREFIX = "attention"
@@ -66,20 +67,19 @@ def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
 
 def our_attention(variant: Variant, a: Arrays) -> Passes:
     """Memory and contexts, forward and backward."""
-    h = a["h"]
-
-    def forward() -> Results:
-        return {"c": attention_forward(h, memory_forward(a["states"], None, variant, a, PREFIX))[0]}
-
-    def both() -> Results:
+    def forward() -> tuple[Results, Any]:
         memory = memory_forward(a["states"], None, variant, a, PREFIX)
-        c, cache = attention_forward(h, memory)
+        c, cache = attention_forward(a["h"], memory)
+        return {"c": c}, (memory, cache)
+
+    def backward(cache: Any) -> Results:
+        memory, cache = cache
         sums = accumulators(memory)
         dh, step = attention_backward(a["dc"], cache, memory, sums)
-        d_states, gradients = memory_backward(a["dc"], h, [cache], [step], memory, sums)
-        return {"c": c, "dh": dh, "d_states": d_states, **gradients}
+        d_states, gradients = memory_backward(a["dc"], a["h"], [cache], [step], memory, sums)
+        return {"dh": dh, "d_states": d_states, **gradients}
 
-    return Passes({"forward": forward, "both": both})
+    return differentiated(forward, backward)
 
 
 def torch_attention(variant: Variant, a: Arrays) -> Passes:

@@ -16,8 +16,8 @@ import numpy as np
 from backend import to_device
 from backend.rows import row_index
 from backend.workspace import Workspace
-from benchmarks.case import Results
-from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of
+from benchmarks.case import Results, host_copy
+from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.prediction import prediction_backward, prediction_forward
 from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer, gradient_scale
@@ -47,16 +47,11 @@ def embedding(N: int, V: int, E: int) -> Kernel:
 
 def our_embedding(a: Arrays) -> Passes:
     """Gather, and sum by sorted ids, the sorting included."""
-    ids, W_e = a["ids"], a["W_e"]
+    def forward() -> tuple[Results, Any]:
+        x, cache = embedding_forward(a["W_e"], row_index(a["ids"]))
+        return {"x": x}, cache
 
-    def forward() -> Results:
-        return {"x": embedding_forward(W_e, row_index(ids))[0]}
-
-    def both() -> Results:
-        x, cache = embedding_forward(W_e, row_index(ids))
-        return {"x": x, "W_e": embedding_backward(a["dx"], cache)}
-
-    return Passes({"forward": forward, "both": both})
+    return differentiated(forward, lambda cache: {"W_e": embedding_backward(a["dx"], cache)})
 
 
 def torch_embedding(sparse: bool, a: Arrays) -> Passes:
@@ -71,20 +66,9 @@ def torch_embedding(sparse: bool, a: Arrays) -> Passes:
 
     def both() -> Results:
         found = dict(made.run["both"]())
-        return found | {"W_e": Summed(found["W_e"].coalesce())}
+        return found | {"W_e": found["W_e"].coalesce()}
 
     return made._replace(run={**made.run, "both": both})
-
-
-class Summed:
-    """A sparse gradient, made dense when it is compared and not while it is timed."""
-
-    def __init__(self, gradient: Any) -> None:
-        self.gradient = gradient
-
-    def detach(self) -> Any:
-        """The gradient as a whole table."""
-        return self.gradient.to_dense()
 
 
 def prediction(N: int, H: int, V: int) -> Kernel:
@@ -107,15 +91,12 @@ def our_prediction(a: Arrays) -> Passes:
     """`lstm.prediction` with one workspace for all calls."""
     workspace, targets = Workspace(), to_device(a["targets"])
 
-    def forward() -> Results:
-        return {"loss": prediction_forward(a["h"], targets, a["W_hy"], a["b"], workspace)[0]}
-
-    def both() -> Results:
+    def forward() -> tuple[Results, Any]:
         loss, cache = prediction_forward(a["h"], targets, a["W_hy"], a["b"], workspace)
-        dh, dW_hy, db = prediction_backward(cache, workspace=workspace)
-        return {"loss": loss, "dh": dh, "W_hy": dW_hy, "b": db}
+        return {"loss": loss}, cache
 
-    return Passes({"forward": forward, "both": both})
+    return differentiated(forward, lambda cache: dict(zip(
+        ("dh", "W_hy", "b"), prediction_backward(cache, workspace=workspace), strict=True)))
 
 
 def torch_prediction(a: Arrays) -> Passes:
@@ -174,7 +155,7 @@ def update(name: str, H: int, V: int) -> Kernel:
 
     def changes(after: Results) -> Results:
         start = draw_weights(H, V)
-        return {key: value - start[key] for key, value in after.items()}
+        return {key: host_copy(value) - start[key] for key, value in after.items()}
 
     def ours(a: Arrays) -> Passes:
         parameters, gradients = split(a)

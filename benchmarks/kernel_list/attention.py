@@ -39,14 +39,16 @@ def attention(variant: Variant, S: int, T: int, B: int, H: int) -> Kernel:
                   {"eager PyTorch": partial(torch_attention, variant)})
 
 
-def draw(variant: Variant, S: int, T: int, B: int, H: int) -> dict[str, np.ndarray]:
-    """States, queries, the contexts' gradients, and weights."""
-    rng = np.random.default_rng(1)
+def draw(
+    variant: Variant, S: int, T: int, B: int, H: int, dtype: str = "float32", seed: int = 1
+) -> dict[str, np.ndarray]:
+    """States (S, B, H), queries h and the contexts' gradients dc (B, T, H), and weights."""
+    rng = np.random.default_rng(seed)
     arrays = {name: rng.normal(size=shape) * 0.5 for name, shape in
               (("states", (S, B, H)), ("h", (B, T, H)), ("dc", (B, T, H)))}
     for name, weight in score_weights(variant, PREFIX, H, H, Scheme()).items():
         arrays[name] = rng.uniform(-1, 1, weight.shape) / np.sqrt(H)
-    return {name: array.astype(np.float32) for name, array in arrays.items()}
+    return {name: array.astype(dtype) for name, array in arrays.items()}
 
 
 def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:

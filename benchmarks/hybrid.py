@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 
@@ -42,10 +43,9 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     if options.data is None and not options.quick:
         raise UserError("--data: expected the directory of the text, got none")
     corpus = cache(lambda: load_corpus(recipe_of(WORD, options).data))
-    for size in options.vocabularies:
-        for layers in options.layers:
-            yield Case("hybrid training step", {"vocabulary": size, "layers": layers},
-                       partial(prepare, size, layers, corpus, options), options.batches, "batches")
+    for size, layers in product(options.vocabularies, options.layers):
+        yield Case("hybrid training step", {"vocabulary": size, "layers": layers},
+                   partial(prepare, size, layers, corpus, options), options.batches, "batches")
 
 
 def recipe_of(name: str, options: argparse.Namespace, *overrides: str) -> Recipe:

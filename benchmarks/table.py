@@ -18,7 +18,7 @@ from typing import Any
 from backend.command import PlainParser
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.kernels import BOTH, ROOFLINE_GOAL, ROOFLINE_SIZES, share
+from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED
 from benchmarks.parts import PARTS
@@ -148,11 +148,6 @@ def link(name: str) -> str:
     return f"[`{name}`](../nmt/recipes/{name}.yaml)" if there else f"`{name}`"
 
 
-def is_goal(row: Row) -> bool:
-    """Whether a row is the LSTM layer whose share of a matrix product has a goal."""
-    return (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)
-
-
 # --- sections -------------------------------------------------------------------------------------
 
 
@@ -165,7 +160,7 @@ def against_pytorch(records: Records) -> list[str]:
                 "feeding", "input feeding")
         if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
             return f"beam search, beam 10, 16 sentences, {sizes['steps']} steps"
-        if is_goal(row) or (case == BOTH and peer == "nn.LSTM"):
+        if has_share_goal(row) or (case == BOTH and peer == "nn.LSTM"):
             return f"LSTM layer, {sizes_of(row)}, against {peer}"
         return None
 
@@ -183,7 +178,7 @@ def limits(records: Records) -> list[str]:
         (f"LSTM layer, {sizes_of(row)}, forward and backward | {label} | "
          f"{row['limit'] / 1e9:.0f} GFLOP/s | {share(row) * row['limit'] / 1e9:.0f} GFLOP/s | "
          f"**{share(row):.0%}** | {ROOFLINE_GOAL:.0%}"
-         for label, row in rows_of(records, "kernels") if is_goal(row)))
+         for label, row in rows_of(records, "kernels") if has_share_goal(row)))
 
 
 def variants(records: Records) -> list[str]:

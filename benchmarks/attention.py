@@ -22,14 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import (
-    AttentionCache,
-    ScoreGradients,
-    accumulators,
-    attention_backward,
-    attention_forward,
-    memory_backward,
-)
+from attention.attention import accumulators, attention_backward, attention_forward, memory_backward
 from attention.memory import Memory, memory_forward
 from attention.scores import WINDOWS, Variant
 from backend.errors import UserError
@@ -73,10 +66,8 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
                 max(1, (S - T) // 2))
 
 
-def one_step(
-    task: Task, memory: Memory, t: int, sums: Any
-) -> tuple[AttentionCache, ScoreGradients]:
-    """One decoder step, forward and backward."""
+def one_step(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Any, Any]:
+    """One decoder step, forward and backward: what each leaves for `memory_backward`."""
     one = slice(t, t + 1)
     _, cache = attention_forward(task.h[:, one], memory, task.first + t)
     return cache, attention_backward(task.dc[:, one], cache, memory, sums)[1]

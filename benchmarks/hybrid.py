@@ -73,16 +73,15 @@ def prepare(
     sides = [batch.target for batch in batches["hybrid"]]
     rare = (sum(len(group.places) for side in sides for group in side.characters)
             / sum(int(side.lengths.sum()) for side in sides))
-    steps = {name: [our_step(system.model, system.parameters, batch, system.recipe.train)
-                    for batch in batches[name]] for name, system in systems.items()}
-    return Prepared({name: partial(all_of, steps[name]) for name in ("hybrid", "word")},
+
+    def steps(name: str) -> Callable[[], list[float]]:
+        model, parameters, train = (systems[name].model, systems[name].parameters,
+                                    recipes[name].train)
+        found = [our_step(model, parameters, batch, train) for batch in batches[name]]
+        return lambda: [step() for step in found]
+
+    return Prepared({name: steps(name) for name in ("hybrid", "word")},
                     {"words' loss": difference}, more=lambda _: {"rare_share": rare})
-
-
-def all_of(steps: list[Callable[[], float]]) -> None:
-    """A step over each batch."""
-    for step in steps:
-        step()
 
 
 def chosen(source: TextBatches, options: argparse.Namespace) -> list[Batch]:

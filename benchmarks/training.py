@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 import backend
 from backend.host import blas_threads
 from benchmarks.case import Difference, expect_equal, furthest, host_copy
-from benchmarks.devices import Device
+from benchmarks.devices import CPU, Device
 from benchmarks.parts import REST, Stopwatch
 from nmt.data.batches import Batch, make_batch
 from nmt.models.contract import Tables
@@ -95,10 +94,7 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
     import torch
 
     weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
-    made: Any = {"sgd": partial(torch.optim.SGD, fused=True),
-                 "adam": partial(torch.optim.Adam, fused=True),
-                 "adadelta": partial(torch.optim.Adadelta, rho=0.95)}
-    optimizer = made[train.optimizer](weights, train.learning_rate)
+    optimizer = torch_optimizer(train, weights)
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
@@ -110,6 +106,15 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
         return float(loss.item())
 
     return step
+
+
+def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
+    """PyTorch's optimizer for these options, with our defaults."""
+    from torch import optim
+
+    made: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(optim.Adam, fused=True),
+                 "adadelta": partial(optim.Adadelta, rho=0.95, eps=1e-6)}
+    return made[train.optimizer](weights, train.learning_rate)
 
 
 def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:
@@ -131,15 +136,13 @@ def compare(work: Workload, seed: int = 7, sentences: int | None = 2) -> dict[st
     An empty mapping without PyTorch. An update is left out where PyTorch would draw other dropout
     masks. Raises AssertionError, naming the tensor that differs most, if they are too large.
     """
-    if find_spec("torch") is None:
+    if CPU.torch is None:
         return {}
-    from grads.verification.reference.peer import Peer
-
     with backend.using("numpy"):
         rng = np.random.default_rng(seed)
         model: Any = make_model(work.model, work.tables)
         parameters, batch = random_parameters(model, rng), random_batch(work, rng, sentences)
-        noise, peer = model.noise(batch, rng, "float64"), Peer(model, parameters)
+        noise, peer = model.noise(batch, rng, "float64"), peer_on(CPU, model, parameters)
         found = {"loss": loss_difference(model, parameters, batch, noise, peer),
                  "gradients": gradient_difference(model, parameters, peer, batch, noise)}
         if work.train.optimizer == "sgd" and not peer.noise_shapes(batch):

@@ -20,15 +20,7 @@ import numpy as np
 from backend import array_module
 from backend.workspace import Workspace
 from benchmarks.case import Results
-from benchmarks.kernel import (
-    Arrays,
-    Kernel,
-    Make,
-    Passes,
-    autograd,
-    differentiated,
-    leaves_of,
-)
+from benchmarks.kernel import Arrays, Kernel, Make, Passes, autograd, differentiated, leaves_of
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward, recurrent_step
 from lstm.stack import stack_backward, stack_forward, zero_state
@@ -99,9 +91,6 @@ def our_step(a: Arrays) -> Passes:
     both = differentiated(forward, backward).run["both"]
     return Passes({"forward": lambda: dict(zip("hc", recurrent_step(cell, x, state, T, b),
                                                strict=True)), "both": both})
-
-
-# --- theirs ---------------------------------------------------------------------------------------
 
 
 def torch_layer(a: Arrays) -> Passes:

@@ -7,9 +7,8 @@ to be read and written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +17,17 @@ from backend.rows import row_index
 from backend.workspace import Workspace
 from benchmarks.case import Results, host_copy
 from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
+from benchmarks.training import torch_optimizer
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.prediction import prediction_backward, prediction_forward
-from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer, gradient_scale
+from nmt.training.optimizers import gradient_scale
+from nmt.training.options import TrainOptions
 
 FLOAT = 4  # bytes
+# Optimizers, and how many numbers of each parameter they read and write.
+RULES = {"SGD": (TrainOptions(optimizer="sgd", learning_rate=0.1), 3),
+         "Adam": (TrainOptions(optimizer="adam", learning_rate=0.001), 7),
+         "Adadelta": (TrainOptions(optimizer="adadelta", learning_rate=1.0), 7)}
 
 
 def embedding(N: int, V: int, E: int) -> Kernel:
@@ -108,25 +113,6 @@ def torch_prediction(a: Arrays) -> Passes:
         functional.linear(*leaves.values()), a["targets"], reduction="sum")}, leaves)
 
 
-# --- updates and the norm -------------------------------------------------------------------------
-
-
-class Rule(NamedTuple):
-    """An optimizer here and in PyTorch, with the same options in both."""
-
-    ours: Callable[[], Optimizer]
-    theirs: Callable[[Any, list[Any]], Any]  # of torch and its parameters
-    moved: int  # numbers read and written, of each parameter
-
-
-RULES: Mapping[str, Rule] = {
-    "SGD": Rule(lambda: SGD(0.1), lambda torch, p: torch.optim.SGD(p, 0.1, fused=True), 3),
-    "Adam": Rule(lambda: Adam(0.001), lambda torch, p: torch.optim.Adam(p, 0.001, fused=True), 7),
-    "Adadelta": Rule(lambda: Adadelta(1.0), lambda torch, p: torch.optim.Adadelta(
-        p, 1.0, rho=0.95, eps=1e-6), 7),
-}
-
-
 def draw_weights(H: int, V: int) -> dict[str, np.ndarray]:
     """Parameters of two LSTM layers and an output layer, and a gradient of each."""
     rng = np.random.default_rng(1)
@@ -151,7 +137,7 @@ def update(name: str, H: int, V: int) -> Kernel:
     """One update of all parameters by the optimizer `name`, one of `RULES`, in place: every pass
     continues from the one before. Compared are the changes: relative to the parameters' own size an
     update would be too small."""
-    rule = RULES[name]
+    options, moved = RULES[name]
 
     def changes(after: Results) -> Results:
         start = draw_weights(H, V)
@@ -159,7 +145,7 @@ def update(name: str, H: int, V: int) -> Kernel:
 
     def ours(a: Arrays) -> Passes:
         parameters, gradients = split(a)
-        optimizer = rule.ours()
+        optimizer = options.make_optimizer()
 
         def run() -> Results:
             optimizer.update(parameters, gradients)
@@ -168,17 +154,15 @@ def update(name: str, H: int, V: int) -> Kernel:
         return Passes({"update": run}, changes)
 
     def theirs(a: Arrays) -> Passes:
-        import torch
-
         parameters, gradients = split(a)
         for key, parameter in parameters.items():
             parameter.requires_grad_()
             parameter.grad = gradients[key]
-        optimizer = rule.theirs(torch, list(parameters.values()))
+        optimizer = torch_optimizer(options, list(parameters.values()))
         return Passes({"update": lambda: (optimizer.step(), parameters)[1]}, changes)
 
     return Kernel(f"update {name}", {"H": H, "V": V}, partial(draw_weights, H, V),
-                  {"update": rule.moved * numbers(H, V) * FLOAT}, "B", ours,
+                  {"update": moved * numbers(H, V) * FLOAT}, "B", ours,
                   {"torch.optim": theirs})
 
 

@@ -25,7 +25,7 @@ Form = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], forms.Result]
 FORMS: Mapping[str, Form] = {
     "0 textbook: a product for each gate": forms.one_gate_at_a_time,
     "1 one product for all gates": forms.one_product,
-    "2 input's product before the loop": forms.input_before_loop,
+    "2 input's product before the loop": partial(forms.one_product, early=True),
     "3 weights' products after the loop": forms.weights_after_loop,
     "4 in place over buffers": forms.in_place,
     "5 one tanh for all gates (lstm.recurrent)": forms.product_kernel,

@@ -107,7 +107,8 @@ def forward(x: Array, W: Array, b: Array, H: int, early: bool) -> tuple[list[Arr
 
 
 def one_product(x: Array, W: Array, b: Array, dh_out: Array, early: bool = False) -> Result:
-    """Form 1: one product for all gates."""
+    """Form 1: one product for all gates. Form 2, early: the input's products of all steps are one,
+    before the loop; backward as in form 1."""
     E, H = x.shape[2], dh_out.shape[2]
     W_x, W_h = W[:, :E], W[:, E:]
     states, steps = forward(x, W, b, H, early)
@@ -122,11 +123,6 @@ def one_product(x: Array, W: Array, b: Array, dh_out: Array, early: bool = False
         dx[t] = da @ W_x                                                     # (2.47)
         dh = da @ W_h                                                        # (2.48)
     return np.array(states[1:]), dx, np.hstack([dW_x, dW_h]), db
-
-
-def input_before_loop(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
-    """Form 2: the input's products of all steps are one, before the loop; backward as in form 1."""
-    return one_product(x, W, b, dh_out, early=True)
 
 
 def weights_after_loop(x: Array, W: Array, b: Array, dh_out: Array) -> Result:

@@ -89,9 +89,6 @@ def prepare_checks(model: Translator) -> Prepared:
         ours, "complex"), GRADCHECK: theirs}, {"gradients": worst.size})
 
 
-# --- checkers on right and wrong functions --------------------------------------------------------
-
-
 def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
     """The one case: all right functions."""
     if not CORPUS.is_file():
@@ -141,8 +138,7 @@ def make_checks() -> dict[str, Check]:
 
 def accepts(check: Check, case: Case) -> bool:
     """The verdict; a check that ends in an error has not accepted."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             return check(case)
         except Exception:  # any error of a checker or a function

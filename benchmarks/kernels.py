@@ -60,14 +60,8 @@ def kernels_chart(record: Record) -> Chart:
                         "rate here / the machine's, all passes", one=True)])
 
 
-def limit_line(record: Record) -> list[str]:
-    """The share of NumPy's own matrix product that the LSTM layer of the goal reaches."""
-    return [f"LSTM layer, {share(row):.0%} of the GEMM, goal {ROOFLINE_GOAL:.0%}"
-            for row in record["rows"] if has_share_goal(row)]
-
-
 def has_share_goal(row: Row) -> bool:
-    """Whether a row is that LSTM layer."""
+    """Whether a row is the LSTM layer whose share of NumPy's own matrix product has a goal."""
     return (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)
 
 
@@ -200,7 +194,9 @@ GRID: dict[str, Any] = {"batches": [1, 4, 16, 64, 256], "hidden": [64, 128, 256,
 BENCHMARKS = {
     "kernels": Benchmark(lambda options: chain.from_iterable(
         kernel.cases() for kernel in all_kernels(options.quick)), seconds=1.5, gpu=True,
-        chart=kernels_chart, summary=limit_line),
+        chart=kernels_chart, summary=lambda record: [
+            f"LSTM layer, {share(row):.0%} of the GEMM, goal {ROOFLINE_GOAL:.0%}"
+            for row in record["rows"] if has_share_goal(row)]),
     "peers": Benchmark(peer_cases, seconds=9.0, chart=peers_chart),
     "crossover": Benchmark(crossover_cases, GRID, {"batches": [1, 2], "hidden": [2, 4], "steps": 3},
                            seconds=1.5, gpu=True, chart=crossover_chart),

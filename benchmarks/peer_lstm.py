@@ -102,9 +102,6 @@ def cs231n(a: Arrays) -> Passes:
     return differentiated(forward, backward, read)
 
 
-# --- thinc ----------------------------------------------------------------------------------------
-
-
 def thinc(a: Arrays) -> Passes:
     """The two passes over the same inputs. It takes sequences of one length as a `Padded` batch,
     (T, B, E), as ours does."""

@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,6 @@ from nmt.training.passes import Sums, sums_of
 from nmt.training.world import Ranks, World
 
 PARTS = "passes", "sums", "update"
-
-
-def make_world() -> World:
-    """Of the processes that mpiexec started."""
-    from mpi4py import MPI
-
-    from nmt.training.transport import Mpi
-
-    return Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
 
 
 def make_model(sizes: dict[str, int]) -> Translator:
@@ -102,9 +92,13 @@ def time_sums(world: Any, lengths: list[int], repeats: int) -> list[float]:
 
 def main() -> None:
     """Arguments: JSON with sizes, batch, repeats, threads, lengths; the first rank prints JSON."""
-    asked, world = json.loads(sys.argv[1]), make_world()
-    threads: AbstractContextManager[Any] = threadpool_limits(asked["threads"], user_api="blas")
-    with threads:
+    from mpi4py import MPI
+
+    from nmt.training.transport import Mpi
+
+    asked = json.loads(sys.argv[1])
+    world = Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
+    with threadpool_limits(asked["threads"], user_api="blas"):
         seconds = time_update(world, asked["sizes"], asked["batch"], asked["repeats"])
         handed = getattr(world, "bytes", 0) // (3 * (asked["repeats"] + 1))  # three sums a turn
         sums = time_sums(world, asked["lengths"], asked["repeats"]) if world.size > 1 else []

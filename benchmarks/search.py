@@ -119,9 +119,6 @@ def how(beam: int, steps: int) -> SearchOptions:
     return SearchOptions(beam=beam, nbest=beam, length_factor=1e-9, minimum_steps=steps)
 
 
-# --- against PyTorch ------------------------------------------------------------------------------
-
-
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Every model and beam with every number of sentences."""
     for model, made in make_models(options).items():
@@ -170,9 +167,6 @@ def chart(record: Record) -> Chart:
                  "sentences at once share the matrix products.",
                  [Panel("lines", series, "sentences at once", "sentences/s", name, log=True)
                   for name, series in panels.items()])
-
-
-# --- with a pruned model --------------------------------------------------------------------------
 
 
 def sparse_cases(options: argparse.Namespace) -> Iterator[Case]:

@@ -76,11 +76,10 @@ def _gpu(precision: str) -> Device:
     cupy = device.load("cupy")
     with device.using(cupy):
         gemm.use(precision)
-    theirs = None
+    theirs, tf32 = None, precision == "tf32"
     if find_spec("torch"):
         import torch
 
-        tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         theirs = "cuda" if torch.cuda.is_available() else None
     return Device("gpu", cupy, theirs, cupy.cuda.runtime.deviceSynchronize)

@@ -22,27 +22,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import (
-    AttentionCache,
-    ScoreGradients,
-    accumulators,
-    attention_backward,
-    attention_forward,
-    memory_backward,
-)
+from attention.attention import accumulators, attention_backward, attention_forward, memory_backward
 from attention.memory import Memory, memory_forward
-from attention.scores import WINDOWS, Variant, score_weights
+from attention.scores import WINDOWS, Variant
 from backend.errors import UserError
-from benchmarks.case import Case, Prepared
+from benchmarks.case import Case, Difference, Prepared, distance, expect_equal
 from benchmarks.counting import counted, counting
-from benchmarks.kernel_list.attention import PREFIX
+from benchmarks.kernel_list.attention import PREFIX, draw
 from benchmarks.kernels import growth_lines
 from benchmarks.pictures import Chart, Panel
 from benchmarks.records import exponent, medians, middle
 from benchmarks.runner import Benchmark, Record
 from grads.derivations.attention_step import Variant as LiteralVariant
 from grads.derivations.attention_step import align, weights_of
-from lstm.parameters import Scheme
 
 VARIANTS = {f"{window} {score}": Variant(score, window)
             for window in WINDOWS for score in ("general", "concat")}
@@ -68,19 +60,14 @@ class Task(NamedTuple):
 
 def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str) -> Task:
     """Random numbers of the given size."""
-    rng, (B, T, H) = np.random.default_rng(options.seed), (options.batch, options.steps,
-                                                           options.hidden)
-    parameters = {name: rng.normal(scale=H**-0.5, size=weight.shape).astype(dtype)
-                  for name, weight in score_weights(variant, PREFIX, H, H, Scheme()).items()}
-    h, dc = (rng.normal(size=(B, T, H)).astype(dtype) for _ in range(2))
-    first = max(1, (S - T) // 2)
-    return Task(variant, h, dc, rng.normal(size=(S, B, H)).astype(dtype), parameters, first)
+    B, T, H = options.batch, options.steps, options.hidden
+    arrays = draw(variant, S, T, B, H, dtype, options.seed)
+    return Task(variant, arrays.pop("h"), arrays.pop("dc"), arrays.pop("states"), arrays,
+                max(1, (S - T) // 2))
 
 
-def one_step(
-    task: Task, memory: Memory, t: int, sums: Any
-) -> tuple[AttentionCache, ScoreGradients]:
-    """One decoder step, forward and backward."""
+def one_step(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Any, Any]:
+    """One decoder step, forward and backward: what each leaves for `memory_backward`."""
     one = slice(t, t + 1)
     _, cache = attention_forward(task.h[:, one], memory, task.first + t)
     return cache, attention_backward(task.dc[:, one], cache, memory, sums)[1]
@@ -90,50 +77,33 @@ def all_steps(task: Task, memory: Memory) -> Any:
     """The arguments that the steps provide for `memory_backward`."""
     sums = accumulators(memory)
     steps = [one_step(task, memory, t, sums) for t in range(task.h.shape[1])]
-    return [cache for cache, _ in steps], [step for _, step in steps], sums
-
-
-# --- equality -------------------------------------------------------------------------------------
+    return *zip(*steps, strict=True), memory, sums
 
 
 def check(name: str, task: Task) -> float:
     """Assert that contexts are the derivation's, and gradients those of the complex step; the
     largest difference."""
-    S, B, He = task.states.shape
-    c = contexts(task, task.h, task.states)
+    def contexts(states: np.ndarray) -> np.ndarray:
+        memory = task._replace(states=states).memory()
+        return attention_forward(task.h.astype(states.dtype), memory, task.first)[0]
+
+    c, weights = contexts(task.states), weights_of(task.parameters)  # (B, T, He)
     literal = LiteralVariant(task.variant.score, task.variant.window, task.variant.D)
-    away = 0.0
-    for b in range(B):
+    expected = np.empty_like(c)
+    for b, q in np.ndindex(c.shape[:2]):
         h_bar = task.states[:, b].T
-        for q in range(task.h.shape[1]):
-            a = align(literal, task.h[b, q][:, None], h_bar, weights_of(task.parameters),
-                      task.first + q)
-            away = max(away, expect(f"{name}, S={S}: context", c[b, q], (h_bar @ a)[:, 0]))
+        a = align(literal, task.h[b, q][:, None], h_bar, weights, task.first + q)
+        expected[b, q] = (h_bar @ a)[:, 0]
     memory = task.memory()
-    caches, steps, sums = all_steps(task, memory)
-    d_states, _ = memory_backward(task.dc, task.h, caches, steps, memory, sums)
-    direction = np.random.default_rng(2).normal(size=(S, B, He))
-    moved = contexts(task, task.h, task.states + TINY * 1j * direction)
-    slope = (task.dc * moved.imag).sum() / TINY
-    return max(away, expect(f"{name}, S={S}: gradient", np.array([(d_states * direction).sum()]),
-                            np.array([slope])))
-
-
-def contexts(task: Task, h: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """c_t (B, T, He) of all steps at once."""
-    memory = task._replace(states=states).memory()
-    return attention_forward(h.astype(states.dtype), memory, task.first)[0]
-
-
-def expect(what: str, found: np.ndarray, expected: np.ndarray) -> float:
-    """The difference; raises AssertionError unless the two are equal up to rounding."""
-    away = float(np.abs(found - expected).max() / np.abs(expected).max())
-    if not away <= TOLERANCE:
-        raise AssertionError(f"{what}: expected it equal to {TOLERANCE}, got {away:.1e} away")
-    return away
-
-
-# --- costs ----------------------------------------------------------------------------------------
+    d_states, _ = memory_backward(task.dc, task.h, *all_steps(task, memory))
+    direction = np.random.default_rng(2).normal(size=task.states.shape)
+    moved = contexts(task.states + TINY * 1j * direction)
+    slope = np.array([(task.dc * moved.imag).sum() / TINY])
+    found = {f"{name}, S={len(task.states)}: {what}": Difference(distance(got, b), what)
+             for what, got, b in (("contexts", c, expected),
+                                  ("gradient", np.array([(d_states * direction).sum()]), slope))}
+    return max(expect_equal("ours and the derivation's", found,
+                            dict.fromkeys(found, TOLERANCE)).values())
 
 
 def count(task: Task) -> int:
@@ -149,10 +119,10 @@ def count(task: Task) -> int:
 def costs(task: Task) -> dict[str, Callable[[], Any]]:
     """What is timed: all steps of a batch, and what follows the last of them."""
     memory = task.memory()
-    caches, steps, sums = all_steps(task, memory)
+    given = all_steps(task, memory)
     return {
         STEPS: lambda: all_steps(task, memory),
-        MEMORY: lambda: memory_backward(task.dc, task.h, caches, steps, memory, sums),
+        MEMORY: lambda: memory_backward(task.dc, task.h, *given),
         ZEROS: lambda: np.zeros(memory.hbar.shape, memory.hbar.dtype).fill(0.0),
     }
 

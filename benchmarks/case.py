@@ -51,9 +51,6 @@ class Case(NamedTuple):
         return "  ".join([self.name, " ".join(f"{name}={n}" for name, n in self.sizes.items())])
 
 
-# --- equality first -------------------------------------------------------------------------------
-
-
 class Difference(NamedTuple):
     """The worst of several arrays."""
 
@@ -72,11 +69,11 @@ def expect_equal(
 
 
 def host_copy(value: Any) -> np.ndarray:
-    """A host copy of an array, a tensor, or a row gradient made dense."""
+    """A host copy of an array or a tensor; sparse tensors and row gradients made dense."""
     if isinstance(value, RowGradient):
         value = value.dense()
     if hasattr(value, "detach"):
-        return np.array(value.detach().cpu().numpy())
+        return np.array(value.detach().to_dense().cpu().numpy())
     return np.array(to_host(value))
 
 

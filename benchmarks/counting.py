@@ -24,9 +24,12 @@ class Counted(np.ndarray):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
-        plain = [_plain(x) for x in inputs]
+        def plain_of(x: Any) -> Any:
+            return x.view(np.ndarray) if isinstance(x, Counted) else x
+
+        plain = [plain_of(x) for x in inputs]
         if out is not None:
-            kwargs["out"] = tuple(_plain(x) for x in out)
+            kwargs["out"] = tuple(plain_of(x) for x in out)
         found = getattr(ufunc, method)(*plain, **kwargs)
         if ufunc is np.matmul:
             _tally[0] += 2 * np.size(found) * plain[0].shape[-1]
@@ -35,10 +38,6 @@ class Counted(np.ndarray):
         if out is not None:
             return out[0]
         return found.view(Counted) if isinstance(found, np.ndarray) else found
-
-
-def _plain(x: Any) -> Any:
-    return x.view(np.ndarray) if isinstance(x, Counted) else x
 
 
 def counting(array: np.ndarray) -> np.ndarray:

@@ -59,18 +59,16 @@ def devices(wanted: str, precision: str = "float32") -> list[Device]:
     """
     if wanted == "cpu" and precision != "float32":
         raise UserError(f"--gemm: expected float32 on the CPU, got {precision}")
-    if wanted == "cpu":
-        return [CPU]
-    if wanted == "stand-in":
-        return [_stand_in(precision)]
+    if wanted in ("cpu", "stand-in"):
+        return [CPU if wanted == "cpu" else _stand_in(precision)]
+    alone = wanted == "gpu" or precision != "float32"
     try:
-        found = [_gpu(precision)]
+        return [*[CPU] * (not alone), _gpu(precision)]
     except UserError:
-        if wanted == "gpu" or precision != "float32":
+        if alone:
             raise
         print("GPU: not run")
-        found = []
-    return found if wanted == "gpu" or precision != "float32" else [CPU, *found]
+        return [CPU]
 
 
 def _gpu(precision: str) -> Device:
@@ -78,11 +76,10 @@ def _gpu(precision: str) -> Device:
     cupy = device.load("cupy")
     with device.using(cupy):
         gemm.use(precision)
-    theirs = None
+    theirs, tf32 = None, precision == "tf32"
     if find_spec("torch"):
         import torch
 
-        tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         theirs = "cuda" if torch.cuda.is_available() else None
     return Device("gpu", cupy, theirs, cupy.cuda.runtime.deviceSynchronize)

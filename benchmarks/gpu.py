@@ -35,6 +35,7 @@ GRACE = 20.0  # over its budget, for a case or a test that was begun; then a sec
 FEW = 3  # tests of a file in a rehearsal
 SLOW = 20  # times as long may a rehearsal take, beside other work on a small machine
 JOURNAL = "gpu.journal"
+CUT = 75  # exit status of tests that were stopped by the budget: EX_TEMPFAIL of sysexits
 
 
 class Section(NamedTuple):
@@ -47,19 +48,19 @@ class Section(NamedTuple):
 
 
 GENERAL = "--only", "global general", "Transformer"
+TF32 = "--gemm", "tf32"
+GRID = "--batches", "1", "16", "64", "256", "--hidden", "128", "512", "1024"
 SECTIONS = (
     Section("kernels against their sources, products", 50, ("test_fused.py", "test_products.py")),
     Section("training against NumPy", 40, ("test_training.py",)),
-    Section("training step", 45, benchmark=("variants", "--seconds", "4", *GENERAL)),
-    Section("training step, TF32", 30, benchmark=("variants", "--seconds", "2", "--gemm", "tf32",
-                                                  *GENERAL)),
-    Section("thesis size", 45, benchmark=("recipes-large",)),
-    Section("thesis size, TF32", 35, benchmark=("recipes-large", "--gemm", "tf32")),
-    Section("beam search", 45, benchmark=("search", "--seconds", "2")),
-    Section("memory", 30, benchmark=("memory",)),
-    Section("CPU against GPU", 45, benchmark=("crossover", "--seconds", "1", "--batches", "1", "16",
-                                              "64", "256", "--hidden", "128", "512", "1024")),
-    Section("each kernel's time", 60, benchmark=("kernels", "--seconds", "0.5")),
+    Section("training step", 45, (), ("variants", "--seconds", "4", *GENERAL)),
+    Section("training step, TF32", 30, (), ("variants", "--seconds", "2", *TF32, *GENERAL)),
+    Section("thesis size", 45, (), ("recipes-large",)),
+    Section("thesis size, TF32", 35, (), ("recipes-large", *TF32)),
+    Section("beam search", 45, (), ("search", "--seconds", "2")),
+    Section("memory", 30, (), ("memory",)),
+    Section("CPU against GPU", 45, (), ("crossover", "--seconds", "1", *GRID)),
+    Section("each kernel's time", 60, (), ("kernels", "--seconds", "0.5")),
     Section("commands", 35, ("test_commands.py",)),
     Section("catalogue", TOTAL, ("test_catalogue.py",)),  # what is left of all
 )
@@ -94,14 +95,13 @@ def main(arguments: list[str]) -> None:
 
 def run_sections(output: Path, total: float, rehearse: bool, names: list[str]) -> None:
     """Run them in turn, each written into the journal when it ends."""
-    start, journal = time.monotonic(), output / JOURNAL
+    end, journal = time.monotonic() + total, output / JOURNAL
     write(journal, {"environment": environment()})
     for section in SECTIONS:
         if not any(name.lower() in section.name.lower() for name in names):
             continue
-        before, left = read(journal)["sections"].get(section.name), total - (
-            time.monotonic() - start)
-        if before is not None and before["state"] == "done":
+        left = end - time.monotonic()
+        if read(journal)["sections"].get(section.name, {}).get("state") == "done":
             print(f"\n== {section.name}: done before")
             continue
         if section.tests and find_spec("pytest") is None:
@@ -123,45 +123,34 @@ def run_sections(output: Path, total: float, rehearse: bool, names: list[str]) -
 def run_section(section: Section, budget: float, output: Path, rehearse: bool) -> dict[str, Any]:
     """The state of a section after its process: done, cut, ended or failed; and its seconds."""
     if section.tests:
-        words = ["benchmarks.gpu_tests", str(output / JOURNAL), str(budget),
+        words = ["gpu_session", str(output / JOURNAL), str(budget),
                  str(FEW if rehearse else 0), *(str(TESTS / "gpu" / one) for one in section.tests)]
     else:
         words = ["benchmarks", *section.benchmark, "--output", str(output), "--resume", "--go-on",
                  "--budget", str(budget), "--device", "stand-in" if rehearse else "gpu",
                  *["--quick"] * rehearse]
     start = time.monotonic()
-    root = str(TESTS.parent)
-    search = os.pathsep.join([root, str(TESTS), os.environ.get("PYTHONPATH", "")])
+    search = [str(TESTS.parent), str(TESTS), os.environ.get("PYTHONPATH", "")]
     process = subprocess.Popen(
-        [sys.executable, "-m", *words], cwd=root, start_new_session=True, env=os.environ | {
-            "PYTHONPATH": search, **({"NMT_GPU": "stand-in"} if rehearse else {})})
+        [sys.executable, "-m", *words], cwd=TESTS.parent, start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(search)}
+        | ({"NMT_GPU": "stand-in"} if rehearse else {}))
     try:
         status = process.wait(None if rehearse else budget + GRACE)
     except subprocess.TimeoutExpired:
-        status = None
-    if status is None or process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        status = None
     found: dict[str, Any] = {"seconds": round(time.monotonic() - start, 1)}
     if status is None:
         return found | {"state": "ended", "why": f"{GRACE:g} s over its budget"}
-    cut = status == CUT if section.tests else bool(record_of(section, output, rehearse).get("cut"))
     if status not in (0, CUT):
         return found | {"state": "failed", "why": f"exit status {status}"}
-    return found | ({"state": "cut", "why": "its budget is spent"} if cut else {"state": "done"})
-
-
-CUT = 75  # exit status of tests that were stopped by the budget: EX_TEMPFAIL of sysexits
-
-
-def record_of(section: Section, output: Path, rehearse: bool) -> dict[str, Any]:
-    """The record that a benchmark left, empty where there is none."""
-    tag = "-tf32" if "tf32" in section.benchmark else ""
-    path = output / f"{section.benchmark[0]}{tag}-{'stand-in' if rehearse else 'gpu'}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-# --- the journal ----------------------------------------------------------------------------------
+    name, tag = "".join(section.benchmark[:1]), "-tf32" * ("tf32" in section.benchmark)
+    record = output / f"{name}{tag}-{'stand-in' if rehearse else 'gpu'}.json"
+    if status == CUT or (record.exists() and json.loads(record.read_text(encoding="utf-8"))["cut"]):
+        return found | {"state": "cut", "why": "its budget is spent"}
+    return found | {"state": "done"}
 
 
 def write(journal: Path, entry: dict[str, Any]) -> None:

@@ -31,9 +31,10 @@ from benchmarks.devices import TESTS
 from benchmarks.pictures import Chart, Panel
 from benchmarks.records import middle, nested, timings
 from benchmarks.runner import Benchmark, Record, Row
+from benchmarks.training import gradient_difference
 from grads.check import check_case, check_gradients
 from grads.check.analytic import gradients_case, pair_case
-from grads.check.case import Case, dense
+from grads.check.case import Case
 from grads.check.user_code import load_module
 from grads.verification.peers import jax_check, torch_check
 from nmt.data.batches import make_batch
@@ -42,7 +43,7 @@ from nmt.models.translator_config import ModelConfig
 
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
 VOCABULARY = 8
-TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours
+TOLERANCE = 1e-10  # of a gradient's norm, between theirs and ours
 CORPUS = TESTS / "gradient_corpus.py"
 OURS, GRADCHECK, CHECK_GRADS = "grads.check", "torch.autograd.gradcheck", "jax check_grads"
 EVERY = 25  # --quick: one in so many functions, and its first mistake
@@ -68,16 +69,11 @@ def prepare_checks(model: Translator) -> Prepared:
 
     torch.set_num_threads(1)  # faster than two, on arrays as small as these
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
-    batch = make_batch(PAIRS, range(len(PAIRS)), reverse_source=True)
-    _, cache = model.loss(parameters, batch)
-    gradients, peer = model.backward(cache), Peer(model, parameters)
-    peer(batch).backward()
-    worst = 0.0
-    for name, d in peer.gradients().items():
-        away = float(np.abs(dense(gradients[name]) - d).max() / np.abs(d).max())
-        if not away <= TOLERANCE:
-            raise UserError(f"gradcheck: our gradient of {name} is not PyTorch's")
-        worst = max(worst, away)
+    batch, peer = make_batch(PAIRS, range(len(PAIRS)), True), Peer(model, parameters)
+    worst = gradient_difference(model, parameters, peer, batch)
+    if not worst.size <= TOLERANCE:
+        raise UserError(f"gradcheck: our gradient of {worst.name} is not PyTorch's")
+    gradients = model.backward(model.loss(parameters, batch)[1])
 
     def loss_of(*values: Any) -> Any:
         return peer.loss(dict(zip(peer.parameters, values, strict=True)), batch)
@@ -90,10 +86,7 @@ def prepare_checks(model: Translator) -> Prepared:
                         method=method, every_entry=True).raise_if_wrong()
 
     return Prepared({"both methods": partial(ours, "both"), "complex step": partial(
-        ours, "complex"), GRADCHECK: theirs}, {"gradients": worst})
-
-
-# --- checkers on right and wrong functions --------------------------------------------------------
+        ours, "complex"), GRADCHECK: theirs}, {"gradients": worst.size})
 
 
 def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
@@ -110,9 +103,9 @@ def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
     def prepare(_: Any) -> Prepared:
         checks = make_checks()
         found = {name: measure(check, right, wrong) for name, check in checks.items()}
-        return Prepared({name: partial(run_all, check, right) for name, check in checks.items()},
-                        more=lambda _: {"right": len(right), "wrong": len(wrong),
-                                        "checkers": found})
+        return Prepared(
+            {name: partial(measure, check, right, {}) for name, check in checks.items()},
+            more=lambda _: {"right": len(right), "wrong": len(wrong), "checkers": found})
 
     yield Timed("right functions", {"functions": len(right)}, prepare, len(right), "functions",
                 least=3)  # one pass takes half a minute
@@ -145,8 +138,7 @@ def make_checks() -> dict[str, Check]:
 
 def accepts(check: Check, case: Case) -> bool:
     """The verdict; a check that ends in an error has not accepted."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             return check(case)
         except Exception:  # any error of a checker or a function
@@ -163,12 +155,6 @@ def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) 
         slowest = max(slowest, (time.perf_counter() - start, name))
     return {"false_alarms": alarms, "slowest": {"name": slowest[1], "seconds": slowest[0]},
             "misses": [name for name, case in wrong.items() if accepts(check, case)]}
-
-
-def run_all(check: Check, cases: Mapping[str, Case]) -> None:
-    """Check every right function once; this is timed."""
-    for case in cases.values():
-        accepts(check, case)
 
 
 def verdicts(record: Record) -> list[str]:

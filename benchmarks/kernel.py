@@ -31,10 +31,22 @@ class Passes(NamedTuple):
     """The passes of one implementation, over its own inputs."""
 
     run: Mapping[str, Callable[[], Results]]  # by name of pass: "forward", "both", "update", ...
-    read: Callable[[Results], Results] = lambda results: results  # into our layout, on the host
+    read: Callable[[Results], Results] = lambda results: results  # into our layout
 
 
 Make = Callable[[Arrays], Passes]
+
+
+def differentiated(
+    forward: Callable[[], tuple[Results, Any]], backward: Callable[[Any], Results],
+    read: Callable[[Results], Results] = lambda results: results,
+) -> Passes:
+    """The passes of a forward that returns outputs and a cache, and the backward that takes it."""
+    def both() -> Results:
+        outputs, cache = forward()
+        return {**outputs, **backward(cache)}
+
+    return Passes({"forward": lambda: forward()[0], "both": both}, read)
 
 
 @dataclass(frozen=True)
@@ -76,22 +88,19 @@ class Kernel:
         """
         inputs = self.draw()
         made = implementations(self, device, inputs)
-        missing = dict(absent or {})
         trusted = made.get("NumPy") or our_passes(self, inputs, CPU)
-        expected, differences, calls = fetch(trusted, pass_), dict[str, float](), {}
+        expected, missing = fetch(trusted, pass_), dict(absent or {})
+        differences, calls = dict[str, float](), {}
         for name, passes in made.items():
-            if pass_ not in passes.run:
-                missing[name] = "does not have it"
-                continue
-            worst = (furthest(fetch(passes, pass_), expected) if passes is not trusted else None)
-            if worst is not None and not worst.size <= self.tolerance:
-                if name not in doubted:
-                    raise AssertionError(f"{name} and NumPy differ in {pass_}, {worst.name}: "
-                                         f"{worst.size:.1e} of its norm")
-                missing[name] = (f"wrong, not timed: {worst.name} differs by {worst.size:.2g} of "
-                                 "its norm")
-                continue
-            if worst is not None:
+            if passes is not trusted:
+                worst = furthest(fetch(passes, pass_), expected)
+                if not worst.size <= self.tolerance:
+                    if name not in doubted:
+                        raise AssertionError(f"{name} and NumPy differ in {pass_}, {worst.name}: "
+                                             f"{worst.size:.1e} of its norm")
+                    missing[name] = (f"wrong, not timed: {worst.name} differs by {worst.size:.2g} "
+                                     "of its norm")
+                    continue
                 differences[name] = worst.size
             calls[name] = device.finished(passes.run[pass_])
         return Prepared(calls, differences, missing, limit_of(self, device))
@@ -133,13 +142,13 @@ def our_passes(kernel: Kernel, inputs: Mapping[str, np.ndarray], device: Device)
 
 def fetch(passes: Passes, pass_: str) -> dict[str, np.ndarray]:
     """The results of one pass on the host, in our layout."""
-    results = {name: host_copy(value) for name, value in passes.run[pass_]().items()}
-    return dict(passes.read(results))
+    return {name: host_copy(value) for name, value in passes.read(passes.run[pass_]()).items()}
 
 
 def autograd(
     run: Callable[[], Mapping[str, Any]], leaves: Mapping[str, Any],
-    upstream: Mapping[str, Any] | None = None, read: Callable[[Results], Results] | None = None,
+    upstream: Mapping[str, Any] | None = None,
+    read: Callable[[Results], Results] = lambda results: results,
 ) -> Passes:
     """PyTorch's passes of a function that returns tensors by name.
 
@@ -158,8 +167,7 @@ def autograd(
         found = torch.autograd.grad(list(outputs.values()), list(leaves.values()), given)
         return {**outputs, **dict(zip(leaves, found, strict=True))}
 
-    passes = Passes({"forward": forward, "both": both})
-    return passes if read is None else passes._replace(read=read)
+    return Passes({"forward": forward, "both": both}, read)
 
 
 def leaves_of(a: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
@@ -167,16 +175,9 @@ def leaves_of(a: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
     return {gradient: a[name].requires_grad_() for name, gradient in names.items()}
 
 
-# --- the machine's limit --------------------------------------------------------------------------
-
-
 def limit_of(kernel: Kernel, device: Device) -> Limit:
     """A large product of float32 matrices, or a copy far larger than any cache; small where the
-    kernel is.
-
-    No kernel of ours multiplies faster than one large product of the same library, and none moves
-    memory faster than one large copy.
-    """
+    kernel is. No kernel of ours multiplies or moves memory faster."""
     big = max(kernel.work.values()) > 1e6
     with backend.using(device.backend):
         xp = backend.module()

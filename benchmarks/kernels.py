@@ -18,7 +18,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from benchmarks import peer_lstm
@@ -27,28 +27,12 @@ from benchmarks.devices import CPU, Device
 from benchmarks.kernel import Kernel, find_torch, our_passes
 from benchmarks.kernel_list import all_kernels, lstm_layers, recurrent, words
 from benchmarks.pictures import Chart, Panel
-from benchmarks.records import (
-    Row,
-    exponent,
-    medians,
-    middle,
-    nested,
-    ratios,
-    sizes_of,
-    speeds,
-    timings,
-)
+from benchmarks.records import Row, exponent, medians, middle, nested, ratios, sizes_of, timings
 from benchmarks.runner import Benchmark, Record
 
 ROOFLINE_GOAL = 0.88  # of NumPy's own GEMM, for the layer of ROOFLINE_SIZES, both passes
 ROOFLINE_SIZES = {"T": 30, "B": 64, "H": 512}
 BOTH = "LSTM layer, forward and backward"
-
-
-def kernel_cases(options: argparse.Namespace) -> Iterator[Case]:
-    """Every pass of every kernel."""
-    for kernel in all_kernels(options.quick):
-        yield from kernel.cases()
 
 
 def kernels_chart(record: Record) -> Chart:
@@ -76,15 +60,14 @@ def kernels_chart(record: Record) -> Chart:
                         "rate here / the machine's, all passes", one=True)])
 
 
-def limit_line(record: Record) -> list[str]:
-    """The share of NumPy's own matrix product that the LSTM layer of the goal reaches."""
-    return [f"LSTM layer, {share(row):.0%} of the GEMM, goal {ROOFLINE_GOAL:.0%}"
-            for row in record["rows"] if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)]
+def has_share_goal(row: Row) -> bool:
+    """Whether a row is the LSTM layer whose share of NumPy's own matrix product has a goal."""
+    return (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)
 
 
 def share(row: Row) -> float:
     """Our rate over the machine's limit."""
-    return next(iter(speeds(row).values())) / float(row["limit"])
+    return float(row["amount"] / next(iter(medians(row).values())) / row["limit"])
 
 
 # --- an LSTM layer beside others ------------------------------------------------------------------
@@ -123,10 +106,9 @@ def crossover_cases(options: argparse.Namespace) -> Iterator[Case]:
         kernel = replace(recurrent.layer("lstm", options.steps, B, H), theirs={})
 
         def prepare(device: Device, kernel: Kernel = kernel) -> Prepared:
-            if device.name == "cpu":
-                made = kernel.prepare("both", device)
-                return made._replace(limit=None, absent={"CuPy": "not run: no GPU"})
             made = kernel.prepare("both", device)
+            if device.name == "cpu":
+                return made._replace(limit=None, absent={"CuPy": "not run: no GPU"})
             numpy = CPU.finished(our_passes(kernel, kernel.draw(), CPU).run["both"])
             return made._replace(limit=None, calls={"NumPy": numpy} | dict(made.calls))
 
@@ -210,8 +192,11 @@ def growth_chart(record: Record) -> Chart:
 GRID: dict[str, Any] = {"batches": [1, 4, 16, 64, 256], "hidden": [64, 128, 256, 512, 1024],
                         "steps": 20}
 BENCHMARKS = {
-    "kernels": Benchmark(kernel_cases, seconds=1.5, gpu=True, chart=kernels_chart,
-                         summary=limit_line),
+    "kernels": Benchmark(lambda options: chain.from_iterable(
+        kernel.cases() for kernel in all_kernels(options.quick)), seconds=1.5, gpu=True,
+        chart=kernels_chart, summary=lambda record: [
+            f"LSTM layer, {share(row):.0%} of the GEMM, goal {ROOFLINE_GOAL:.0%}"
+            for row in record["rows"] if has_share_goal(row)]),
     "peers": Benchmark(peer_cases, seconds=9.0, chart=peers_chart),
     "crossover": Benchmark(crossover_cases, GRID, {"batches": [1, 2], "hidden": [2, 4], "steps": 3},
                            seconds=1.5, gpu=True, chart=crossover_chart),

@@ -13,7 +13,6 @@ import argparse
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import FunctionType
@@ -26,14 +25,13 @@ from backend.errors import UserError
 from backend.workspace import Workspace
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import Device, devices
-from benchmarks.parts import REST, Stopwatch, watching
+from benchmarks.parts import Stopwatch, watching
 from benchmarks.pictures import Chart, Panel
-from benchmarks.recipes import LARGE, load
+from benchmarks.recipes import LARGE, SIZES, load
 from benchmarks.records import nested
 from benchmarks.runner import Benchmark, Record
-from benchmarks.training import random_batch
+from benchmarks.training import our_step, random_batch
 from nmt.models.registry import make_model
-from nmt.training.optimizers import gradient_scale
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 STEPS = 2
@@ -43,15 +41,14 @@ NEEDED = "parameters", "gradients", "saved"
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """A case for each recipe."""
-    def prepare(device: Device, name: str) -> Prepared:
-        with get_context("spawn").Pool(1) as fresh:
-            found = fresh.apply(measure, (name, options, device.name))
-        return Prepared({}, more=lambda _: found)
-
     for name in options.recipe:
+        def prepare(device: Device, name: str = name) -> Prepared:
+            with get_context("spawn").Pool(1) as fresh:
+                found = fresh.apply(measure, (name, options, device.name))
+            return Prepared({}, more=lambda _: found)
+
         work = load(name, options)
-        yield Case(name, {}, partial(prepare, name=name), work.train.batch_size * work.target,
-                   "target tokens")
+        yield Case(name, {}, prepare, work.train.batch_size * work.target, "target tokens")
 
 
 def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[str, Any]:
@@ -63,30 +60,21 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
         model: Any = make_model(work.model, work.tables)
         gauge.start()
         parameters = model.initial_parameters(rng)
-        batch, optimizer = random_batch(work, rng), work.train.make_optimizer()
-        held = covered(parameters.values())
-        watch, peaks, saved, gradient_bytes = PeakWatch(gauge), [], 0, 0
+        needed = dict.fromkeys(NEEDED, covered(parameters.values()))
+
+        def seen(name: str, value: Any) -> None:
+            both = covered([*parameters.values(), *reachable(value)])
+            needed[name] = both - needed["parameters"]
+
+        watch, peaks = PeakWatch(gauge), []
+        step = our_step(model, parameters, random_batch(work, rng), work.train, watch, seen)
         for _ in range(STEPS):
             gauge.reset()
-            with watching(watch), watch.part(REST):
-                noise = model.noise(batch, rng, "float32")
-                loss, cache = model.loss(parameters, batch, noise)
-                saved = covered([*parameters.values(), *reachable(cache)]) - held
-                gradients = model.backward(cache)
-                gradient_bytes = covered(reachable(gradients))
-                with watch.part("clip"):
-                    scale, _ = gradient_scale(gradients, len(batch.indices), work.train.max_norm)
-                with watch.part("update"):
-                    optimizer.update(parameters, gradients, scale)
+            with watching(watch):
+                step()
             peaks.append(gauge.peak())
-            del noise, loss, cache, gradients
-    needed = dict(zip(NEEDED, (held, gradient_bytes, saved), strict=True))
-    return {"bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
-                      "by_part": dict(watch.highest)},
+    return {"bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes},
             "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where}
-
-
-# --- memory of the process ----------------------------------------------------------------------
 
 
 class Gauge:
@@ -102,8 +90,7 @@ class Gauge:
 
     def start(self) -> None:
         """Count from the memory held now."""
-        ready = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
-        del ready
+        np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
         self._before = 0 if self._pool is not None else _status("VmRSS")
 
     def reset(self) -> None:
@@ -127,31 +114,21 @@ def _status(name: str) -> int:
 
 
 class PeakWatch(Stopwatch):
-    """Records the peak at the end of each part instead of its seconds, and in which part it is
-    reached."""
+    """Notes instead of seconds in which part the highest peak is reached."""
 
     def __init__(self, gauge: Gauge) -> None:
         super().__init__()
-        self.highest: dict[str, int] = {}
         self.where, self._gauge, self._most = "", gauge, 0
 
     def _account(self) -> None:
-        if not self._entered:
-            return
-        part, peak = self._entered[-1], self._gauge.peak()
-        self.highest[part] = max(peak, self.highest.get(part, 0))
+        peak = self._gauge.peak() if self._entered else 0
         if peak > 1.01 * self._most:  # pages that come and go are not a new peak
-            self.where, self._most = part, peak
-
-
-# --- memory needed ------------------------------------------------------------------------------
+            self.where, self._most = self._entered[-1], peak
 
 
 def reachable(value: Any) -> Iterator[Any]:
-    """All arrays in a cache or in gradients, however nested.
-
-    Raises TypeError for what is neither a container nor known to hold no array.
-    """
+    """All arrays in a cache or in gradients, however nested. Raises TypeError for what is neither a
+    container nor known to hold no array."""
     if hasattr(value, "strides") and not isinstance(value, np.generic):
         yield value
     elif isinstance(value, dict):
@@ -206,6 +183,5 @@ def chart(record: Record) -> Chart:
                  [Panel("stack", pieces, "GB")])
 
 
-BENCHMARKS = {"memory": Benchmark(cases, {"recipe": [LARGE], "vocabulary": 10000, "length": 20,
-                                          "seed": 1},
-                                  gpu=True, chart=chart, summary=summary)}
+BENCHMARKS = {"memory": Benchmark(cases, {"recipe": [LARGE], **SIZES}, gpu=True, chart=chart,
+                                  summary=summary)}

@@ -21,43 +21,31 @@ PARTS = (
     "attention forward", "attention backward", "decoder forward", "decoder backward",
     "prediction forward", "prediction backward", "clip", "update", REST,
 )
+
+
+def both(part: str, *names: str) -> dict[str, str]:
+    """`name`_forward and `name`_backward as a part's forward and backward."""
+    return {f"{name}_{way}": f"{part} {way}" for name in names for way in ("forward", "backward")}
+
+
 EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
-ATTENTION = {
-    "attention_forward": "attention forward", "attention_backward": "attention backward",
-    "accumulators": "attention backward", "memory_backward": "attention backward",
-}
-CONTEXTS = {
-    "contexts_forward": "attention forward", "contexts_backward": "attention backward",
-    "all_accumulators": "attention backward", "memories_backward": "attention backward",
-}
-VECTOR = {
-    "attentional_forward": "attention forward", "attentional_backward": "attention backward",
-}
-MODEL = {
-    "encoder_forward": "encoder forward", "encoder_backward": "encoder backward",
-    "memory_forward": "attention forward",
-    "predicted_forward": "prediction forward", "predicted_backward": "prediction backward",
-}
+CONTEXTS = both("attention", "contexts", "attentional") | dict.fromkeys(
+    ("all_accumulators", "memories_backward"), "attention backward")
+MODEL = both("encoder", "encoder") | both("prediction", "predicted") | {
+    "memory_forward": "attention forward"}
 # Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
 # so that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
-    "nmt.models.translator": MODEL | {
-        "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge",
-        "input_feeding_forward": "decoder forward",
-        "input_feeding_backward": "decoder backward",
-        "decoder_forward": "decoder forward", "decoder_backward": "decoder backward",
-    },
-    "nmt.models.rnnsearch": MODEL | {
-        "_first_state_forward": "bridge", "_first_state_backward": "bridge",
-        "searching_forward": "decoder forward", "searching_backward": "decoder backward",
-        "fixed_forward": "decoder forward", "fixed_backward": "decoder backward",
-        "deep_forward": "prediction forward", "deep_backward": "prediction backward",
-    },
+    "nmt.models.translator": MODEL | both("decoder", "input_feeding", "decoder") | {
+        "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
+    "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | both(
+        "prediction", "deep") | dict.fromkeys(("_first_state_forward", "_first_state_backward"),
+                                              "bridge"),
     "nmt.models.encoder": dict.fromkeys(
         ("row_index", "embedding_forward", "factored_forward", "factored_backward"), "embeddings"),
-    "nmt.models.decoder": EMBEDDINGS | CONTEXTS | VECTOR,
-    "nmt.models.feeding": EMBEDDINGS | CONTEXTS | VECTOR,
-    "nmt.models.contextual": EMBEDDINGS | ATTENTION,
+    "nmt.models.decoder": EMBEDDINGS | CONTEXTS, "nmt.models.feeding": EMBEDDINGS | CONTEXTS,
+    "nmt.models.contextual": EMBEDDINGS | both("attention", "attention") | dict.fromkeys(
+        ("accumulators", "memory_backward"), "attention backward"),
 }
 
 

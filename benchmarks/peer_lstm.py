@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.case import Results
-from benchmarks.kernel import Arrays, Passes
+from benchmarks.kernel import Arrays, Passes, differentiated
 
 Array = np.ndarray
 Cache = tuple[Any, ...]
@@ -84,23 +84,22 @@ def cs231n(a: Arrays) -> Passes:
     Wx, Wh = (np.ascontiguousarray(W.T) for W in (a["rnn.0.W"][:, :E], a["rnn.0.W"][:, E:]))
     h0, b = np.zeros((len(x), len(Wh)), dtype=x.dtype), a["rnn.0.b"]
 
-    def both() -> Results:
+    def forward() -> tuple[Results, list[Cache]]:
         h, caches = lstm_forward(x, h0, Wx, Wh, b)
+        return {"h": h}, caches
+
+    def backward(caches: list[Cache]) -> Results:
         dx, _, dWx, dWh, db = lstm_backward(dh, caches)
-        return {"h": h, "dx": dx, "dWx": dWx, "dWh": dWh, "rnn.0.b": db}
+        return {"dx": dx, "dWx": dWx, "dWh": dWh, "rnn.0.b": db}
 
     def read(results: Results) -> Results:
         found = {name: value.transpose(1, 0, 2) if name in ("h", "dx") else value
                  for name, value in results.items()}
         if "dWx" in found:
-            pair = [found.pop("dWx").T, found.pop("dWh").T]
-            found["rnn.0.W"] = np.concatenate(pair, axis=1)
+            found["rnn.0.W"] = np.vstack([found.pop("dWx"), found.pop("dWh")]).T
         return found
 
-    return Passes({"forward": lambda: {"h": lstm_forward(x, h0, Wx, Wh, b)[0]}, "both": both}, read)
-
-
-# --- thinc ----------------------------------------------------------------------------------------
+    return differentiated(forward, backward, read)
 
 
 def thinc(a: Arrays) -> Passes:

@@ -72,9 +72,9 @@ def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
                                 for place in own))
     bars = max(len(panel.series) if panel.kind == "bars" else 1 for panel in panels)
     height = 4.3 if lines else 2.2 + 0.22 * len(places) * max(bars, 1.5)
-    figure, axes = plt.subplots(1, len(panels), figsize=(2 + 4.2 * len(panels) + 2 * (not lines),
-                                                         height),
-                                sharey=not lines, squeeze=False, layout="constrained")
+    width = 2 + 4.2 * len(panels) + 2 * (not lines)
+    figure, axes = plt.subplots(1, len(panels), figsize=(width, height), sharey=not lines,
+                                squeeze=False, layout="constrained")
     for ax, panel in zip(axes[0], panels, strict=True):
         DRAWN[panel.kind](ax, panel, places)
         ax.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
@@ -89,21 +89,14 @@ def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
     if len(names) > 1:
         figure.legend(names.values(), names, loc="outside lower center", ncols=min(len(names), 4),
                       frameon=False, fontsize=8)
-    width = int(13 * figure.get_figwidth())  # characters of this size
-    text = (chart.title, headline(environment, chart.dtype), f"How to read this: {chart.how}")
-    figure.suptitle("\n".join(fill(line, width) for line in text), x=0.01, ha="left",
+    gpu = environment.get("gpu")
+    device = f", {gpu['name']} (matrix products in {gpu['gemm']})" if gpu else ""
+    where = (f"{environment['cpu']}, {environment['cores']} cores, "
+             f"{KERNELS[environment['kernels']]}, {chart.dtype}{device}")
+    text = chart.title, where, f"How to read this: {chart.how}"
+    figure.suptitle("\n".join(fill(line, int(13 * width)) for line in text), x=0.01, ha="left",
                     fontsize="medium", linespacing=1.4)
     return figure
-
-
-def headline(found: Mapping[str, Any], dtype: str) -> str:
-    """Processor, cores, BLAS kernels and GPU of a record's environment, for a figure's title."""
-    gpu = found.get("gpu")
-    device = f", {gpu['name']} (matrix products in {gpu['gemm']})" if gpu else ""
-    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['kernels']]}, {dtype}{device}"
-
-
-# --- kinds of panels ------------------------------------------------------------------------------
 
 
 def draw_bars(ax: Any, panel: Panel, places: list[Any]) -> None:
@@ -125,13 +118,15 @@ def draw_bars(ax: Any, panel: Panel, places: list[Any]) -> None:
     ax.margins(x=0.15)
     if panel.log:
         ax.set_xscale("log")
-        plain_numbers(ax.xaxis)
-        ax.minorticks_off()
+        plain_numbers(ax, ax.xaxis)
 
 
 def draw_stack(ax: Any, panel: Panel, places: list[Any]) -> None:
     """One bar at each place, of a piece for each series."""
-    start, colours = np.zeros(len(places)), matplotlib_colours(len(panel.series))
+    from matplotlib import colormaps
+
+    start, many = np.zeros(len(places)), len(panel.series) > len(COLOURS)
+    colours = [colormaps["tab20"](n) for n in range(20)] if many else COLOURS
     for order, (name, own) in enumerate(panel.series.items()):
         pieces = np.array([own.get(place, 0.0) for place in places], dtype=float)
         ax.barh(range(len(places)), pieces, left=start, color=colours[order], label=name,
@@ -151,8 +146,7 @@ def draw_lines(ax: Any, panel: Panel, _: list[Any]) -> None:
         ticks = sorted({x for own in panel.series.values() for x in own})
         ax.set(xscale="log", yscale="log")
         ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        plain_numbers(ax.yaxis)
-        ax.minorticks_off()
+        plain_numbers(ax, ax.yaxis)
     else:
         ax.set_ylim(0, None)
 
@@ -167,21 +161,15 @@ def triples(values: Any) -> np.ndarray:
                     dtype=float).reshape(-1, 3).T
 
 
-def matplotlib_colours(count: int) -> list[Any]:
-    """As many colours: ours, or for more of them matplotlib's twenty."""
-    from matplotlib import colormaps
-
-    return list(COLOURS) if count <= len(COLOURS) else [colormaps["tab20"](n) for n in range(20)]
-
-
 def number(value: float) -> str:
     """Three digits, and no power of ten."""
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
-def plain_numbers(axis: Any) -> None:
+def plain_numbers(ax: Any, axis: Any) -> None:
     """A logarithmic axis marked at 1, 2 and 5 of each power of ten, without powers of ten."""
     from matplotlib.ticker import LogLocator
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
+    ax.minorticks_off()

@@ -11,31 +11,21 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import stopped
-from nmt.data.batches import Batch, make_batch
+from benchmarks.training import Workload, random_batch
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig
 from nmt.training.optimizers import SGD, gradient_scale
+from nmt.training.options import TrainOptions
 from nmt.training.passes import Sums, sums_of
 from nmt.training.world import Ranks, World
 
 PARTS = "passes", "sums", "update"
-
-
-def make_world() -> World:
-    """Of the processes that mpiexec started."""
-    from mpi4py import MPI
-
-    from nmt.training.transport import Mpi
-
-    return Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
 
 
 def make_model(sizes: dict[str, int]) -> Translator:
@@ -45,20 +35,15 @@ def make_model(sizes: dict[str, int]) -> Translator:
                       sizes["vocabulary"], sizes["vocabulary"], True)
 
 
-def make_random_batch(sizes: dict[str, int], batch: int) -> Batch:
-    """Pairs of sentences of one length, words drawn evenly."""
-    rng = np.random.default_rng(0)
-    words = rng.integers(2, sizes["vocabulary"], (batch, 2, sizes["length"]))
-    return make_batch([(x, y) for x, y in words.tolist()], range(batch), True)
-
-
 def time_update(
     world: World, sizes: dict[str, int], batch: int, repeats: int
 ) -> dict[str, list[tuple[float, float]]]:
     """Seconds of passes, sums and the optimizer in each update, and of passes and sums in one,
     apart and overlapped: wall-clock, and of this rank's processor."""
     model, optimizer = make_model(sizes), SGD(0.01)
-    whole, found = make_random_batch(sizes, batch), dict[str, list[tuple[float, float]]]()
+    V, length = sizes["vocabulary"], sizes["length"]
+    work = Workload(model.config, TrainOptions(batch_size=batch), True, V, V, length, length + 1)
+    whole, found = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
     parameters = model.initial_parameters(np.random.default_rng(1))
     share, results = world.share(whole), dict[str, Any]()
 
@@ -92,29 +77,28 @@ def time_update(
     return {name: seconds[1:] for name, seconds in found.items()}
 
 
-def time_sums(world: Any, lengths: list[int], repeats: int) -> list[list[float]]:
-    """Seconds in which flat float32 arrays of so many bytes are summed."""
-    found = []
-    for length in lengths:
-        array = np.zeros(max(1, length // 4), np.float32)
+def time_sums(world: Any, lengths: list[int], repeats: int) -> list[float]:
+    """Median seconds in which flat float32 arrays of so many bytes are summed, as the trainer
+    does."""
+    def median(array: np.ndarray) -> float:
         seconds = []
         for _ in range(repeats + 1):
             world.wait()
-            seconds.append(stopped(partial(one_sum, world, array)))
-        found.append(seconds[1:])
-    return found
+            seconds.append(stopped(lambda: world.start_sum(array)()))
+        return float(np.median(seconds[1:]))
 
-
-def one_sum(world: Any, array: np.ndarray) -> None:
-    """As the trainer sums gradients."""
-    world.start_sum(array)()
+    return [median(np.zeros(max(1, length // 4), np.float32)) for length in lengths]
 
 
 def main() -> None:
     """Arguments: JSON with sizes, batch, repeats, threads, lengths; the first rank prints JSON."""
-    asked, world = json.loads(sys.argv[1]), make_world()
-    threads: AbstractContextManager[Any] = threadpool_limits(asked["threads"], user_api="blas")
-    with threads:
+    from mpi4py import MPI
+
+    from nmt.training.transport import Mpi
+
+    asked = json.loads(sys.argv[1])
+    world = Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
+    with threadpool_limits(asked["threads"], user_api="blas"):
         seconds = time_update(world, asked["sizes"], asked["batch"], asked["repeats"])
         handed = getattr(world, "bytes", 0) // (3 * (asked["repeats"] + 1))  # three sums a turn
         sums = time_sums(world, asked["lengths"], asked["repeats"]) if world.size > 1 else []
@@ -122,8 +106,7 @@ def main() -> None:
         wall, cpu = ({name: float(np.median([pair[k] for pair in own]))
                       for name, own in seconds.items()} for k in (0, 1))
         print(json.dumps({"parts": {name: wall.pop(name) for name in PARTS}, "together": wall,
-                          "cpu": cpu, "bytes": handed,
-                          "sums": [float(np.median(own)) for own in sums]}))
+                          "cpu": cpu, "bytes": handed, "sums": sums}))
 
 
 if __name__ == "__main__":

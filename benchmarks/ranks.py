@@ -16,7 +16,8 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,47 +44,31 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
         raise UserError("ranks: expected mpiexec beside this Python, found none; install the extra "
                         "`mpi`")
     B = options.batch
+    lengths = [one for one in LENGTHS if not options.quick or one < 1 << 20]
     found = [(p, t, B, "fixed") for p, t in ((1, 1), (1, 2), (2, 1), (4, 1))]
     for ranks, threads, batch, kind in found + [(p, 1, B * p, "growing") for p in (1, 2, 4)]:
-        def prepare(_: Any, ranks: int = ranks, threads: int = threads,
-                    batch: int = batch) -> Prepared:
-            found = measure(launcher, options, ranks, threads, batch)
+        asked = {"sizes": {name: getattr(options, name) for name in THESIS}, "batch": batch,
+                 "repeats": options.repeats, "threads": threads, "lengths": lengths}
+
+        def prepare(_: Any, ranks: int = ranks, asked: dict[str, Any] = asked) -> Prepared:
+            done = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
+                                   "benchmarks.rank_worker", json.dumps(asked)],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise UserError(f"ranks: mpiexec -n {ranks} ended with {done.returncode}: "
+                                f"{done.stderr.strip()[-300:]}")
+            found = {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
             return Prepared({}, more=lambda _: found)
 
         yield Case(f"{kind} batch", {"ranks": ranks, "threads": threads, "batch": batch}, prepare,
                    batch, "sentences")
 
 
-def measure(
-    launcher: Path, options: argparse.Namespace, ranks: int, threads: int, batch: int
-) -> dict[str, Any]:
-    """The seconds of an update's parts, and of sums, of ranks started for it."""
-    lengths = [one for one in LENGTHS if not options.quick or one < 1 << 20]
-    asked = {"sizes": {name: getattr(options, name) for name in THESIS}, "batch": batch,
-             "repeats": options.repeats, "threads": threads, "lengths": lengths}
-    done = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
-                           "benchmarks.rank_worker", json.dumps(asked)],
-                          capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UserError(f"ranks: mpiexec -n {ranks} ended with {done.returncode}: "
-                        f"{done.stderr.strip()[-300:]}")
-    return {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
-
-
-# --- the model ------------------------------------------------------------------------------------
-
-
-def ring(p: float, size: float) -> tuple[float, float]:
-    """What alpha and beta are multiplied by."""
-    return 2 * (p - 1), 2 * (p - 1) / p * size
-
-
-def doubling(p: float, size: float) -> tuple[float, float]:
-    """The same by recursive doubling."""
-    return math.log2(p), math.log2(p) * size
-
-
-ALGORITHMS = {"ring": ring, "recursive doubling": doubling}
+# By what a message's alpha and a byte's beta are multiplied, of p ranks and n bytes.
+ALGORITHMS: dict[str, Callable[[float, float], tuple[float, float]]] = {
+    "ring": lambda p, n: (2 * (p - 1), 2 * (p - 1) / p * n),
+    "recursive doubling": lambda p, n: (math.log2(p), math.log2(p) * n),
+}
 
 
 def fit(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,35 +109,25 @@ def gradient_bytes(sizes: dict[str, int], sentences: float) -> tuple[int, float]
     return 4 * dense, 4 * rows * sizes["hidden"]
 
 
-def predict(p: int, batch: int, network: tuple[float, float]) -> float:
-    """Seconds of the sums of p ranks at thesis size: a ring's, and the rows of every other rank."""
-    dense, rows = gradient_bytes(THESIS, batch / p)
-    alpha, beta = network
-    return sum(x * y for x, y in zip(ring(p, dense), network, strict=True)) + (
-        (p - 1) * (alpha + rows * beta))
-
-
 def predicted_table(fits: dict[str, Any], options: dict[str, Any]) -> list[str]:
-    """What the model says for 128 sentences in all, and for 128 a rank. A sentence's passes take b,
-    times the ratio of the multiplications."""
-    sizes = {name: options[name] for name in THESIS}
-    b, lines = fits["b"] * work(THESIS) / work(sizes), list[str]()
-    for network, numbers in NETWORKS.items():
-        for kind in ("fixed", "growing"):
-            for p in PREDICTED:
-                batch = 128 if kind == "fixed" else 128 * p
-                passes, sums = b * max(1, batch / p), predict(p, batch, numbers)
-                lines.append(f"{network} | {kind} | {p} | {passes:.3g} s | {sums:.3g} s | "
-                             f"{b * batch / (passes + sums) / p:.0%}")
+    """What the model says for 128 sentences in all, and for 128 a rank: sums by a ring, and the
+    rows of every other rank. A sentence's passes take b, times the ratio of the multiplications,
+    all dense parameters at each step."""
+    def work(sizes: dict[str, int]) -> float:
+        return gradient_bytes(sizes, 0)[0] * sizes["length"]
+
+    b = fits["b"] * work(THESIS) / work({name: options[name] for name in THESIS})
+    lines = []
+    for (network, (alpha, beta)), kind, p in product(NETWORKS.items(), ("fixed", "growing"),
+                                                     PREDICTED):
+        batch = 128 if kind == "fixed" else 128 * p
+        dense, rows = gradient_bytes(THESIS, batch / p)
+        messages, sent = ALGORITHMS["ring"](p, dense)
+        sums = messages * alpha + sent * beta + (p - 1) * (alpha + rows * beta)
+        passes = b * max(1, batch / p)
+        lines.append(f"{network} | {kind} | {p} | {passes:.3g} s | {sums:.3g} s | "
+                     f"{b * batch / (passes + sums) / p:.0%}")
     return table("thesis size, predicted | batch | ranks | passes | sums | efficiency", lines)
-
-
-def work(sizes: dict[str, int]) -> float:
-    """Multiplications of a sentence, about: all dense parameters at each step."""
-    return float(gradient_bytes(sizes, 0)[0]) / 4 * sizes["length"]
-
-
-# --- what is shown --------------------------------------------------------------------------------
 
 
 def speed(row: dict[str, Any]) -> float:

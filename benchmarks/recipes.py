@@ -18,23 +18,14 @@ import numpy as np
 import nmt
 from backend import gemm
 from backend.errors import UserError
+from benchmarks import training
 from benchmarks.case import Case, Prepared, expect_equal
 from benchmarks.devices import Device
 from benchmarks.parts import PARTS, Stopwatch, watching
 from benchmarks.pictures import Chart, Panel
 from benchmarks.records import Row, nested, speeds
 from benchmarks.runner import Benchmark, Record
-from benchmarks.training import (
-    CLOSE,
-    ROUGH,
-    Workload,
-    compare,
-    loss_difference,
-    our_step,
-    peer_on,
-    random_batch,
-    their_step,
-)
+from benchmarks.training import Workload, our_step, random_batch
 from nmt.data.batches import Batch
 from nmt.models.registry import make_model
 from nmt.recipe import Recipe
@@ -89,13 +80,8 @@ def load(name: str, options: argparse.Namespace) -> Workload:
 
 def short(name: str) -> str:
     """A recipe's name: of a file of ours with its directory, of another the file's."""
-    if name in KNOWN:
-        return name
     path = Path(name).resolve().with_suffix("")
     return str(path.relative_to(DIRECTORY)) if path.is_relative_to(DIRECTORY) else path.name
-
-
-# --- a step to be timed ---------------------------------------------------------------------------
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
@@ -117,18 +103,18 @@ def step_case(
     whether the time is also split by part; declared, further fields of the case.
     """
     def prepare(device: Device) -> Prepared:
-        differences = compare(few, 7 if sentences else seed, sentences)
+        differences = training.compare(few, 7 if sentences else seed, sentences)
         rng = np.random.default_rng(seed)
         model: Any = make_model(work.model, work.tables)
         parameters, batch = model.initial_parameters(rng), random_batch(work, rng)
-        peer = peer_on(device, model, parameters)
+        peer = training.peer_on(device, model, parameters)
         noise = model.noise(batch, np.random.default_rng(7), "float32")
         differences |= expect_equal("ours and PyTorch's" if peer else "ours and NumPy's", {
-            "float32 loss": loss_difference(model, parameters, batch, noise, peer)},
-            {"float32 loss": CLOSE if gemm.precision() == "float32" else ROUGH})
+            "float32 loss": training.loss_difference(model, parameters, batch, noise, peer)},
+            {"float32 loss": training.CLOSE if gemm.precision() == "float32" else training.ROUGH})
         calls = {"here": our_step(model, parameters, batch, work.train)}
         if peer is not None:
-            calls["PyTorch"] = their_step(peer, batch, work.train)
+            calls["PyTorch"] = training.their_step(peer, batch, work.train)
         found: list[dict[str, float]] = []
         if split:
             calls["here, by part"] = split_step(model, parameters, batch, work.train, device, found)

@@ -22,6 +22,7 @@ from backend.files import write_text
 from benchmarks.case import Case
 from benchmarks.devices import CPU, Device, device_options, devices
 from benchmarks.pictures import Chart, draw_record
+from benchmarks.records import ratios, sizes_of, speeds
 from benchmarks.timing import Timing, blas_kernels, describe, environment, timed
 
 RESULTS = Path(__file__).parent / "results"
@@ -119,9 +120,6 @@ def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
     return row | dict(made.more(timings))
 
 
-# --- options --------------------------------------------------------------------------------------
-
-
 def parse(
     name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
 ) -> argparse.Namespace:
@@ -164,9 +162,6 @@ def parse(
     return options
 
 
-# --- records --------------------------------------------------------------------------------------
-
-
 def record_path(name: str, device: Device, options: argparse.Namespace) -> Path:
     """`<name>[-tf32]-<kernels>.json`, with gpu or stand-in in place of the BLAS kernels."""
     tag = "-tf32" if vars(options).get("gemm", "float32") != "float32" else ""
@@ -176,17 +171,15 @@ def record_path(name: str, device: Device, options: argparse.Namespace) -> Path:
 
 def new_record(name: str, options: argparse.Namespace) -> Record:
     """A record without rows; paths of this machine are left out."""
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [named(one) for one in value]
+        file = isinstance(value, str) and value.endswith((".yaml", ".yml"))
+        return Path(value).stem if file else value
+
     return {"benchmark": name, "environment": environment(), "rows": [], "options": {
         option: named(value) for option, value in vars(options).items()
         if option not in ("output", "data", "only", "resume", "budget", "go_on")}}
-
-
-def named(value: Any) -> Any:
-    """An option without the directories of this machine."""
-    if isinstance(value, list):
-        return [named(one) for one in value]
-    return Path(value).stem if isinstance(value, str) and value.endswith((".yaml", ".yml")) else (
-        value)
 
 
 def rows_of(path: Path, record: Record) -> dict[str, Row]:
@@ -210,32 +203,24 @@ def key_of(case: Case | Row) -> str:
     return json.dumps([name, dict(sizes)])
 
 
-# --- for the terminal -----------------------------------------------------------------------------
-
-
 def print_row(row: Row) -> None:
-    """A line for the case, and one for each implementation: time, rate, and ours over it."""
-    sizes = " ".join(f"{name}={n}" for name, n in row["sizes"].items())
+    """A line for the case, and one for each implementation: time, rate, and ours over it. Rates of
+    floating-point operations and bytes are in thousand millions."""
     equal = max(row["differences"].values(), default=None)
-    print(f"\n{row['case']}  {sizes}, {row['device']}"
+    print(f"\n{row['case']}  {sizes_of(row)}, {row['device']}"
           + ("" if equal is None else f"   (equal to {equal:.0e})"))
     width = max(map(len, [*row["seconds"], *row["absent"], ""])) + 2
-    ours = next(iter(row["seconds"].values()), None)
-    for name, seconds in row["seconds"].items():
-        text = f"  {name:{width}}{Timing(**seconds)}"
-        if row["unit"]:
-            text += f"{rate(row['amount'] / seconds['median'], row['unit']):>24}"
-        if ours is not seconds and ours is not None:
-            text += f"   ratio {ours['median'] / seconds['median']:.2f}"
-            goal = row["goals"].get(name)
-            text += "" if goal is None else f", goal {goal}"
+    unit, ratio = row["unit"], ratios(row) if row["seconds"] else {}
+    for name, speed in speeds(row).items():
+        text = f"  {name:{width}}{Timing(**row['seconds'][name])}"
+        if unit:
+            said = f"{speed / 1e9:,.1f} G" if unit in ("FLOP", "B") else f"{speed:,.4g} "
+            text += f"{f'{said}{unit}/s':>24}"
+        if name in ratio:
+            text += f"   ratio {ratio[name]:.2f}"
+            text += f", goal {row['goals'][name]}" if name in row["goals"] else ""
         elif "limit" in row:
-            text += f"{row['amount'] / seconds['median'] / row['limit']:6.0%} of the limit"
+            text += f"{speed / row['limit']:6.0%} of the limit"
         print(text, flush=True)
     for name, why in row["absent"].items():
         print(f"  {name:{width}}{why}", flush=True)
-
-
-def rate(value: float, unit: str) -> str:
-    """A rate with its unit, floating-point operations and bytes in thousand millions."""
-    return f"{value / 1e9:,.1f} G{unit}/s" if unit in ("FLOP", "B") else f"{value:,.4g} {unit}/s"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,9 @@ def make_models(options: argparse.Namespace) -> dict[str, tuple[Any, dict[str, n
                             embedding_size=options.hidden, output_bias=True)
     layers = TransformerConfig(options.depth, options.depth, options.width, 4 * options.width,
                                dropout=0.0, initialisation="normal")
-    found = {}
+    found, sizes = {}, Tables((options.vocabulary,), options.vocabulary)
     for name, config in (("", recurrent), ("Transformer, ", layers)):
-        model = make_model(config, Tables((options.vocabulary,), options.vocabulary))
+        model = make_model(config, sizes)
         parameters = model.initial_parameters(np.random.default_rng(options.seed), "float64")
         parameters["output.b"][END] = NEVER
         found[name] = model, parameters
@@ -118,20 +119,14 @@ def how(beam: int, steps: int) -> SearchOptions:
     return SearchOptions(beam=beam, nbest=beam, length_factor=1e-9, minimum_steps=steps)
 
 
-# --- against PyTorch ------------------------------------------------------------------------------
-
-
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Every model and beam with every number of sentences."""
     for model, made in make_models(options).items():
         make = partial(beside_pytorch, *made, options.steps)
-        goals = {(10, 16): GOALS[blas_kernels()]} if not model else {}
-        for beam in options.beams:
-            for sentences in options.sentences:
-                goal = goals.get((beam, sentences), 1.0 if model else None)
-                yield search_case(model + ("greedy" if beam == 1 else f"beam {beam}"), beam,
-                                  sentences, make, options,
-                                  goals={} if goal is None else {"PyTorch": goal})
+        for beam, sentences in product(options.beams, options.sentences):
+            goal = 1.0 if model else GOALS[blas_kernels()] if (beam, sentences) == (10, 16) else 0.0
+            yield search_case(model + ("greedy" if beam == 1 else f"beam {beam}"), beam, sentences,
+                              make, options, goals={"PyTorch": goal} if goal else {})
 
 
 def beside_pytorch(
@@ -154,14 +149,12 @@ def beside_pytorch(
                 return beam_search(model, mine, sources, options)
         return find
 
-    peer = peer_on(device, model, on_host)
+    found, peer = {"here": ours(device.backend)}, peer_on(device, model, on_host)
     if peer is None:
-        return {"here": ours(device.backend)} | (
-            {"NumPy": ours("numpy")} if device.name != "cpu" else {})
+        return found | ({} if device.name == "cpu" else {"NumPy": ours("numpy")})
     from grads.verification.reference import search
 
-    return {"here": ours(device.backend),
-            "PyTorch": lambda: search.beam_search(peer, *sources, beam, steps, beam)}
+    return found | {"PyTorch": lambda: search.beam_search(peer, *sources, beam, steps, beam)}
 
 
 def chart(record: Record) -> Chart:
@@ -176,25 +169,15 @@ def chart(record: Record) -> Chart:
                   for name, series in panels.items()])
 
 
-# --- with a pruned model --------------------------------------------------------------------------
-
-
 def sparse_cases(options: argparse.Namespace) -> Iterator[Case]:
     """Every percentage pruned, with every beam and number of sentences."""
     model, parameters = make_models(options)[""]
-    for percent in options.percents:
-        make = partial(sparse_and_dense, model, pruned(model, parameters, percent), options.steps)
-        for beam in options.beams:
-            for sentences in options.sentences:
-                yield search_case(f"{percent} % pruned", beam, sentences, make, options,
-                                  ("float64",))
-
-
-def pruned(model: Translator, parameters: Parameters, percent: float) -> dict[str, np.ndarray]:
-    """The parameters in float64 with a percentage of each class zero."""
-    found = masks(parameters, classes(model.weights()), percent, "class-uniform")
-    return {name: np.where(found[name], array, 0) if name in found else array
-            for name, array in parameters.items()}
+    for percent, beam, sentences in product(options.percents, options.beams, options.sentences):
+        kept = masks(parameters, classes(model.weights()), percent, "class-uniform")
+        pruned = {name: np.where(kept[name], array, 0) if name in kept else array
+                  for name, array in parameters.items()}
+        make = partial(sparse_and_dense, model, pruned, options.steps)
+        yield search_case(f"{percent} % pruned", beam, sentences, make, options, ("float64",))
 
 
 def sparse_and_dense(

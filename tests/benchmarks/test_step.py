@@ -99,6 +99,15 @@ def test_words_that_no_variant_has(tmp_path):
         run("variants", tmp_path, "--device", "cpu", "--only", "cosine")
 
 
+def test_the_record_of_a_named_machine(tmp_path):
+    run("variants", tmp_path, "--device", "cpu", "--only", "no attention", "--machine", "Xeon")
+    found = [path.name for path in tmp_path.glob("*.json")]
+    assert found == [f"variants-{blas_kernels()}-Xeon.json"]
+    assert "Xeon" not in (tmp_path / found[0]).read_text().split('"rows"')[1]
+    with pytest.raises(UserError, match="--machine: expected letters and digits, got 'a/b'"):
+        run("variants", tmp_path, "--machine", "a/b")
+
+
 def test_after_a_case_that_fails_the_others_are_run(tmp_path, monkeypatch):
     right = step.step_case
 

@@ -167,6 +167,15 @@ def test_tf32_has_rows_of_its_own(page, tmp_path):
     assert "| GPU, TF32 | 12,346 |" in made(page, tmp_path)
 
 
+def test_a_machine_has_rows_of_its_own(page, tmp_path):
+    write(tmp_path, only=["search", "recipes"])
+    (tmp_path / "recipes-native.json").rename(tmp_path / "recipes-native-Xeon.json")
+    (tmp_path / "unknown.json").write_text((tmp_path / "search-native.json").read_text())
+    page = made(page, tmp_path)
+    assert page.count("| native, Xeon | 12,346 |") == 1 and "| native | 12,346 |" not in page
+    assert "- native: a processor" in page and "- native, Xeon: a processor" in page
+
+
 def test_a_gpu_is_named_where_there_is_one(page, tmp_path):
     write(tmp_path, "gpu", only=["recipes"])
     page = made(page, tmp_path)

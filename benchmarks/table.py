@@ -113,7 +113,7 @@ def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
     for name in names:
         for tag, said in (("", ""), ("-tf32", ", TF32")):
             for kernels in LABELS:
-                for stem, record in records.items():
+                for stem, record in sorted(records.items()):
                     own, made_with, label = labelled(stem)
                     if (own, made_with) == (name + tag, kernels):
                         yield from ((label + said, row) for row in record["rows"])
@@ -172,7 +172,8 @@ def against_pytorch(records: Records) -> list[str]:
             return "training step, " + case.replace("no feeding", "without feeding").replace(
                 "feeding", "input feeding")
         if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
-            return f"beam search, beam 10, 16 sentences, {sizes['steps']} steps"
+            return f"{case.replace('beam', 'beam search, beam', 1)}, 16 sentences, " \
+                   f"{sizes['steps']} steps"
         if has_share_goal(row) or (case == BOTH and peer == "nn.LSTM"):
             return f"LSTM layer, {sizes_of(row)}, against {peer}"
         return None

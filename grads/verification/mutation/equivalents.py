@@ -87,8 +87,6 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
         "every model gives one",
     "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
-    "lstm.recurrent.zeros_or_copies: d.copy()":
-        "models read the gradient once; tests/lstm/test_recurrent.py holds that it stays",
     "lstm.sampled.predicted_backward: full[rows] = db -> full[rows] += db":
         "zero before, rows are distinct",
     "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",

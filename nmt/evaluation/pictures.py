@@ -167,7 +167,7 @@ def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    figure = Figure(figsize=(9.6, 6.8), layout="constrained")
     for place, title in enumerate(("attention", "feed-forward and last norms")):
         axes, number = figure.add_subplot(1, 2, place + 1), 0
         for name, scales in runs.items():
@@ -179,7 +179,7 @@ def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
                     number += 1
         axes.set(xlabel="depth", ylabel="g", title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _legend(axes)
+        _legend(axes, below=True)
     figure.suptitle("Learned g of ScaleNorm by depth", fontsize=11)
     save(figure, path)
 
@@ -230,11 +230,12 @@ def finish(figure: Any, axes: Any, path: Path, title: str, grid: str = "both") -
     save(figure, path)
 
 
-def _legend(axes: Any, grid: str = "both") -> None:
-    """Grid along these axes, and legend."""
+def _legend(axes: Any, grid: str = "both", below: bool = False) -> None:
+    """Grid along these axes, and legend, below the axes where it would cover lines."""
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
-    for text in axes.legend().get_texts():
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)} if below else {}
+    for text in axes.legend(**place).get_texts():
         text.set_parse_math(False)  # a dollar sign in a name is no mathematics
 
 

@@ -168,8 +168,9 @@ def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
     from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(9.6, 6.8), layout="constrained")
+    halves: Any = figure.subfigures(1, 2)
     for place, title in enumerate(("attention", "feed-forward and last norms")):
-        axes, number = figure.add_subplot(1, 2, place + 1), 0
+        axes, number = halves[place].add_subplot(), 0
         for name, scales in runs.items():
             for sublayer in dict.fromkeys(one.sublayer for one in scales):
                 if ("attention" in sublayer) == (place == 0):
@@ -179,7 +180,7 @@ def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
                     number += 1
         axes.set(xlabel="depth", ylabel="g", title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _legend(axes, below=True)
+        _legend(axes, below=halves[place])
     figure.suptitle("Learned g of ScaleNorm by depth", fontsize=11)
     save(figure, path)
 
@@ -230,12 +231,13 @@ def finish(figure: Any, axes: Any, path: Path, title: str, grid: str = "both") -
     save(figure, path)
 
 
-def _legend(axes: Any, grid: str = "both", below: bool = False) -> None:
-    """Grid along these axes, and legend, below the axes where it would cover lines."""
+def _legend(axes: Any, grid: str = "both", below: Any = None) -> None:
+    """Grid along these axes, and legend: in them, or at the foot of the figure `below`, where it
+    covers no lines."""
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)} if below else {}
-    for text in axes.legend(**place).get_texts():
+    legend = axes.legend() if below is None else below.legend(loc="outside lower center")
+    for text in legend.get_texts():
         text.set_parse_math(False)  # a dollar sign in a name is no mathematics
 
 

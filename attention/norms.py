@@ -34,10 +34,12 @@ def layer_norm_forward(x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
     Arguments: x (..., d); g, b (d,). Returns y (..., d) and what `layer_norm_backward` reads.
     """
     xp, d = array_module(x, g, b), x.shape[-1]
-    z = x - x.sum(axis=-1, keepdims=True) * (1.0 / d)
-    s = xp.sqrt((z * z).sum(axis=-1, keepdims=True) * (1.0 / d) + EPS)     # (..., 1)
-    x_hat = z / s
-    return g * x_hat + b, NormCache(x_hat, s, g)
+    x_hat = x - x.sum(axis=-1, keepdims=True) * (1.0 / d)
+    s = xp.sqrt((x_hat * x_hat).sum(axis=-1, keepdims=True) * (1.0 / d) + EPS)  # (..., 1)
+    x_hat /= s
+    y = g * x_hat
+    y += b
+    return y, NormCache(x_hat, s, g)
 
 
 @fused(kernels.layer_norm_backward)
@@ -113,13 +115,13 @@ def over_vectors(d: Array) -> Array:
 
 
 class Norm(NamedTuple):
-    """A row: initial values of its weights for a width, forward and backward.
+    """A row: its weights, the initial value of each for a width; forward and backward.
 
     forward(x, *weights) returns y and the cache; backward(dy, cache) dx and the gradients of the
     weights, in their order.
     """
 
-    initial: Callable[[int], Mapping[str, Initial]]
+    initial: Mapping[str, Callable[[int], Initial]]
     forward: Callable[..., tuple[Array, NormCache]]
     backward: Callable[..., tuple[Array, ...]]
 
@@ -135,11 +137,11 @@ def fixed_backward(dy: Array, cache: NormCache) -> tuple[Array]:
 
 
 NORMS: dict[str, Norm] = {
-    "layer": Norm(lambda d: {"g": constant(1.0), "b": zeros},
+    "layer": Norm({"g": lambda d: constant(1.0), "b": lambda d: zeros},
                   layer_norm_forward, layer_norm_backward),
-    "scale": Norm(lambda d: {"g": constant(d**0.5)}, scale_norm_forward, scale_norm_backward),
-    "fixed-scale": Norm(lambda d: {}, fixed_forward, fixed_backward),
-    "rms": Norm(lambda d: {"g": constant(1.0)}, rms_norm_forward, rms_norm_backward),
+    "scale": Norm({"g": lambda d: constant(d**0.5)}, scale_norm_forward, scale_norm_backward),
+    "fixed-scale": Norm({}, fixed_forward, fixed_backward),
+    "rms": Norm({"g": lambda d: constant(1.0)}, rms_norm_forward, rms_norm_backward),
 }
 
 
@@ -157,16 +159,16 @@ def norm_weights(prefix: str, kind: str, width: int) -> dict[str, Weight]:
     if kind not in NORMS:
         raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {kind!r}")
     one = axis("radius", 1) if kind == "scale" else axis("unit", width)
-    return {f"{prefix}.{name}": Weight((one,), initial)
-            for name, initial in NORMS[kind].initial(width).items()}
+    return {f"{prefix}.{name}": Weight((one,), initial(width))
+            for name, initial in NORMS[kind].initial.items()}
 
 
 def norm_forward(
     prefix: str, kind: str, parameters: Mapping[str, Array], x: Array
 ) -> tuple[Array, NormedCache]:
     """y (..., d) of vectors x (..., d), and what `norm_backward` reads."""
-    names = NORMS[kind].initial(x.shape[-1])
-    y, cache = NORMS[kind].forward(x, *(parameters[f"{prefix}.{name}"] for name in names))
+    norm = NORMS[kind]
+    y, cache = norm.forward(x, *(parameters[f"{prefix}.{name}"] for name in norm.initial))
     return y, NormedCache(prefix, kind, cache)
 
 
@@ -174,5 +176,4 @@ def norm_backward(dy: Array, cache: NormedCache) -> tuple[Array, Parameters]:
     """dx (..., d) and the gradients of the weights by full name."""
     norm = NORMS[cache.kind]
     dx, *found = norm.backward(dy, cache.norm)
-    names = norm.initial(dy.shape[-1])
-    return dx, {f"{cache.prefix}.{name}": d for name, d in zip(names, found, strict=True)}
+    return dx, {f"{cache.prefix}.{name}": d for name, d in zip(norm.initial, found, strict=True)}

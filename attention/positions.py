@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,18 @@ def countdown(lengths: np.ndarray, steps: int) -> np.ndarray:
 
 
 def _waves(first: int, steps: int, width: int) -> np.ndarray:
-    """PE (steps, d) in float64."""
-    place, column = np.arange(first, first + steps)[:, None], np.arange(width)
+    """PE (steps, d) in float64, rows of a table that is kept: a search asks for one a step."""
+    end = first + steps
+    return _table(1 << max(end - 1, 0).bit_length(), width)[first:end]
+
+
+@lru_cache(maxsize=16)
+def _table(steps: int, width: int) -> np.ndarray:
+    """PE (steps, d) of the positions from 0 in float64; not written to."""
+    place, column = np.arange(steps)[:, None], np.arange(width)
     angle = place / BASE ** (column // 2 * 2 / width)
-    return np.where(column % 2 == 0,
-                    np.sin(angle),                                         # (Nguyen 1.14)
-                    np.cos(angle))                                         # (Nguyen 1.15)
+    table = np.where(column % 2 == 0,
+                     np.sin(angle),                                        # (Nguyen 1.14)
+                     np.cos(angle))                                        # (Nguyen 1.15)
+    table.flags.writeable = False
+    return table

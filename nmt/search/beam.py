@@ -225,8 +225,8 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
     width = min(options.beam, K * (V - 1))
     order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # others first, best first
     growing = np.where(is_end, -np.inf, scores)
-    return (Active(active.sentences, *(np.take_along_axis(part, order, axis=1)
-                                       for part in (rows, tokens, growing))),
+    grown = (np.arange(B)[:, None], order)
+    return (Active(active.sentences, rows[grown], tokens[grown], growing[grown]),
             Candidates(scores, rows, tokens, finished, order))
 
 

@@ -155,16 +155,18 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array,
     """
     xp, V = backend.array_module(logits, maxima, offsets), logits.shape[1]
     B, K = offsets.shape
+    of = xp.arange(B)[:, None]  # indexing by it is quicker than take_along_axis
     leaders = (maxima.reshape(B, K, -1) + offsets[:, :, None]).reshape(B, -1)  # (B, K * blocks)
     blocks = top_indices(leaders, min(count, leaders.shape[1]))  # (B, C)
     row, block = blocks // maxima.shape[1], blocks % maxima.shape[1]
-    values = _block_values(logits, offsets, row + K * xp.arange(B)[:, None], block).reshape(B, -1)
+    values = _block_values(logits, offsets, row + K * of, block).reshape(B, -1)
     chosen = top_indices(values, count)
-    values = xp.take_along_axis(values, chosen, axis=1)  # (B, count)
-    row, block = (xp.take_along_axis(one, chosen // BLOCK, axis=1) for one in (row, block))
+    values = values[of, chosen]  # (B, count)
+    place = (of, chosen // BLOCK)
+    row, block = row[place], block[place]
     flat = row * V + xp.minimum(block * BLOCK + chosen % BLOCK, V - 1)
-    order = xp.argsort(-values, axis=1, kind="stable")
-    return xp.take_along_axis(values, order, axis=1), xp.take_along_axis(flat, order, axis=1)
+    best_first = (of, xp.argsort(-values, axis=1, kind="stable"))
+    return values[best_first], flat[best_first]
 
 
 def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
@@ -189,9 +191,13 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
     # Relative to the sentence's best, so that float32 logits do not meet ever larger sums.
     best = log_probabilities[:, :1]
     relative = backend.to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
-    maxima = block_maxima(logits)
+    one = K == count == 1  # greedy: without blocks
+    maxima = logits.max(axis=1)[:, None] if one else block_maxima(logits)
     largest = maxima.max(axis=1)
     normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
-    values, flat = top_candidates(logits, maxima, relative - normaliser, count)
+    if one:
+        values, flat = maxima + (relative - normaliser), logits.argmax(axis=1)[:, None]
+    else:
+        values, flat = top_candidates(logits, maxima, relative - normaliser, count)
     values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # 0, or NaN to be noticed
     return best + backend.to_host(values), backend.to_host(flat)

@@ -68,8 +68,19 @@ def blas_threads() -> int:
 
 
 def _load() -> float:
-    """The load average of the last minute, in processes; 0 where the system reports none."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    """The load average of the last minute, in processes, or those that run at this moment beside
+    this one if they are fewer: a command that has ended is still in the average. 0 where the system
+    reports none."""
+    average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return min(average, _running())
+
+
+def _running() -> float:
+    """How many threads of other processes run or wait for a processor; infinity off Linux."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) - 1
+    except (OSError, IndexError, ValueError):
+        return float("inf")
 
 
 def environment() -> dict[str, Any]:

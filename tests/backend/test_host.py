@@ -51,14 +51,17 @@ def test_warning(coretype, avx512, architecture, warns, monkeypatch):
     assert ("unset it" in warning and architecture in warning) if warns else warning is None
 
 
-@pytest.mark.parametrize("threads, load, advice", [
-    (4, 0.2, None),      # nobody else
-    (4, 1.3, "--threads 3"),
-    (4, 9.0, "--threads 1"),
-    (2, 2.4, None),      # two of four are free
-    (1, 9.0, None),      # waits for no other
+@pytest.mark.parametrize("threads, load, running, advice", [
+    (4, 0.2, "2/90", None),       # nobody else for most of the minute
+    (4, 1.3, "3/90", "--threads 3"),
+    (4, 9.0, "9/90", "--threads 1"),
+    (4, 9.0, "1/90", None),       # what ran has ended
+    (4, 9.0, "", "--threads 1"),  # the system does not say what runs now
+    (2, 2.4, "4/90", None),       # two of four are free
+    (1, 9.0, "9/90", None),       # waits for no other
 ])  # fmt: skip
-def test_crowded(threads, load, advice, monkeypatch):
+def test_crowded(threads, load, running, advice, monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda self: f"1 1 1 {running}")
     monkeypatch.setattr(host, "cores", lambda: 4)
     monkeypatch.setattr(host, "blas_threads", lambda: threads)
     monkeypatch.setattr(host.os, "getloadavg", lambda: (load, 0.0, 0.0))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from backend.command import (
@@ -247,25 +247,33 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = build_parser()
     overrides, rest = _split_overrides(arguments)
     options, unknown = parser.parse_known_args(rest)
-    options.overrides = overrides + unknown  # those unknown get a hint from the recipe
+    if unknown and options.run in RECIPE_COMMANDS:  # they get a hint from the recipe
+        overrides, rest = _split_overrides(arguments, unknown)
+        options, unknown = parser.parse_known_args(rest)
+    options.overrides = overrides + unknown
     if options.overrides and options.run not in RECIPE_COMMANDS:
         parser.error(f"unrecognized arguments: {' '.join(options.overrides)}")
     return options
 
 
-def _split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Arguments such as `--train.epochs 5`, joined to `--train.epochs=5`, and the others.
+def _split_overrides(
+    arguments: Sequence[str], unknown: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Arguments such as `--train.epochs 5`, joined to `--train.epochs=5`, and the others; `unknown`
+    options, such as `--epochs 5`, are among the first.
 
     argparse does not know them, and would take their values for the recipe.
     """
     overrides: list[str] = []
     rest: list[str] = []
-    waiting = iter(arguments)
-    for argument in waiting:
-        if not re.match(r"--[\w-]+\.", argument):
+    waiting = deque(arguments)
+    while waiting:
+        argument = waiting.popleft()
+        dotted = re.match(r"--[\w-]+\.", argument)
+        if not dotted and not (argument in unknown and argument.startswith("--")):
             rest.append(argument)
-        elif "=" in argument:
+        elif "=" in argument or not waiting or (not dotted and waiting[0].startswith("--")):
             overrides.append(argument)
         else:
-            overrides.append("=".join([argument, *islice(waiting, 1)]))
+            overrides.append(f"{argument}={waiting.popleft()}")
     return overrides, rest

@@ -78,6 +78,10 @@ def test_a_recipe_that_is_written_is_the_default_one() -> None:
     (["train", "--train", "empty.en", "empty.de"], "at least 10 pairs to draw some from for"),
     (["train", "--resume", "x", "--train", "train.en", "train.de"], "--resume: expected no recipe"),
     (["train"], "recipe: expected --train SOURCE TARGET, a YAML file or --resume DIR, got none"),
+    (["train", "--train", "train.en", "train.de", "--epochs", "3"],
+     "override 'epochs' is not known; did you mean 'train.epochs'?"),
+    (["train", "--train", "train.en", "train.de", "--quick", "--seed", "3"],
+     "override 'quick' is not known"),
     (["init", "train.en"], "train.en: expected a new file, found one"),
     (["init", "new.yaml", "--test", "test.en", "test.de"], "--test: expected --train beside it"),
 ])

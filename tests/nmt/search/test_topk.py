@@ -112,3 +112,21 @@ def test_a_bad_logit_shows_in_its_sentence_only(bad):
     logits[3, 250] = bad
     got, _ = best_candidates(logits, np.zeros((2, 2)), 3)
     assert np.isfinite(got[0]).all() and np.isnan(got[1]).all()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("levels", [None, 3], ids=["distinct", "ties"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("V", [2, 7, BLOCK, 2 * BLOCK + 1])
+def test_greedy_is_the_first_of_more(V, dtype, levels):
+    """A sentence's one candidate needs no blocks; a NaN shows all the same."""
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(5, V)) if levels is None else rng.integers(0, levels, (5, V))
+    logits = logits.astype(dtype)
+    logits[4, V // 2] = np.nan
+    sums = rng.normal(size=(5, 1))
+    got, flat = best_candidates(logits, sums, 1)
+    more, flats = best_candidates(logits, sums, 2)
+    np.testing.assert_array_equal(got[:4], more[:4, :1])
+    np.testing.assert_array_equal(flat[:4], flats[:4, :1])
+    assert np.isnan(got[4]).all()

@@ -80,13 +80,13 @@ def trace(
     keep, how many numbers of an array are kept; max_steps, the number of assignments and loop
     iterations after which the run is stopped; parts, whether the parts of expressions are recorded
     like assignments (`grads.stepper.tracing.parts`); held, the size of arrays above which they are
-    not kept alive, to save memory.
+    not kept alive, to save memory, unless they are arguments.
     Returns the trace; its result is bit for bit that of the function run without tracing.
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.
     """
     program = Program(function, follow, edits, parts)
-    recorder = Recorder(program, keep, max_steps, held)
+    recorder = Recorder(program, keep, max_steps, held, (arguments, named))
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
                  recorder.memory, recorder.alive, recorder.references)
@@ -142,13 +142,14 @@ def compare(a: Trace, b: Trace, tolerance: float = 0.0) -> Comparison:
     return Comparison(found, None if len(a.steps) == len(b.steps) else shorter)
 
 
-def relative_error(found: Any, expected: Any) -> float:
-    """The largest difference, relative to the largest entry; 0 where all are zero."""
+def relative_error(found: Any, expected: Any, floor: float = 0.0) -> float:
+    """The largest difference, relative to the largest entry, or to `floor` if that is larger; 0
+    where all are zero."""
     found, expected = np.asarray(found), np.asarray(expected)
     if not found.size:
         return 0.0
     with np.errstate(invalid="ignore"):
-        scale = float(max(np.abs(found).max(), np.abs(expected).max()))
+        scale = float(max(np.abs(found).max(), np.abs(expected).max(), floor))
         return float(np.abs(found - expected).max() / scale) if scale else 0.0
 
 

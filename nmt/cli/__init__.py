@@ -20,6 +20,7 @@ from backend.command import (
     positive,
     run_command,
 )
+from backend.errors import UserError
 from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
@@ -252,7 +253,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         options, unknown = parser.parse_known_args(rest)
     options.overrides = overrides + unknown
     if options.overrides and options.run not in RECIPE_COMMANDS:
-        parser.error(f"unrecognized arguments: {' '.join(options.overrides)}")
+        raise UserError(f"unrecognized arguments: {' '.join(options.overrides)} "
+                        f"(see nmt {options.command} --help)")
     return options
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
 from nmt.training.warmup import InverseSqrtSchedule, WarmUp
 
+SCHEDULES = ("thesis", "plateau", "constant", "inverse-sqrt")
 OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adadelta": Adadelta}
-SCHEDULES = Literal["thesis", "plateau", "constant", "inverse-sqrt"]
 _LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other scores: higher
 
 
@@ -27,7 +27,7 @@ class TrainOptions:
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
     learning_rate: float = 1.0  # of the first epoch; the final one of a warm-up
-    schedule: SCHEDULES = "thesis"  # of the learning rate
+    schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # of the rate
     warmup: int = 0  # updates in which the learning rate rises from zero; n_w of inverse-sqrt
     halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
     halve_every: float = 1.0  # schedule thesis: epochs between halvings, 0.5 in ch. 3, 5
@@ -60,8 +60,8 @@ class TrainOptions:
                     "a positive number or None")
         self._check("optimizer", self.optimizer in OPTIMIZERS,
                     "'sgd', 'adam' or 'adadelta'")
-        self._check("schedule", self.schedule in get_args(SCHEDULES),
-                    f"one of {', '.join(get_args(SCHEDULES))}")
+        self._check("schedule", self.schedule in SCHEDULES,
+                    f"one of {', '.join(SCHEDULES)}")
         self._check("warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",
                     "at least 1 with the schedule inverse-sqrt")
 

@@ -14,7 +14,7 @@ from grads.stepper.explorer.steps import Steps, file_name
 from grads.stepper.explorer.tensors import BACKWARD, Table, flat, number
 from grads.stepper.trace import Origin, Step, Target, Trace, relative_error
 from grads.stepper.tracing.breaks import Break
-from grads.stepper.tracing.verify import Verification
+from grads.stepper.tracing.verify import Verification, floor_of
 
 DIFFERENT = 1e-9  # relative difference from which a tensor counts as another
 DIGITS = 4  # significant ones of a wrong number
@@ -117,13 +117,14 @@ def failing(
 ) -> dict[int, Any]:
     """The errors of the verifications that fail; the derivatives are those of the right run."""
     found: dict[int, Any] = {}
+    floor = floor_of(np.asarray(one.complex_step) for one in verifications if one.error is not None)
     for i, verification in enumerate(verifications):
         if verification.error is None:
             continue
         exact = np.ravel(verification.complex_step)
         known = ~np.isnan(exact)
         value = np.ravel(np.asarray(wrong.target((verification.step, verification.target)).value))
-        error = relative_error(value[known], exact[known])
+        error = relative_error(value[known], exact[known], floor)
         if not error <= tolerance:
             found[i] = number(error, ROUGH)
     return found

@@ -170,7 +170,8 @@ class Recorder:
     """Records the steps of one run of a program."""
 
     def __init__(
-        self, program: Program, limit: int, max_steps: int = STEPS, held: float = math.inf
+        self, program: Program, limit: int, max_steps: int = STEPS, held: float = math.inf,
+        arguments: Any = (),
     ) -> None:
         self.program, self.limit, self.max_steps, self.held = program, limit, max_steps, held
         self.steps: list[Step] = []
@@ -179,6 +180,7 @@ class Recorder:
         self.current: Frame | None = None
         self.counted = 0
         self.alive: dict[Origin, Any] = {}  # what memory addresses and ids below refer to
+        self.given = {id(owner_of(leaf)) for _, leaf in leaves(arguments)}  # alive in any case
         self.references: list[weakref.ref[Any]] = []  # to what is larger than `held`
         self.places: dict[tuple[Any, ...], Origin] = {}  # memory -> the latest target in it
         self.memory: dict[Origin, tuple[Any, ...]] = {}  # target -> its memory
@@ -244,7 +246,8 @@ class Recorder:
         """Notes the target that lies in a memory, until the memory is free for other arrays."""
         self.places[memory], self.memory[origin] = origin, memory
         owner = owner_of(leaf)
-        if not isinstance(owner, np.ndarray) or owner.size <= self.held:
+        if (not isinstance(owner, np.ndarray) or owner.size <= self.held
+                or id(owner) in self.given):
             self.alive[origin] = leaf
         else:
             self.references.append(weakref.ref(owner, partial(self.forget, origin)))

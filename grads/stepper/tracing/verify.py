@@ -7,7 +7,7 @@ change of the loss, by complex step and by central differences, is compared with
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from grads.stepper.tracing.replay import Bumps, rerun
 COMPLEX_STEP = 1e-30
 CENTRAL_STEP = 6e-6  # cube root of the rounding error of float64
 TOLERANCE = 1e-10  # relative error of a verified gradient
+ROUNDING = 1e-4  # of the largest gradient, or of 1, the floor of relative errors
 LANES = 512  # perturbations in one run
 SUMMED = 20_000  # entries of a gradient whose stages are verified where not all entries are
 MEMORY = 2**21  # numbers of one array in all lanes
@@ -57,6 +58,7 @@ class Verification(NamedTuple):
     shape: tuple[int, ...]  # of the gradient in full
     checked: int  # entries compared
     error: float | None  # largest difference from the complex step, relative to the largest entry
+    # or to `floor_of` all gradients
     central_error: float | None  # likewise of the central differences
     method: str = "complex step"  # that decided, or "differences": then complex_step holds those
     expression: str = ""  # of the forward that it is compared with, where no variable holds it
@@ -113,8 +115,16 @@ def verify(
     both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
     slopes = {gradient.origin: tuple(found) for (gradient, _), *found in zip(
         final, compared, exact, both, strict=True)}
+    floor = floor_of(exact)
     return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central,
-                          tolerance) for gradient in gradients]
+                          tolerance, floor) for gradient in gradients]
+
+
+def floor_of(exact: Iterable[np.ndarray]) -> float:
+    """What errors of smaller gradients are relative to, from the derivatives of all: d loss / d s
+    is p - 1 at the word to be predicted, rounded like 1, and so is what follows from it."""
+    return ROUNDING * max([1.0, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0))
+                                  for one in exact)])
 
 
 def without_stages(
@@ -253,7 +263,7 @@ def largest_after(forward: Trace) -> list[int]:
 
 def _verification(
     gradient: AssignedGradient, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
-    pairing: Pairing, central: bool, tolerance: float,
+    pairing: Pairing, central: bool, tolerance: float, floor: float,
 ) -> Verification:
     """The verification of a gradient, once its derivatives are known."""
     if slopes is None:
@@ -261,12 +271,12 @@ def _verification(
                           _reason(gradient, backward, pairing), gradient.other)
     where, exact, both = slopes
     analytic = np.asarray(backward.target(gradient.origin).value)
-    error = relative_error(analytic.ravel()[where], exact)
+    error = relative_error(analytic.ravel()[where], exact, floor)
     status = "verified" if error <= tolerance else "wrong"  # NaN is wrong
     return unverified(backward, gradient.origin, status, "")._replace(
         partner=gradient.partner, analytic=analytic, complex_step=placed(exact, where, analytic),
         central=placed(both, where, analytic) if central else None, checked=len(where),
-        error=error, central_error=relative_error(both, exact) if central else None)
+        error=error, central_error=relative_error(both, exact, floor) if central else None)
 
 
 def unverified(backward: Trace, origin: Origin, status: str, reason: str,

@@ -101,3 +101,15 @@ def test_it_fits_and_complains_of_nothing(options: Any, opened: Any, made: Any) 
         const table = document.querySelector("#logits .scroll");
         return table.scrollWidth <= table.clientWidth;
     }""") and window.complaints == []
+
+
+@pytest.mark.parametrize("name", ["attention", "lexical", "transformer"])
+def test_of_matrices_larger_than_a_trace_holds(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of trained models are: the matrices are arguments, which are there in any case."""
+    small = [one.logits for one in predictions(open_example(name, Settings(seed=1)).run)]
+    monkeypatch.setattr("grads.stepper.tracing.run.HELD", 20)
+    run = open_example(name, Settings(seed=1)).run
+    assert max(np.size(one) for one in run.forward.alive.values()) > 20
+    assert [one.logits for one in predictions(run)] == small

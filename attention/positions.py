@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from backend import Array, to_device
 
 BASE = 10000.0
+_TABLES: dict[int, np.ndarray] = {}  # by width; each of the longest sequence so far
 
 
 def positions(first: int, steps: int, width: int, dtype: Any) -> Array:
@@ -36,18 +36,15 @@ def countdown(lengths: np.ndarray, steps: int) -> np.ndarray:
 
 
 def _waves(first: int, steps: int, width: int) -> np.ndarray:
-    """PE (steps, d) in float64, rows of a table that is kept: a search asks for one a step."""
+    """PE (steps, d) in float64: rows of a table that is kept, since a search asks for one a step."""
     end = first + steps
-    return _table(1 << max(end - 1, 0).bit_length(), width)[first:end]
-
-
-@lru_cache(maxsize=16)
-def _table(steps: int, width: int) -> np.ndarray:
-    """PE (steps, d) of the positions from 0 in float64; not written to."""
-    place, column = np.arange(steps)[:, None], np.arange(width)
-    angle = place / BASE ** (column // 2 * 2 / width)
-    table = np.where(column % 2 == 0,
-                     np.sin(angle),                                        # (Nguyen 1.14)
-                     np.cos(angle))                                        # (Nguyen 1.15)
-    table.flags.writeable = False
-    return table
+    table = _TABLES.get(width)
+    if table is None or len(table) < end:
+        place, column = np.arange(1 << (end - 1).bit_length())[:, None], np.arange(width)
+        angle = place / BASE ** (column // 2 * 2 / width)
+        table = np.where(column % 2 == 0,
+                         np.sin(angle),                                    # (Nguyen 1.14)
+                         np.cos(angle))                                    # (Nguyen 1.15)
+        table.flags.writeable = False
+        _TABLES[width] = table
+    return table[first:end]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -71,10 +73,26 @@ def language_of(path: str) -> str | None:
 
 def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) -> Recipe:
     """The recipe of a file, or the default one, for these values; overrides come last."""
+    if path is None:
+        values = english_where_unknown(values, overrides)
     given = [*(f"--{key}={value}" for key, value in values.items()), *overrides]
     if path is not None:
         return load_recipe(Recipe, path, given)
     return packaged_recipe(DEFAULT, given)
+
+
+def english_where_unknown(
+    values: dict[str, str], overrides: Sequence[str] = ()
+) -> dict[str, str]:
+    """The values with English for files whose names have no language, which a line then says."""
+    for side in SIDES:
+        file, key = values.get(f"data.train_{side}"), f"data.{side}_language"
+        if file is not None and key not in values:
+            values = values | {key: "en"}
+            if not any(one.startswith(f"--{key}=") for one in overrides):
+                print(f"{file}: no language in its name: its words are split and joined by the "
+                      f"rules of English; --{key} names another", file=sys.stderr)
+    return values
 
 
 def init(options: argparse.Namespace) -> None:
@@ -83,7 +101,7 @@ def init(options: argparse.Namespace) -> None:
         raise UserError(f"{options.recipe}: expected a new file, found one")
     text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
     text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
-    values = own_values(options)
+    values = english_where_unknown(own_values(options))
     own_recipe(None, values, [])  # checks the values before the file is written
     for key, value in values.items():
         text = _with_value(text, key.removeprefix("data."), value)

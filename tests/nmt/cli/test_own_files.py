@@ -36,6 +36,23 @@ def test_two_files_make_a_translator(capsys: pytest.CaptureFixture[str]) -> None
     assert "epoch 3" in capsys.readouterr().out
 
 
+def test_a_name_without_a_language_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for path, name in (("train.en", "source.txt"), ("train.de", "target.xx")):
+        Path(name).write_bytes(Path(path).read_bytes())
+    assert nmt("train", "--train", "source.txt", "target.xx", "--data.target_language", "de",
+               *SMALL) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "language" in line] == [
+        "source.txt: no language in its name: its words are split and joined by the rules of "
+        "English; --data.source_language names another"]
+    data = load_recipe(Recipe, "runs/own/recipe.yaml").data
+    assert (data.source_language, data.target_language) == ("en", "de")
+    assert nmt("init", "mine.yaml", "--train", "train.de", "target.xx") == 0
+    assert capsys.readouterr().err.count("no language in its name") == 1
+    data = load_recipe(Recipe, "mine.yaml").data
+    assert (data.source_language, data.target_language) == ("de", "en")
+
+
 def test_all_three_sets_and_a_recipe_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert nmt("init", "mine.yaml", "--train", "train.en", "train.de", "--dev", "dev.en",
                "dev.de") == 0

@@ -36,7 +36,7 @@ def countdown(lengths: np.ndarray, steps: int) -> np.ndarray:
 
 
 def _waves(first: int, steps: int, width: int) -> np.ndarray:
-    """PE (steps, d) in float64: rows of a table that is kept, since a search asks for one a step."""
+    """PE (steps, d) in float64, rows of a table that is kept: a search asks for one a step."""
     end = first + steps
     table = _TABLES.get(width)
     if table is None or len(table) < end:

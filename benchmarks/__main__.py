@@ -6,7 +6,6 @@ import io
 import signal
 import sys
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -15,6 +14,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 from backend import progress
 from backend.command import guarded
 from backend.errors import UserError
+from backend.nearest import nearest
 from benchmarks.registry import ABOUT, MODULES
 
 
@@ -44,9 +44,8 @@ def main(arguments: list[str]) -> int:
 def find(name: str) -> Callable[[list[str]], None]:
     """What runs the benchmark `name` with options; UserError where there is none."""
     if name not in ABOUT:
-        near = get_close_matches(name, ABOUT, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UserError(f"expected one of {', '.join(ABOUT)}, got {name or 'nothing'!r}{hint}")
+        raise UserError(f"expected one of {', '.join(ABOUT)}, got {name or 'nothing'!r}"
+                        f"{nearest(name, ABOUT)}")
     module = import_module(f"benchmarks.{MODULES[name]}")
     declared = vars(module).get("BENCHMARKS", {})
     if name not in declared:

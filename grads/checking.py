@@ -16,12 +16,13 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import write_text
+from backend.nearest import nearest
 from backend.progress import busy, counted
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page
 from grads.check.user_code import check_file
-from grads.commands import console, nearest
+from grads.commands import console
 from grads.progress import watching
 
 METHOD = "complex step and Ridders' differences, where the function suits them"

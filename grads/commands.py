@@ -6,7 +6,6 @@ Each imports its modules when it runs: importing the explorer or models takes lo
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from backend import progress
 from backend.errors import UserError
 from backend.files import write_text
+from backend.nearest import nearest
 from backend.terminal import Console
 from grads.derivations.errata import MISTAKES
 
@@ -24,12 +24,6 @@ def console() -> Console:
     """The terminal; a pipe gets wide lines without colours."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """A hint with the most similar known name; "" if none is similar."""
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def matrix(options: argparse.Namespace) -> int:

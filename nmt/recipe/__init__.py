@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from backend.nearest import nearest
 from nmt.data.annotation import is_language
 from nmt.data.factors import factor_tables
 from nmt.data.monolingual import PAIRINGS
@@ -19,7 +20,6 @@ from nmt.models.contract import CHARACTERS, character_tables, check_lengths_sear
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of
 from nmt.models.translator_config import ModelConfig
-from nmt.recipe.nearest import nearest
 from nmt.recipe.parametrize import ParametrizeConfig
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions

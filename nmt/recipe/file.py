@@ -16,6 +16,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from backend.errors import UserError
+from backend.nearest import nearest
 from nmt.data.corpus import write_lines
 from nmt.models.registry import MODELS, name_of
 from nmt.recipe import AnyRecipe, Recipe, kind_of
@@ -29,7 +30,6 @@ from nmt.recipe.keys import (
     subsections,
 )
 from nmt.recipe.limits import beyond_limits
-from nmt.recipe.nearest import nearest
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
 

@@ -9,9 +9,9 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple, get_type_hints
 
+from backend.nearest import nearest
 from nmt.models.registry import MODELS
 from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
-from nmt.recipe.nearest import nearest
 
 ARCHITECTURE = "model.architecture"  # the one key that is no field: it says which fields there are
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from backend.errors import UserError
+from backend.nearest import nearest
 from nmt.models.parametrization import (
     Frozen,
     Leading,
@@ -16,7 +17,6 @@ from nmt.models.parametrization import (
     Parametrized,
     Tied,
 )
-from nmt.recipe.nearest import nearest
 
 
 @dataclass(frozen=True)

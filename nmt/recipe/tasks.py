@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.nearest import nearest
 from nmt.recipe import Recipe, TranslationRecipe
-from nmt.recipe.nearest import nearest
 from nmt.recipe.tree import Entry, Tree, based, plain, read_tree
 from nmt.training.options import TrainOptions
 from nmt.training.tasks import PARTS

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
@@ -19,6 +19,7 @@ from backend import fused, gemm, progress
 from backend.defects import told
 from backend.errors import Terminated, UserError
 from backend.host import crowded, slow_blas, use_threads
+from backend.nearest import nearest
 from backend.terminal import Terminal, escaped
 
 DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
@@ -60,10 +61,14 @@ class PlainParser(argparse.ArgumentParser):
 
 
 class Parser(PlainParser):
-    """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads."""
+    """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads.
+
+    What it parses has it as `parser`: of a command of several, that command's own.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})
+        self.set_defaults(parser=self)
         self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
                           help="array library (default: numpy)")
         self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
@@ -72,6 +77,23 @@ class Parser(PlainParser):
                           help="no fused kernels on a GPU")
         self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
                           help="of matrix products on a CPU (default: one a core)")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's; unknown arguments are refused in the name of their command."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            options.parser.refuse(unknown)
+        return options
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Raise UserError for arguments that are not known."""
+        hint = next(filter(None, map(self.meant, unknown)), "")
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+    def meant(self, argument: str) -> str:
+        """A hint with the option whose name is nearest; "" for no option, and if none is near."""
+        name = argument.partition("=")[0]
+        return nearest(name, self._option_string_actions) if name.startswith("--") else ""
 
 
 # --- types of arguments ---------------------------------------------------------------------------

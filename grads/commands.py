@@ -96,9 +96,7 @@ def walk(options: argparse.Namespace) -> int:
     if options.name == SEARCH:
         _walk_search(options)
         return 0
-    _only(options, OF_SEARCH, options.name, "; search has")
-    chosen = {name: getattr(options, name) for name in EXAMPLE}
-    walk_in_terminal(options.name, all=options.all, **chosen)
+    walk_in_terminal(options.name, all=options.all, **_of_derivation(options))
     return 0
 
 
@@ -109,12 +107,24 @@ def explore(options: argparse.Namespace) -> int:
     if options.name == SEARCH:
         path = _explore_search(options)
     else:
-        _only(options, OF_SEARCH, options.name, "; search has")
-        chosen = {name: getattr(options, name) for name in EXAMPLE}
+        chosen = _of_derivation(options)
         with progress.busy(f"verifying {options.name}"):
             path = write_page(options.name, options.output, **chosen)
     print(f"{path}: written")
     return 0
+
+
+def _of_derivation(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a derivation. Raises UserError for its name, or an option of a search."""
+    from grads.stepper.explorer.own import is_own
+    from grads.stepper.tracing.derivations import DERIVATIONS
+
+    known, name = [*DERIVATIONS, SEARCH], options.name
+    if name not in known and not is_own(name):
+        raise UserError(f"NAME: expected one of {', '.join(known)}, or FILE.py:NAME, got {name!r}"
+                        f"{nearest(name, known)}")
+    _only(options, OF_SEARCH, name, "; search has")
+    return {key: getattr(options, key) for key in EXAMPLE}
 
 
 # --- a search -------------------------------------------------------------------------------------

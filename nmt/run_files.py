@@ -60,8 +60,8 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
     be there too.
     """
     if (path / LAST).exists():
-        raise UserError(f"{path / LAST}: a training run is here already; resume it or choose "
-                        "another directory")
+        raise UserError(f"{path / LAST}: a training run is here already; --resume {path} goes "
+                        "on with it, another --output begins one")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: expected a directory, found a file")
     known = {Path(name).parts[0] for name in {*beside, *left_by_killed(path)}}

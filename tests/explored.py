@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +27,13 @@ STATUSES = {"verified", "partial", "same", "zero", "share"}  # in a right backwa
 def data(name: str) -> dict[str, Any]:
     """What `build` makes of a derivation's own example, with random weights."""
     return build(name, seed=1)
+
+
+def element(page: str, name: str) -> Any:
+    """What an element of the page holds."""
+    match = re.search(rf'id="{name}">([^<]*)<', page)
+    assert match is not None
+    return json.loads(gzip.decompress(base64.b64decode(match[1])))
 
 
 def values(name: str, i: int, variant: dict[str, Any] | None = None) -> np.ndarray:

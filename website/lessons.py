@@ -63,7 +63,7 @@ def executed(path: Path) -> list[Cell]:
         kernel = AsyncKernelManager(kernel_name="python3", transport="ipc",  # no port is opened
                                     connection_file=f"{directory}/kernel.json")
         NotebookClient(book, km=kernel, timeout=600,
-                       resources={"metadata": {"path": str(DIRECTORY)}}).execute()
+                       resources={"metadata": {"path": str(DIRECTORY)}}).execute(cleanup_kc=True)
     return list(book.cells[1:])
 
 

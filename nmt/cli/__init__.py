@@ -20,7 +20,6 @@ from backend.command import (
     positive,
     run_command,
 )
-from backend.errors import UserError
 from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
@@ -252,9 +251,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         overrides, rest = _split_overrides(arguments, unknown)
         options, unknown = parser.parse_known_args(rest)
     options.overrides = overrides + unknown
-    if options.overrides and options.run not in RECIPE_COMMANDS:
-        raise UserError(f"unrecognized arguments: {' '.join(options.overrides)} "
-                        f"(see nmt {options.command} --help)")
+    meant = [one for one in options.overrides
+             if "." not in one.partition("=")[0] and options.parser.meant(one)]
+    if meant or (options.overrides and options.run not in RECIPE_COMMANDS):
+        options.parser.refuse(meant or options.overrides)
     return options
 
 

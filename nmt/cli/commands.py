@@ -159,6 +159,10 @@ def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple
             raise UserError("--resume: expected no recipe, no files and no --output beside it; the "
                             "directory has its own recipe and is where the model goes")
         return resumable(kind, options.resume, options.overrides), options.resume
+    if further := [one for one in options.overrides if not one.startswith("-")]:
+        hint = "; two text files go after --train" if kind is TranslationRecipe else ""
+        raise UserError(f"recipe: expected one YAML file, got {options.recipe}, "
+                        f"{', '.join(further)}{hint}")
     if options.recipe is None and not own:
         files = "" if kind is LanguageModelRecipe else "--train SOURCE TARGET, "
         raise UserError(f"recipe: expected {files}a YAML file or --resume DIR, got none")

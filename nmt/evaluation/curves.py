@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.run_files import need
 from nmt.training.log import read_log
 from nmt.training.trainer import LOG
 
@@ -35,6 +36,7 @@ def read_curve(directory: str | Path, name: str) -> Curve:
     own: dict[str, list[tuple[int, float]]] = {}
     updates: dict[str, list[tuple[int, float]]] = {}
     curve = Curve(name, [], [], stages, own, updates)
+    need(Path(directory), "a run directory", [LOG])
     for record in read_log(Path(directory) / LOG):
         scores = record.get("scores", {})
         found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),

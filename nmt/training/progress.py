@@ -90,7 +90,7 @@ class ConsoleObserver(Observer):
                  improved: bool) -> None:
         """Likewise."""
         self._print([f"epoch {epoch}", f"training {_perplexities(perplexities(facts))}",
-                     *_scores(scores), f"{facts['elapsed_seconds']:.0f} s in all"], improved)
+                     *_scores(scores), f"{facts['elapsed_seconds']:.0f} s of training"], improved)
 
     def _print(self, parts: Sequence[str], improved: bool) -> None:
         """The parts of a line."""

@@ -161,7 +161,7 @@ class Trainer:
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._tell_notes()
                 self._tell_precision()
-                while self.counters.epoch < self.options.epochs + 1 and not self._is_enough():
+                while self._is_left():
                     if self._train_epoch(interrupt):
                         self._end_epoch()
                     self._stop_if_asked(interrupt)
@@ -176,7 +176,9 @@ class Trainer:
     def _tell_notes(self) -> None:
         """Say what was found about the data, once a run, and that it goes on elsewhere."""
         c = self.counters
-        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
+        done = [] if not c.step or self._is_left() else [
+            f"nothing is left to train after epoch {c.epoch - 1} of {self.options.epochs:g}"]
+        for text in (*(self._notes if c.step == 0 else ()), *self._changed, *done):
             self._observer.on_note(text)
             self._log.write("note", step=c.step, epoch=c.epoch, text=text)
 
@@ -198,14 +200,18 @@ class Trainer:
             return
         if self._world.first:
             if (self._directory / LAST).exists():
-                raise UserError(f"{self._directory / LAST}: a training run is here already; resume "
-                                "it or choose another directory")
+                raise UserError(f"{self._directory / LAST}: a training run is here already: "
+                                f"--resume {self._directory} goes on with it")
             self._check_directory()
             if not self._made:
                 make_directory(self._directory)
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
         self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
+
+    def _is_left(self) -> bool:
+        """Whether there is more to train: epochs are left, and evaluations do not end it."""
+        return self.counters.epoch < self.options.epochs + 1 and not self._is_enough()
 
     def _is_enough(self) -> bool:
         """Whether evaluations end training: the rate is too small, or too many had no new best."""
@@ -375,8 +381,8 @@ class Trainer:
         """After Ctrl-C: save and leave."""
         if self._world.agreed(interrupt.requested):
             self._save_last()
-            raise interrupt.error(f"stopped after update {self.counters.step}; resume from "
-                                  f"{self._directory / LAST}")
+            raise interrupt.error(f"stopped after update {self.counters.step}; "
+                                  f"--resume {self._directory} goes on")
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""

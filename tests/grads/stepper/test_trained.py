@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from explored import values_of
+from explored import STATUSES, element, values_of
+from tiny_run import nmt
 
 from backend.errors import UserError
 from grads.cli import build_parser as grads_parser
+from grads.cli import main as grads
 from grads.stepper import trained
 from grads.stepper.explorer import build
 from grads.stepper.trained import __main__ as making
@@ -102,17 +104,29 @@ def test_unknown_words_and_a_seed_give_random_weights():
         build("attention", sentence=" ")
 
 
-def test_make_demo_ends_with_the_page_of_its_own_model():
-    """In the run directory that `nmt demo` writes; the phrase is of words that it generates."""
+def test_make_demo_ends_with_the_page_of_its_own_model(tmp_path, monkeypatch, capsys):
+    """Its last command, on a model of the demonstration's sizes that has seen 4,000 phrases once.
+
+    The run directory is the one that `nmt demo` writes; the phrase is of words that it generates.
+    """
     makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
     [line] = [line for line in makefile.splitlines() if "$(BIN)/grads explore" in line]
-    options = grads_parser().parse_args(shlex.split(line.partition("$(BIN)/grads")[2]))
+    arguments = shlex.split(line.partition("$(BIN)/grads")[2])
+    options = grads_parser().parse_args(arguments)
     run = nmt_parser().parse_args(["demo"]).output
     assert (options.name, options.model, options.output) == (
         "attention", run, run / "attention.html")
     pairs = generate(CldrOptions(train=1000, dev=0, test=0)).train
     known = {word for source, _ in pairs for word in source}
     assert set(options.sentence.split()) <= known
+    monkeypatch.chdir(tmp_path)
+    assert nmt("demo", "--phrases", 4000, "--epochs", 1, "--data.dev_size", 20,
+               "--data.test_size", 10) == 0
+    grads(arguments)
+    assert capsys.readouterr().out.endswith("attention.html: written\n")
+    d = element(options.output.read_text("utf-8"), "data")
+    statuses = {one["status"] for one in d["verifications"]}
+    assert "verified" in statuses and statuses <= STATUSES
 
 
 def test_the_command_trains_them(tmp_path, monkeypatch):

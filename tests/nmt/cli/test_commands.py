@@ -93,7 +93,7 @@ def test_the_default_directory_is_named_after_the_recipe(corpus, monkeypatch) ->
     assert files_in(corpus / "runs" / "r") == MODEL_FILES
 
 
-def test_resume_goes_on_as_if_it_had_never_stopped(corpus) -> None:
+def test_resume_goes_on_as_if_it_had_never_stopped(corpus, capsys) -> None:
     recipe = corpus / "r.yaml"
     assert nmt("train", recipe, "--output", corpus / "whole", "--train.epochs", 3) == 0
     assert nmt("train", recipe, "--output", corpus / "cut", "--train.epochs", 1) == 0
@@ -103,7 +103,9 @@ def test_resume_goes_on_as_if_it_had_never_stopped(corpus) -> None:
     assert (corpus / "cut" / "recipe.yaml").read_text() \
         == (corpus / "whole" / "recipe.yaml").read_text()
     before = (corpus / "cut" / LAST).read_bytes()
-    assert nmt("train", "--resume", corpus / "cut") == 0  # nothing is left to do
+    capsys.readouterr()
+    assert nmt("train", "--resume", corpus / "cut") == 0
+    assert "nothing is left to train after epoch 3 of 3\n" in capsys.readouterr().out
     assert (corpus / "cut" / LAST).read_bytes() == before
 
 
@@ -116,7 +118,7 @@ def test_ctrl_c_saves_and_resume_goes_on(corpus) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert re.fullmatch(rf"nmt: stopped after update \d+; resume from {corpus}/cut/{LAST}\n", error)
+    assert re.fullmatch(rf"nmt: stopped after update \d+; --resume {corpus}/cut goes on\n", error)
     counters = checkpoint.load(corpus / "cut" / LAST).metadata["training"]["counters"]
     epochs = ["--train.epochs", counters["epoch"]]
     for arguments in (["--resume", corpus / "cut"],
@@ -154,7 +156,7 @@ WRONG_TRAINING = [
     (["r.yaml", "--train.epochs", "x"], r"override: train.epochs: expected float, got 'x'"),
     (["r.yaml", "--train.epochs"], r"override: train.epochs: expected a value, got none"),
     (["r.yaml", "--train.learning_rate", "-1"], r"expected a positive number, got -1.0"),
-    (["r.yaml", "other.yaml"], r"override 'other.yaml' is not known"),
+    (["r.yaml", "other.yaml"], r"recipe: expected one YAML file, got r.yaml, other.yaml"),
     (["absent.yaml"], r"absent.yaml: cannot be read: No such file"),
     (["typo.yaml"], r"typo.yaml:2: key 'model.hiden_size' .* mean 'model.hidden_size'\?"),
     (["flat.yaml"], r"flat.yaml:2: model: expected a mapping of keys to values, got 3"),
@@ -208,7 +210,8 @@ def test_a_resumed_run_may_not_change(corpus, capsys, arguments, message) -> Non
     said = complaint(capsys, "train", "--resume", corpus / "out", *arguments)
     assert re.search(f"cannot resume with other options: {message}$", said)
     said = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out")
-    assert re.search("a training run is here already; resume it or choose another directory", said)
+    assert said.endswith(f"a training run is here already; --resume {corpus / 'out'} goes on with "
+                         "it, another --output begins one")
     assert {name: (corpus / "out" / name).read_bytes() for name in MODEL_FILES} == before
     (corpus / "out" / LAST).write_bytes(before[LAST][:100])
     said = complaint(capsys, "train", "--resume", corpus / "out")

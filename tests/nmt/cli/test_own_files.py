@@ -94,6 +94,10 @@ def test_a_recipe_that_is_written_is_the_default_one() -> None:
     (["train", "--train", "train.en", "none.de"], "none.de: cannot be read"),
     (["train", "--train", "empty.en", "empty.de"], "at least 10 pairs to draw some from for"),
     (["train", "--resume", "x", "--train", "train.en", "train.de"], "--resume: expected no recipe"),
+    (["train", "train.en", "train.de"], "recipe: expected one YAML file, got train.en, train.de; "
+     "two text files go after --train"),
+    (["train", "--train", "train.en", "train.de", "--outptu", "x"],
+     "unrecognized arguments: --outptu=x; did you mean '--output'? (see nmt train --help)"),
     (["train"], "recipe: expected --train SOURCE TARGET, a YAML file or --resume DIR, got none"),
     (["train", "--train", "train.en", "train.de", "--epochs", "3"],
      "override 'epochs' is not known; did you mean 'train.epochs'?"),

@@ -39,7 +39,8 @@ def test_a_curve_has_the_scores_of_the_log(trained: Path) -> None:
 
 @pytest.mark.parametrize("arguments, said", [
     (["model", "--score", "chrf"], "score: expected one that the runs' logs have, perplexity"),
-    (["."], "log.jsonl: cannot be read"),
+    (["."], ".: expected a run directory, found no log.jsonl in it"),
+    (["none"], "none: expected a run directory, found no such directory"),
 ])
 def test_errors(trained: Path, arguments: list[str], said: str,
                 capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_a_bad_log_is_named_with_its_line(tmp_path, bad) -> None:
     with pytest.raises(UserError, match=r"log.jsonl:6: expected a record of a training log, got"):
         read_curve(tmp_path, "run")
     (tmp_path / "log.jsonl").unlink()
-    with pytest.raises(UserError, match=r"log.jsonl: cannot be read"):
+    with pytest.raises(UserError, match=r"expected a run directory, found no"):
         read_curve(tmp_path, "run")
 
 

@@ -22,7 +22,7 @@ def show(terminal):
 
 def test_a_pipe_gets_one_line_per_epoch():
     assert show(False) == ("epoch 3, training perplexity 2.72, dev perplexity 9.50, "
-                           "dev BLEU 21.04, 61 s in all (best so far)\n")
+                           "dev BLEU 21.04, 61 s of training (best so far)\n")
 
 
 def test_a_terminal_gets_a_bar_and_the_line():

@@ -193,7 +193,7 @@ def test_noise_is_drawn_once_an_update_in_the_parameters_dtype(tmp_path, dtype):
 def test_resume_is_exact(tmp_path, optimizer, stop):
     whole = trainer(tmp_path / "whole", optimizer=optimizer)
     whole.train()
-    with pytest.raises(KeyboardInterrupt, match=f"after update {stop}; resume"):
+    with pytest.raises(KeyboardInterrupt, match=f"after update {stop}; --resume"):
         trainer(tmp_path / "cut", optimizer=optimizer, observer=InterruptAt(stop)).train()
     source = Source()
     resumed = trainer(tmp_path / "cut", source, optimizer=optimizer)
@@ -654,7 +654,7 @@ def test_sigterm_saves_as_ctrl_c_does(tmp_path):
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with pytest.raises(Terminated, match="stopped after update 1; resume from"):
+        with pytest.raises(Terminated, match="stopped after update 1; --resume"):
             trainer(tmp_path, observer=Terminate()).train()
         assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     finally:

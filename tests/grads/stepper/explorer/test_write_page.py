@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import gzip
 import hashlib
 import json
 import random
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from explored import element
 
 import grads.derivations
 from backend.errors import UserError
@@ -51,13 +51,6 @@ def statements() -> set[str]:
                 lines = (ast.get_source_segment(source, node) or "").split("\n")
                 found.add(" ".join(" ".join(re.sub(r"\s+#.*", "", line) for line in lines).split()))
     return found
-
-
-def element(page: str, name: str) -> Any:
-    """What an element of the page holds."""
-    match = re.search(rf'id="{name}">([^<]*)<', page)
-    assert match is not None
-    return json.loads(gzip.decompress(base64.b64decode(match[1])))
 
 
 PLACE = re.compile(r"^\{([\w-]+)\} ")

@@ -138,6 +138,10 @@ def test_the_list_of_entries(capsys):
 
 
 @pytest.mark.parametrize("arguments, message", [
+    (["explore", "serch"], "search, or FILE.py:NAME, got 'serch'; did you mean 'search'?"),
+    (["walk", "lstm", "--beam", "3"], "beam: lstm has none; search has"),
+    (["explore", "lstm", "--modle", "x"], "unrecognized arguments: --modle x; did you mean "
+     "'--model'? (see grads explore --help)"),
     (["check", "luogn: as usual"], "got 'luogn: as usual'; did you mean 'luong: as usual'?"),
     (["check", "luong*", "--tier", "large"], "--tier: expected one of tiny, real, every"),
     (["check", "luong*", "--method", "magic"], "--method: expected one of both"),

@@ -9,7 +9,6 @@ import numpy as np
 from backend import Array, to_device
 
 BASE = 10000.0
-_TABLES: dict[int, np.ndarray] = {}  # by width; each of the longest sequence so far
 
 
 def positions(first: int, steps: int, width: int, dtype: Any) -> Array:
@@ -36,15 +35,9 @@ def countdown(lengths: np.ndarray, steps: int) -> np.ndarray:
 
 
 def _waves(first: int, steps: int, width: int) -> np.ndarray:
-    """PE (steps, d) in float64, rows of a table that is kept: a search asks for one a step."""
-    end = first + steps
-    table = _TABLES.get(width)
-    if table is None or len(table) < end:
-        place, column = np.arange(1 << (end - 1).bit_length())[:, None], np.arange(width)
-        angle = place / BASE ** (column // 2 * 2 / width)
-        table = np.where(column % 2 == 0,
-                         np.sin(angle),                                    # (Nguyen 1.14)
-                         np.cos(angle))                                    # (Nguyen 1.15)
-        table.flags.writeable = False
-        _TABLES[width] = table
-    return table[first:end]
+    """PE (steps, d) in float64."""
+    place, column = np.arange(first, first + steps)[:, None], np.arange(width)
+    angle = place / BASE ** (column // 2 * 2 / width)
+    return np.where(column % 2 == 0,
+                    np.sin(angle),                                         # (Nguyen 1.14)
+                    np.cos(angle))                                         # (Nguyen 1.15)

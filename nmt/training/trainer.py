@@ -176,11 +176,12 @@ class Trainer:
     def _tell_notes(self) -> None:
         """Say what was found about the data, once a run, and that it goes on elsewhere."""
         c = self.counters
-        done = [] if not c.step or self._is_left() else [
-            f"nothing is left to train after epoch {c.epoch - 1} of {self.options.epochs:g}"]
-        for text in (*(self._notes if c.step == 0 else ()), *self._changed, *done):
+        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
             self._observer.on_note(text)
             self._log.write("note", step=c.step, epoch=c.epoch, text=text)
+        if c.step and not self._is_left():
+            self._observer.on_note(f"nothing is left to train after epoch {c.epoch - 1} of "
+                                   f"{self.options.epochs:g}")
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""

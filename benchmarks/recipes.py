@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -19,7 +20,7 @@ import nmt
 from backend import gemm
 from backend.errors import UserError
 from benchmarks import training
-from benchmarks.case import Case, Prepared, expect_equal
+from benchmarks.case import Case, Limit, Prepared, expect_equal
 from benchmarks.devices import Device
 from benchmarks.parts import PARTS, Stopwatch, watching
 from benchmarks.pictures import Chart, Panel
@@ -95,13 +96,16 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 def step_case(
     name: str, work: Workload, few: Workload, seed: int, sentences: int | None = 2, *,
-    split: bool = False, **declared: Any,
+    split: bool = False, bound: bool = False, **declared: Any,
 ) -> Case:
     """A training step as a case.
 
     Arguments: few, what is compared in float64, over `sentences` (None: all of a batch); split,
-    whether the time is also split by part; declared, further fields of the case.
+    whether the time is also split by part; bound, whether on the CPU its matrix products alone are
+    timed beside it; declared, further fields of the case.
     """
+    amount = work.train.batch_size * work.target
+
     def prepare(device: Device) -> Prepared:
         differences = training.compare(few, 7 if sentences else seed, sentences)
         rng = np.random.default_rng(seed)
@@ -118,12 +122,27 @@ def step_case(
         found: list[dict[str, float]] = []
         if split:
             calls["here, by part"] = split_step(model, parameters, batch, work.train, device, found)
+        limit = (Limit(products_alone(calls["here"]), amount) if bound and device.name == "cpu"
+                 else None)
         return Prepared({name: device.finished(call) for name, call in calls.items()}, differences,
-                        {} if peer is not None else {"PyTorch": "not run"},
+                        {} if peer is not None else {"PyTorch": "not run"}, limit,
                         more=lambda _: {"parts": medians(found[1:])} if split else {})
 
-    return Case(name, prepare=prepare, amount=work.train.batch_size * work.target,
-                unit="target tokens", **declared)
+    return Case(name, prepare=prepare, amount=amount, unit="target tokens", **declared)
+
+
+def products_alone(step: Callable[[], Any]) -> Callable[[], Any]:
+    """NumPy's matrix products of a step once more, in their order, on the same memory: what no step
+    with these products can be faster than."""
+    multiply, products = np.matmul, list[tuple[Any, Any, Any]]()
+
+    def noted(a: Any, b: Any, out: Any = None) -> Any:
+        products.append((a, b, multiply(a, b, out=out)))
+        return products[-1][2]
+
+    with patch.object(np, "matmul", noted):
+        step()
+    return lambda: [multiply(a, b, out=out) for a, b, out in products]
 
 
 def split_step(

@@ -28,6 +28,7 @@ from benchmarks.recipes import shares
 from benchmarks.records import Row, exponent, medians, nested, ratios, sizes_of, speeds
 from benchmarks.registry import MODULES
 from benchmarks.runner import RESULTS
+from benchmarks.step import PRODUCTS_GOAL
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
@@ -195,6 +196,15 @@ def limits(records: Records) -> list[str]:
          for label, row in rows_of(records, "kernels") if has_share_goal(row)))
 
 
+def bounds(records: Records) -> list[str]:
+    """How much of a training step its matrix products alone would take."""
+    return table("training step | kernels | its matrix products alone | here | share | goal", (
+        f"{row['case'].replace('feeding', 'input feeding')} | {label} | "
+        f"{ms(row['amount'] / row['limit'])} | {ms(medians(row)['here'])} | **{share(row):.0%}** | "
+        f"{PRODUCTS_GOAL:.0%}"
+        for label, row in rows_of(records, "step") if "limit" in row))
+
+
 def variants(records: Records) -> list[str]:
     """A training step of the 2x512 translator, every attention variant."""
     return grid("training step, here / PyTorch", (
@@ -281,7 +291,7 @@ def growth(records: Records) -> list[str]:
 
 
 SECTIONS: tuple[Callable[[Records], list[str]], ...] = (
-    against_pytorch, limits, variants, recipes, parts, memory, searches, checks, checkers,
+    against_pytorch, limits, bounds, variants, recipes, parts, memory, searches, checks, checkers,
     partial(by_size, name="naive", corner="an LSTM layer's forward and backward, ms"),
     partial(by_size, name="peers", corner="the same, ours against others"), growth)
 

@@ -51,27 +51,33 @@ class Steps(NamedTuple):
     """The arrays of all steps of a sequence."""
 
     u: Array  # (T, B, G)
+    z: Array  # (T + 1, B, F + H), whose last columns are the states h
     states: tuple[Array, ...]  # (T + 1, B, H) each, the initial state where the loop starts
-    saved: Array | None  # (T, B, H)
+    saved: Array | None  # (T, B, H) or (T, B, F + H)
 
     def at(self, t: int, before: int, now: int) -> Step:
         """Step t, whose states are at the positions `before` and `now`."""
-        return Step(self.u[t], tuple(one[before] for one in self.states),
+        return Step(self.u[t], self.z[before], tuple(one[before] for one in self.states),
                     tuple(one[now] for one in self.states),
                     None if self.saved is None else self.saved[t])
 
 
 def make_steps(
-    cell: Cell, T: int, state: State, start: int, workspace: Workspace
+    cell: Cell, T: int, state: State, start: int, workspace: Workspace, F: int = 0
 ) -> Steps:
-    """Buffers for T steps; `state` (B, H) is written to position `start`, where the loop starts."""
+    """Buffers for T steps; `state` (B, H) is written to position `start`, where the loop starts.
+
+    F: the width of what each step is fed beside its input.
+    """
     xp, (B, H), dtype = array_module(state[0]), state[0].shape, state[0].dtype
     u = workspace.empty(xp, (T, B, len(cell.gates) * H), dtype)
-    states = tuple(workspace.empty(xp, (T + 1, B, H), dtype) for _ in state)
-    saved = workspace.empty(xp, (T, B, H), dtype) if cell.saves else None
+    z = workspace.empty(xp, (T + 1, B, F + H), dtype)
+    states = (z[:, :, F:], *(workspace.empty(xp, (T + 1, B, H), dtype) for _ in state[1:]))
+    saved = (workspace.empty(xp, (T, B, F + H if cell.saves == "z" else H), dtype) if cell.saves
+             else None)
     for one, initial in zip(states, state, strict=True):
         one[start] = initial
-    return Steps(u, states, saved)
+    return Steps(u, z, states, saved)
 
 
 def loop_order(T: int, reverse: bool) -> list[tuple[int, int, int]]:
@@ -107,11 +113,11 @@ def recurrent_forward(
     (T, B, E), H = x.shape, state[0].shape[1]
     steps = make_steps(cell, T, state, T if reverse else 0, workspace)
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
-    W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
+    W_z = transposed(W[:, E:], T, B, workspace)                            # (H, G)
     scratch = workspace.empty(xp, (B, cell.scratch * H), x.dtype)
     for t, before, now in loop_order(T, reverse):
         pad = None if padding is None else padding.at(t)
-        cell.forward(steps.at(t, before, now), b, W_h, pad, scratch)
+        cell.forward(steps.at(t, before, now), b, W_z, pad, scratch)
     h = steps.states[0]
     last = tuple(one[0 if reverse else T] for one in steps.states)
     return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
@@ -144,11 +150,10 @@ def recurrent_backward(
 
 
 def earlier(steps: Steps, reverse: bool = False) -> tuple[Array, Array | None]:
-    """h_{t-1} and what the cell saved, of all steps in rows (T B, H)."""
-    h, saved = steps.states[0], steps.saved
-    H = h.shape[2]
-    h_prev = (h[1:] if reverse else h[:-1]).reshape(-1, H)
-    return h_prev, None if saved is None else saved.reshape(-1, H)
+    """z and what the cell saved, of all steps in rows."""
+    z, saved = steps.z, steps.saved
+    rows = (z[1:] if reverse else z[:-1]).reshape(-1, z.shape[2])
+    return rows, None if saved is None else saved.reshape(-1, saved.shape[2])
 
 
 def zeros_or_copies(
@@ -176,7 +181,7 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     now = tuple(xp.empty_like(one) for one in state)
     saved = xp.empty_like(state[0]) if cell.saves else None
     scratch = xp.empty((N, cell.scratch * H), dtype=x.dtype)
-    step = Step(matmul(x, W[:, :E].T), state, now, saved)
+    step = Step(matmul(x, W[:, :E].T), state[0], state, now, saved)
     cell.forward(step, b, W[:, E:].T, None, scratch)
     return now
 

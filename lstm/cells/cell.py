@@ -16,33 +16,35 @@ State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other cells; each (B
 class Step(NamedTuple):
     """The arrays of one time step: views of those of the whole sequence."""
 
-    u: Array  # (B, G): the inputs' share of the pre-activation, overwritten by the gates
-    before: State  # the state that the step starts from
+    u: Array  # (B, G): the share of x_t in the pre-activation, overwritten by the gates
+    z: Array  # (B, F + H): [fed_t; h_{t-1}], all that the step reads beside x_t
+    before: State  # the state that the step starts from; its h_{t-1} are the last columns of z
     now: State  # the state that it ends in, written
-    saved: Array | None  # (B, H): what else the backward reads
+    saved: Array | None  # what else the backward reads: see `Cell.saves`
 
 
 class Cell(NamedTuple):
-    """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H): columns of the input, then
-    state.
+    """A recurrent cell. G = len(gates) H; W = [W_x W_z], (G, E + F + H): columns of the input, of
+    what is fed beside it, mostly nothing (F = 0), and of the state.
 
-    forward(step, b, W_h, pad, scratch): u holds W_x x_t. W_h is transposed, (H, G), or a copy of
-    it; pad (B, 1) is True where the step is padding and the state is copied through, or None.
+    forward(step, b, W_z, pad, scratch): u holds W_x x_t. W_z is transposed, (F + H, G), or a copy
+    of it; pad (B, 1) is True where the step is padding and the state is copied through, or None.
     Working memory: scratch (B, n H), n = `scratch`.
 
-    backward(d_state, d_out, step, W_h, clip, pad, da, scratch): d_state, the gradient of `now`,
-    becomes that of `before`, in place; d_out (B, H) or None is added to dh; clip is tau of the
-    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on
-    (erratum 13), or None; da (B, G), the gradient at the pre-activations, is written, zero on
-    padding. Here W_h is (G, H); scratch (3, B, H).
+    backward(d_state, d_out, step, W_z, clip, pad, da, scratch): d_state is (dz,) or (dz, dc). dz
+    (B, F + H), whose last columns hold dh_t, becomes the gradient of z, dc that of c_{t-1}, in
+    place; d_out (B, H) or None is added to dh_t; clip is tau of the element-wise clipping (section
+    2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on (erratum 13), or None; da (B, G), the
+    gradient at the pre-activations, is written, zero on padding. Here W_z is (G, F + H); scratch
+    (3, B, F + H).
 
-    weight_gradient(da, inputs, h_prev, saved, workspace): dW of all steps, stacked in rows: da
-    (N, G), inputs (N, E_k) side by side, h_prev and saved (N, H).
+    weight_gradient(da, inputs, z, saved, workspace): dW of all steps, stacked in rows: da (N, G),
+    inputs (N, E_k) side by side, z and saved.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
     gates: tuple[str, ...]  # row blocks of W, in this order
-    saves: bool  # whether steps have `saved`
+    saves: str  # how wide `saved` is: "h", (B, H); "z", (B, F + H); "" where there is none
     scratch: int  # scratch blocks (B, H) of a forward step
     forward: Callable[..., None]
     backward: Callable[..., None]
@@ -73,11 +75,11 @@ def clip_elements(d: Array, limit: float | None) -> None:
 
 
 def weight_gradient(
-    da: Array, inputs: Sequence[Array], h_prev: Array, saved: Array | None, workspace: Workspace
+    da: Array, inputs: Sequence[Array], z: Array, saved: Array | None, workspace: Workspace
 ) -> Array:
-    """dW = da' [x h_prev], the sums over time of Eqs. 2.49 and 2.50 (2.29 and 2.30 of the vanilla
-    cell), Algorithm 2 lines 14 and 15, one GEMM for each factor: (G, E + H)."""
-    xp, parts = array_module(da), (*inputs, h_prev)
+    """dW = da' [x z], the sums over time of Eqs. 2.49 and 2.50 (2.29 and 2.30 of the vanilla
+    cell), Algorithm 2 lines 14 and 15, one GEMM for each factor: (G, E + F + H)."""
+    xp, parts = array_module(da), (*inputs, z)
     dW = workspace.empty(xp, (da.shape[1], sum(part.shape[1] for part in parts)), da.dtype)
     start = 0
     for part in parts:

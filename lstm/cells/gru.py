@@ -4,14 +4,16 @@ Source: their A.1.1 and A.2.1: h = (1 - z) o h_prev + z o h~, h~ = tanh(W x + U 
 z sigmoids of x and h_prev; x may be a word and a context side by side (A.2.2). The reset gate
 multiplies the state inside the product and z weighs the new state, both unlike PyTorch's GRU
 (erratum
-17), so a step needs two products, the second one of m = r o h_prev.
+17), so a step needs two products, the second one of m = r o h_prev. What is fed beside h_prev is in
+both.
 
 | here | Bahdanau et al. |
 |---|---|
 | `h_prev`, `h`, (B, H) | s_{i-1} (h_{i-1} in the encoder), s_i |
 | `W`, (3H, E + H), row blocks `GATES`, columns x then h | [W_r U_r; W_z U_z; W U] |
 | `u`, (B, 3H) | r, z and s~ side by side, once the pre-activations have been overwritten |
-| `m`, (B, H), saved | r_i o s_{i-1} |
+| `m`, (B, H) | r_i o s_{i-1} |
+| `z` and `zm`, saved, (B, F + H) | [c_i; s_{i-1}], [c_i; r_i o s_{i-1}] (A.2.2); no c if F = 0 |
 
 "We omit all bias terms", they write: biases are an option. The paper prints no backward; the rules
 are the thesis's (Eqs. 2.11-2.18).
@@ -31,15 +33,18 @@ GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, t
 
 
 def forward(
-    step: Step, b: Array | None, W_h: Array, pad: Array | None, scratch: Array
+    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
 ) -> None:
     """h_i from W_x x_i and h_{i-1} (A.2.1); arguments as in `Cell`."""
-    u, (h_prev,), (h,), m = step.u, step.before, step.now, step.saved
-    H = h.shape[1]
+    zm: Array = step.saved
+    u, z, (h_prev,), (h,) = step.u, step.z, step.before, step.now
+    H, F = h.shape[1], z.shape[1] - h.shape[1]
     add_share(u, None, b)
-    matmul(h_prev, W_h[:, : 2 * H], out=scratch)
-    gru_gates_forward(u, scratch, h_prev, m)
-    matmul(m, W_h[:, 2 * H :], out=h)
+    matmul(z, W_z[:, : 2 * H], out=scratch)
+    gru_gates_forward(u, scratch, h_prev, zm[:, F:])
+    if F:
+        zm[:, :F] = z[:, :F]
+    matmul(zm, W_z[:, 2 * H :], out=h)
     gru_state_forward(u, h_prev, h)
     if pad is not None:
         copy_through(pad, step.before, step.now)
@@ -65,7 +70,7 @@ def gru_gates_forward(u: Array, share: Array, h_prev: Array, m: Array) -> None:
 
 @fused(kernels.gru_state_forward)
 def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
-    """h~ and h_i; h (B, H) holds U m and is overwritten by h_i."""
+    """h~ and h_i; h (B, H) holds U m, and C c_i where it is fed, and is overwritten by h_i."""
     xp, H = array_module(u), h_prev.shape[1]
     z, h_tilde = u[:, H : 2 * H], u[:, 2 * H :]
     h += h_tilde
@@ -78,7 +83,7 @@ def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
+    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
     pad: Array | None, da: Array, scratch: Array,
 ) -> None:
     """From dh_i to da and dh_{i-1}; arguments as in `Cell`.
@@ -86,21 +91,25 @@ def backward(
     Order: da is first g' of r, z and h~; the gradients of the update gate, the candidate and the
     reset gate are multiplied into it one after the other, while dh is accumulated.
     """
-    xp, u, (h_prev,), (dh,) = array_module(step.u), step.u, step.before, d_state
-    H, one, dm = dh.shape[1], scratch[0], scratch[1]
+    xp, u, (h_prev,), (dz,) = array_module(step.u), step.u, step.before, d_state
+    H, F = h_prev.shape[1], dz.shape[1] - h_prev.shape[1]
+    dh, one, dzm, unclipped = dz[:, F:], scratch[0], scratch[1], scratch[2, :, F:]
     if d_out is not None:
         dh += d_out
     if pad is not None:
-        scratch[2] = dh
+        unclipped[...] = dh
     clip_elements(dh, clip)
-    gru_state_backward(dh, u, h_prev, da, one)
-    xp.matmul(da[:, 2 * H :], W_h[2 * H :], out=dm)  # dm = U' da                   (2.13)
-    gru_gates_backward(dm, dh, u, h_prev, da, one)
-    xp.matmul(da[:, : 2 * H], W_h[: 2 * H], out=one)
-    dh += one                            # U_r' da_r + U_z' da_z                    (2.13)
+    gru_state_backward(dh, u, h_prev, da, one[:, F:])
+    xp.matmul(da[:, 2 * H :], W_z[2 * H :], out=dzm)  # dm = U' da                  (2.13)
+    gru_gates_backward(dzm[:, F:], dh, u, h_prev, da, one[:, F:])
+    xp.matmul(da[:, : 2 * H], W_z[: 2 * H], out=one)
+    if F:
+        dz[:, :F] = dzm[:, :F]
+    dz += one                            # U_r' da_r + U_z' da_z                    (2.13)
     if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-        copy_through(pad, (scratch[2],), (dh,))
+        for d in (da, dz[:, :F]) if F else (da,):
+            xp.copyto(d, 0.0, where=pad)
+        copy_through(pad, (unclipped,), (dh,))
 
 
 @fused(kernels.gru_state_backward)
@@ -141,19 +150,19 @@ def gru_gates_backward(
 
 
 def weight_gradient(
-    da: Array, inputs: Sequence[Array], h_prev: Array, m: Array, workspace: Workspace
+    da: Array, inputs: Sequence[Array], z: Array, zm: Array, workspace: Workspace
 ) -> Array:
-    """dW of all steps: U multiplies m, the gates' columns of the state multiply h_prev."""
-    xp, H, E = array_module(da), h_prev.shape[1], sum(x.shape[1] for x in inputs)
-    dW = workspace.empty(xp, (3 * H, E + H), da.dtype)
+    """dW of all steps: the candidate's block multiplies m, the gates' multiply h_prev."""
+    xp, G, E = array_module(da), da.shape[1], sum(x.shape[1] for x in inputs)
+    dW, H = workspace.empty(xp, (G, E + z.shape[1]), da.dtype), G // 3
     start = 0
     for x in inputs:
         end = start + x.shape[1]
         xp.matmul(da.T, x, out=dW[:, start:end])                           # (2.14)
         start = end
-    xp.matmul(da[:, : 2 * H].T, h_prev, out=dW[: 2 * H, E:])               # (2.14) on U_r, U_z
-    xp.matmul(da[:, 2 * H :].T, m, out=dW[2 * H :, E:])                    # (2.14) on U
+    xp.matmul(da[:, : 2 * H].T, z, out=dW[: 2 * H, E:])                    # (2.14) on U_r, U_z
+    xp.matmul(da[:, 2 * H :].T, zm, out=dW[2 * H :, E:])                   # (2.14) on U
     return dW
 
 
-GRU = Cell(1, GATES, True, 2, forward, backward, weight_gradient)
+GRU = Cell(1, GATES, "z", 2, forward, backward, weight_gradient)

@@ -5,7 +5,8 @@ Where the letters differ from the page:
 | here | thesis | why |
 |---|---|---|
 | rows `(B, H)`, `x @ W_x.T` | columns, `T_x x` | a batch, and one GEMM for all time steps |
-| `W = [W_x W_h]`, (4H, E + H) | `T_lstm = [T_x T_h]` | the same matrix; T is time here |
+| `W = [W_x W_z]`, (4H, E + H) | `T_lstm = [T_x T_h]` | the same matrix; T is time here |
+| `z` | of `z_t = [x_t; h_{t-1}]` without x_t | h_{t-1}, and before it what is fed |
 | `a`, then `u` | `T_lstm z_t`, `u_t` | the pre-activation, overwritten by the gates |
 | `da` | `g'(T_lstm z_t) o du_t` | the gradient at the pre-activation, used four times |
 
@@ -33,10 +34,10 @@ GATES = ("i", "f", "o", "h_hat")  # the row blocks of W, in this order (Eq. 2.35
 
 
 def forward(
-    step: Step, b: Array | None, W_h: Array, pad: Array | None, scratch: Array
+    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
 ) -> None:
     """(h_t, c_t) = f(x_t, h_{t-1}, c_{t-1}) (Eqs. 2.35-2.40); arguments as in `Cell`."""
-    matmul(step.before[0], W_h, out=scratch)                               # W_h h_{t-1}
+    matmul(step.z, W_z, out=scratch)                                       # W_z [fed_t; h_{t-1}]
     lstm_forward(step.u, scratch, b, step.before, step.now, step.saved, pad)
 
 
@@ -47,10 +48,10 @@ def lstm_forward(
 ) -> None:
     """Everything after the matrix product, in place.
 
-    u (B, 4H) holds W_x x_t, share (B, 4H) is W_h h_{t-1}; u becomes the gates, `now` and tanh_c
+    u (B, 4H) holds W_x x_t, share (B, 4H) is W_z z; u becomes the gates, `now` and tanh_c
     (B, H) are written. One tanh serves all four, because sigm(a) = tanh(a / 2) / 2 + 1 / 2.
     """
-    add_share(u, share, b)               # a = W_x x_t + W_h h_{t-1} + b    (2.39)
+    add_share(u, share, b)               # a = W_x x_t + W_z z + b          (2.39)
     xp, (_, c_prev), (h, c) = array_module(u), before, now
     gates, (i, f, o, h_hat) = u[:, : 3 * c.shape[1]], blocks(u)
     gates *= 0.5
@@ -67,13 +68,15 @@ def lstm_forward(
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
+    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
     pad: Array | None, da: Array, scratch: Array,
 ) -> None:
     """Algorithm 2, lines 7-13, with the dh_{t-1} that it leaves out (erratum 2); as in `Cell`."""
-    dh, dc = d_state
+    dz, dc = d_state
+    H = dc.shape[1]
+    dh, scratch = dz[:, -H:], scratch[:, :, :H]
     lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da, scratch, clip, pad)
-    array_module(da).matmul(da, W_h, out=dh)  # dh_prev = W_h' da          (2.48)
+    array_module(da).matmul(da, W_z, out=dz)  # dz = W_z' da               (2.47, 2.48)
     if pad is not None:
         copy_through(pad, (scratch[2],), (dh,))
 
@@ -125,4 +128,4 @@ def blocks(u: Array) -> tuple[Array, Array, Array, Array]:
     return u[:, :H], u[:, H : 2 * H], u[:, 2 * H : 3 * H], u[:, 3 * H :]
 
 
-LSTM = Cell(2, GATES, True, 4, forward, backward, weight_gradient)
+LSTM = Cell(2, GATES, "h", 4, forward, backward, weight_gradient)

@@ -1,8 +1,8 @@
 """The vanilla recurrent cell, one time step: Eqs. 2.3 and 2.24-2.30, Algorithm 1 of Luong (2016).
 
-sigma is tanh. Rows here are the thesis's columns; `W` is its T_rnn = [W_xh W_hh], (H, E + H);
-`da` is sigma'(T_rnn z_t) o dh_t. An optional bias is footnote 2's. The output lines 2-4 of
-Algorithm 1 are in `lstm.prediction`.
+sigma is tanh. Rows here are the thesis's columns; `W` is its T_rnn = [W_xh W_hh], (H, E + H); `z`
+is of its z_t = [x_t; h_{t-1}] what is not x_t; `da` is sigma'(T_rnn z_t) o dh_t. An optional bias
+is footnote 2's. The output lines 2-4 of Algorithm 1 are in `lstm.prediction`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lstm.cells.cell import (
 
 
 def forward(
-    step: Step, b: Array | None, W_h: Array, pad: Array | None, scratch: Array
+    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
 ) -> None:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1} + b) (Eqs. 2.3, 2.24); arguments as in `Cell`."""
     xp, (h,) = array_module(step.u), step.now
-    matmul(step.before[0], W_h, out=scratch)                               # W_hh h_{t-1}
+    matmul(step.z, W_z, out=scratch)                                       # W_hh h_{t-1}
     add_share(step.u, scratch, b)                                          # (2.3)
     xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
     if pad is not None:
@@ -33,22 +33,24 @@ def forward(
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
+    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
     pad: Array | None, da: Array, scratch: Array,
 ) -> None:
     """Lines 5-8 of Algorithm 1; arguments as in `Cell`."""
-    xp, (dh,), (h,) = array_module(da), d_state, step.now
+    xp, (dz,), (h,) = array_module(da), d_state, step.now
+    H = h.shape[1]
+    dh = dz[:, -H:]
     if d_out is not None:
         dh += d_out
     if pad is not None:
-        scratch[2] = dh
+        scratch[2, :, :H] = dh
     clip_elements(dh, clip)
     tanh_slope(dh, h, da)                          # da = sigma'(a) o dh_t       (2.25-2.30)
     if pad is not None:
         xp.copyto(da, 0.0, where=pad)
-    xp.matmul(da, W_h, out=dh)                     # dh_{t-1} = W_hh' da         (2.28)
+    xp.matmul(da, W_z, out=dz)                     # dh_{t-1} = W_hh' da         (2.27, 2.28)
     if pad is not None:
-        copy_through(pad, (scratch[2],), (dh,))
+        copy_through(pad, (scratch[2, :, :H],), (dh,))
 
 
-RNN = Cell(1, ("",), False, 1, forward, backward, weight_gradient)
+RNN = Cell(1, ("",), "", 1, forward, backward, weight_gradient)

@@ -3,8 +3,9 @@
 Luong (2016), section 4.2.3, feeds the attentional vector h~_{t-1}; Bahdanau et al. (2015), A.2.2,
 the context c_i with the query s_{i-1}. Both are a `Feedback`, of which the loop knows only the
 interface. The words' share of the first layer's products is computed before the loop, all weight
-gradients after it. A padded target step needs no mask: no real step follows it and its loss is not
-counted, so every gradient through it is exactly zero.
+gradients after it. In a step, each layer's product reads one array: [fed_t; h_{t-1}], above the
+first layer the state below in place of fed_t. A padded target step needs no mask: no real step
+follows it and its loss is not counted, so every gradient through it is exactly zero.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from attention.several import (
     contexts_forward,
     memories_backward,
 )
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
@@ -65,8 +66,6 @@ class FeedingCache(NamedTuple):
     names: list[str]  # of the layers' parameters
     cell: Cell
     x: Array  # (T, B, E), the words' embeddings after dropout
-    fed: Array  # (T, B, F), what was fed, after dropout
-    inputs: list[Array]  # per layer above the first (T, B, H): the states below after dropout
     masks: Sequence[Array | None]
     fed_mask: Array | None  # (T, B, F)
     steps: list[Steps]
@@ -93,17 +92,15 @@ def feeding_forward(
     names = [f"{prefix}.{layer}" for layer in range(depth)]
     (T, B, E), F, H = x.shape, feedback.width, initial[0][0].shape[1]
     xp, W = array_module(x), [parameters[f"{name}.W"] for name in names]
-    steps = [make_steps(cell, T, state, 0, workspace) for state in initial]
-    fed = workspace.empty(xp, (T + 1, B, F), x.dtype)
-    read = fed[:-1] if fed_mask is None else workspace.empty(xp, (T, B, F), x.dtype)
-    inputs = [_input(steps[layer - 1], masks[layer], workspace) for layer in range(1, depth)]
-    W_fed = transposed(W[0][:, E : E + F], T, B, workspace)
-    W_below = [transposed(one[:, :H], T, B, workspace) for one in W[1:]]
-    W_h = [transposed(one[:, -H:], T, B, workspace) for one in W]
-    share, scratch = (workspace.empty(xp, (B, n * H), x.dtype)
-                      for n in (len(cell.gates), cell.scratch))
+    steps = [make_steps(cell, T, state, 0, workspace, H if layer else F)
+             for layer, state in enumerate(initial)]
+    W_z = [transposed(one, T, B, workspace) for one in (W[0][:, E:], *W[1:])]
+    scratch = workspace.empty(xp, (B, cell.scratch * H), x.dtype)
     xp.matmul(x.reshape(T * B, E), W[0][:, :E].T, out=steps[0].u.reshape(T * B, -1))
-    top = steps[-1].states[0]
+    for above in steps[1:]:
+        above.u[...] = 0.0                 # their input is all in z
+    read, top = steps[0].z[:, :, :F], steps[-1].states[0]
+    fed = read if fed_mask is None else workspace.empty(xp, (T + 1, B, F), x.dtype)
     if not feedback.first:
         fed[0] = read[0] = 0.0
     for t in range(T):
@@ -111,29 +108,25 @@ def feeding_forward(
             feedback.forward(t, top[t], fed[t])
             if fed_mask is not None:
                 xp.multiply(fed[t], fed_mask[t], out=read[t])
-            matmul(read[t], W_fed, out=share)
-            steps[0].u[t] += share
         for layer, name in enumerate(names):
             if layer:
-                below = steps[layer - 1].states[0][t + 1]
-                mask = masks[layer]
-                if mask is not None:
-                    xp.multiply(below, mask[t], out=inputs[layer - 1][t])
-                    below = inputs[layer - 1][t]
-                matmul(below, W_below[layer - 1], out=steps[layer].u[t])
-            cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_h[layer],
+                _pass_up(steps[layer - 1].states[0][t + 1], masks[layer], t, steps[layer].z)
+            cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_z[layer],
                          None, scratch)
     if last:
         feedback.forward(T, top[T], fed[T])
     return top, fed, FeedingCache(
-        names, cell, x, read, inputs, masks, fed_mask, steps, feedback.first, last, workspace)
+        names, cell, x, masks, fed_mask, steps, feedback.first, last, workspace)
 
 
-def _input(below: Steps, mask: Array | None, workspace: Workspace) -> Array:
-    """The buffer of a layer's input from below: the states themselves, or an empty one if
-    masked."""
-    h = below.states[0][1:]
-    return h if mask is None else workspace.empty(array_module(h), h.shape, h.dtype)
+def _pass_up(h: Array, mask: Array | None, t: int, z: Array) -> None:
+    """Write a layer's new state h (B, H), after dropout, to what the layer above reads at step
+    t."""
+    to = z[t, :, : h.shape[1]]
+    if mask is None:
+        to[...] = h
+    else:
+        array_module(h).multiply(h, mask[t], out=to)
 
 
 @row_by_row
@@ -148,39 +141,34 @@ def feeding_backward(
     first is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns
     dx (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
-    names, cell, x, fed, _, masks, fed_mask, steps, first, last, workspace = cache
-    xp, (T, B, E), F, H = array_module(x), x.shape, fed.shape[2], steps[0].states[0].shape[2]
+    names, cell, x, masks, fed_mask, steps, first, last, workspace = cache
+    xp, (T, B, E), F, H = array_module(x), x.shape, d_fed.shape[2], steps[0].states[0].shape[2]
     W = [parameters[f"{name}.W"] for name in names]
+    W_z = [W[0][:, E:], *W[1:]]
     da = [workspace.empty(xp, one.u.shape, x.dtype) for one in steps]
-    scratch = workspace.empty(xp, (3, B, H), x.dtype)
-    share = workspace.empty(xp, (B, F), x.dtype)
-    d_below = workspace.empty(xp, (B, H), x.dtype)
-    d_states: list[State] = [tuple(xp.zeros((B, H), dtype=x.dtype) for _ in one.states)
-                             for one in steps]
+    scratch = workspace.empty(xp, (3, B, max(F, H) + H), x.dtype)
+    dz = [xp.zeros(one.z.shape[1:], dtype=x.dtype) for one in steps]
+    d_states: list[State] = [(own, *(xp.zeros((B, H), dtype=x.dtype) for _ in one.states[1:]))
+                             for own, one in zip(dz, steps, strict=True)]
     dh = _added(feedback.backward(T, d_fed[T]) if last else None, d_top, T)
     for t in reversed(range(T)):
         for layer in reversed(range(len(steps))):
-            cell.backward(d_states[layer], dh, steps[layer].at(t, t, t + 1), W[layer][:, -H:], clip,
-                          None, da[layer][t], scratch)
-            if layer:
-                xp.matmul(da[layer][t], W[layer][:, :H], out=d_below)      # (2.47)
-                mask = masks[layer]
-                if mask is not None:
-                    d_below *= mask[t]
-                dh = d_below
-        dh = None
+            cell.backward(d_states[layer], dh, steps[layer].at(t, t, t + 1), W_z[layer], clip,
+                          None, da[layer][t], scratch[:, :, : dz[layer].shape[1]])
+            dh, mask = dz[layer][:, :-H], masks[layer] if layer else fed_mask
+            if mask is not None:
+                dh *= mask[t]
+        d_below, dh = dh, None
         if t or first:
-            xp.matmul(da[0][t], W[0][:, E : E + F], out=share)             # (2.47)
-            if fed_mask is not None:
-                share *= fed_mask[t]
-            d_fed[t] += share
+            d_fed[t] += d_below
             dh = feedback.backward(t, d_fed[t])
         dh = _added(dh, d_top, t)
+    d_initial: list[State] = [(own[:, -H:], *rest) for own, *rest in d_states]
     if dh is not None:
-        d_initial = d_states[-1][0]
-        d_initial += dh
+        d_last = d_initial[-1][0]
+        d_last += dh
     dx = input_gradient(da[0].reshape(T * B, -1), W[0][:, :E], x.shape, workspace)
-    return dx, d_states, _weight_gradients(da, cache, parameters)
+    return dx, d_initial, _weight_gradients(da, cache, parameters)
 
 
 def _added(dh: Array | None, d_top: Array | None, t: int) -> Array | None:
@@ -196,10 +184,10 @@ def _weight_gradients(
     """Gradients of W and b of all layers, by name (Eqs. 2.49, 2.50)."""
     gradients: Parameters = {}
     for layer, (name, steps) in enumerate(zip(cache.names, cache.steps, strict=True)):
-        read = [cache.inputs[layer - 1]] if layer else [cache.x, cache.fed]
         rows = da[layer].reshape(-1, da[layer].shape[2])
+        words = [] if layer else [cache.x.reshape(len(rows), -1)]
         gradients[f"{name}.W"] = cache.cell.weight_gradient(
-            rows, [one.reshape(len(rows), -1) for one in read], *earlier(steps), cache.workspace)
+            rows, words, *earlier(steps), cache.workspace)
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = rows.sum(axis=0)
     return gradients

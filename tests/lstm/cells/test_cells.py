@@ -43,27 +43,28 @@ def garbage(*shape, dtype):
     return np.full(shape, np.nan, dtype)
 
 
-def run(unit, a, pad=None):
-    """A step forward, in memory full of garbage."""
-    cell, dtype = CELLS[unit], a.x.dtype
+def run(unit, a, pad=None, F=0):
+    """A step forward, in memory full of garbage; the last F columns of x are fed beside h."""
+    cell, dtype, X = CELLS[unit], a.x.dtype, E - F
     now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
-    saved = garbage(B, H, dtype=dtype) if cell.saves else None
-    step = Step(a.x @ a.W[:, :E].T, a.state, now, saved)
-    cell.forward(step, a.b, a.W[:, E:].T, pad, garbage(B, cell.scratch * H, dtype=dtype))
+    saved = garbage(B, H + F * (cell.saves == "z"), dtype=dtype) if cell.saves else None
+    step = Step(a.x[:, :X] @ a.W[:, :X].T, np.hstack([a.x[:, X:], a.state[0]]), a.state, now, saved)
+    cell.forward(step, a.b, a.W[:, X:].T, pad, garbage(B, cell.scratch * H, dtype=dtype))
     return step
 
 
-def vjp(unit, a, step, d_out, clip=None, pad=None):
-    """The gradients of the state before, and da; d_state of `a` stays as it is."""
-    d_state = tuple(d.copy() for d in a.d_state)
+def vjp(unit, a, step, d_out, clip=None, pad=None, F=0):
+    """The gradients of z and of c before, and da; d_state of `a` stays as it is."""
+    dh, *dc = (d.copy() for d in a.d_state)
+    d_state = (np.hstack([garbage(B, F, dtype=a.x.dtype), dh]), *dc)
     da = garbage(*step.u.shape, dtype=a.x.dtype)
-    CELLS[unit].backward(d_state, d_out, step, a.W[:, E:], clip, pad, da,
-                         garbage(3, B, H, dtype=a.x.dtype))
+    CELLS[unit].backward(d_state, d_out, step, a.W[:, E - F :], clip, pad, da,
+                         garbage(3, B, F + H, dtype=a.x.dtype))
     return d_state, da
 
 
-def weights(unit, a, step, da):
-    return CELLS[unit].weight_gradient(da, [a.x], step.before[0], step.saved, Workspace())
+def weights(unit, a, step, da, F=0):
+    return CELLS[unit].weight_gradient(da, [a.x[:, : E - F]], step.z, step.saved, Workspace())
 
 
 def row(arrays, n):
@@ -107,6 +108,23 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
 
 
 # --- the contract ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit, padded", list(product(CELLS, [False, True])))
+def test_what_is_fed_beside_the_state_is_as_a_part_of_the_input(unit, padded):
+    """[x; fed] and h, or x and [fed; h]: the same step, the same gradients."""
+    F, a = 2, make(unit)
+    pad = np.arange(B)[:, None] == 1 if padded else None
+    whole, split = run(unit, a, pad), run(unit, a, pad, F)
+    for found, expected in zip(split.now, whole.now, strict=True):
+        assert_close(found, expected)
+    d_state, da = vjp(unit, a, whole, a.d_out, 0.3, pad)
+    (dz, *dc), da_split = vjp(unit, a, split, a.d_out, 0.3, pad, F)
+    assert_close(da_split, da)
+    assert_close(dz, np.hstack([da @ a.W[:, E - F : E], d_state[0]]))
+    for found, expected in zip(dc, d_state[1:], strict=True):
+        assert_close(found, expected)
+    assert_close(weights(unit, a, split, da_split, F), weights(unit, a, whole, da))
 
 
 @pytest.mark.parametrize("unit, pad", list(product(CELLS, [None, PAD])),
@@ -234,7 +252,8 @@ def scalar(unit, h_prev, W, b, c_prev=()):
     state = tuple(np.full((1, 1), value) for value in (h_prev, *c_prev))
     now, saved = tuple(np.empty((1, 1)) for _ in state), np.empty((1, 1))
     u, scratch = np.zeros((1, len(b))), np.empty((1, CELLS[unit].scratch))
-    CELLS[unit].forward(Step(u, state, now, saved), np.array(b), W[:, 1:].T, None, scratch)
+    step = Step(u, state[0], state, now, saved)
+    CELLS[unit].forward(step, np.array(b), W[:, 1:].T, None, scratch)
     return [one.item() for one in now]
 
 

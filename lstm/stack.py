@@ -214,6 +214,5 @@ def dropout_mask(
     dropped = min(round(rate * 65536), 65535)
     size = int(np.prod(shape))
     kept = np.frombuffer(rng.bytes(2 * size), dtype=np.uint16) >= dropped
-    mask = to_device(kept.reshape(shape)).astype(dtype)  # a byte of each element is moved
-    mask *= 65536.0 / (65536 - dropped)
-    return mask
+    moved = to_device(kept.reshape(shape))  # a byte of each element
+    return array_module(moved).multiply(moved, 65536.0 / (65536 - dropped), dtype=dtype)

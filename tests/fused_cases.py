@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import backend
-from backend.rows import RowGradient, row_index
+from backend.rows import row_index
 from nmt.training.optimizers import SGD, Adadelta, Adam
 
 TOLERANCE = {"float64": 1e-14, "float32": 2e-6}
@@ -129,11 +129,13 @@ def updates(rng, rows, width, strided):
 
     some = np.flatnonzero(rng.random(rows) < 0.5)
     for optimizer in (SGD(0.1), Adam(0.1), Adadelta(0.7)):
-        move, factor = "nmt.training.optimizers.Optimizer.update_one", np.array(0.3)
-        yield Case(move, (optimizer, (m(), *kept(optimizer)), m(), factor, 3))
+        move, factor = "nmt.training.optimizers.Optimizer.update_", np.array(0.3)
+        for count in (1, 3):
+            own = [(m(), *kept(optimizer)) for _ in range(count)]
+            yield Case(f"{move}dense", (optimizer, own, [m() for _ in own], factor, 3))
         for ids in (some if some.size else np.array([rows - 1]), np.arange(rows)):
-            gradient = RowGradient(ids, m(len(ids)), (rows, width))
-            yield Case(move, (optimizer, (m(), *kept(optimizer)), gradient, factor, 3))
+            yield Case(f"{move}rows", (optimizer, (m(), *kept(optimizer)), ids, m(len(ids)), factor,
+                                       3))
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from backend.fused.layout import THREADS
 from backend.fused.source import REAL, Kernel, Source
@@ -24,6 +27,11 @@ class CupyLauncher:
         """
         function = self._functions.get((kernel, char)) or self._load(kernel, char)
         function((grid,), (THREADS,), arguments)
+
+    def table(self, entries: Sequence[Any]) -> Any:
+        """Whole numbers, and the addresses of arrays, as int64 (n,) on the device."""
+        numbers = [one if isinstance(one, int) else one.data.ptr for one in entries]
+        return self._cupy.asarray(np.array(numbers, dtype=np.int64))
 
     def _load(self, kernel: Kernel, char: str) -> Any:
         """A kernel out of the module of its source and dtype."""

@@ -67,28 +67,36 @@ class Optimizer(ABC):
         Raises ValueError for a gradient that fits no parameter.
         """
         factors = _in_dtypes_of(parameters, scale)
+        dense: dict[tuple[Any, int], list[tuple[tuple[Array, ...], Array]]] = {}
         for name, gradient in gradients.items():
             p = _parameter_of(parameters, name, gradient)
             if name not in self._state:
                 zeros = array_module(p).zeros
                 self._state[name] = tuple(zeros(p.shape, dtype=p.dtype) for _ in self.state_names)
             self._t[name] += 1
-            self.update_one((p, *self._state[name]), gradient, factors[p.dtype], self._t[name])
+            own, t = (p, *self._state[name]), self._t[name]
+            if isinstance(gradient, RowGradient):
+                self.update_rows(own, gradient.ids, gradient.values, factors[p.dtype], t)
+            else:
+                dense.setdefault((p.dtype, t), []).append((own, gradient))
+        for (dtype, t), found in dense.items():
+            self.update_dense([own for own, _ in found], [g for _, g in found], factors[dtype], t)
 
-    @fused(updates.update_one)
-    def update_one(self, arrays: Sequence[Array], gradient: Any, factor: Array, t: int) -> None:
-        """Update t of one parameter; `arrays` are p and its state."""
-        if isinstance(gradient, RowGradient):
-            self._update_rows(arrays, gradient.ids, gradient.values, factor, t)
-        else:
-            for *own, g in _slices(*arrays, gradient):
-                self.rule(*own, g, factor, t)
+    @fused(updates.update_dense)
+    def update_dense(self, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
+                     factor: Array, t: int) -> None:
+        """Update t of parameters of one dtype; `arrays` are p and its state of each."""
+        for own, gradient in zip(arrays, gradients, strict=True):
+            for *parts, g in _slices(*own, gradient):
+                self.rule(*parts, g, factor, t)
 
-    def _update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
-                   t: int) -> None:
-        """Update t of a table of which the rows `ids` (N,), all distinct, have gradients."""
+    @fused(updates.update_rows)
+    def update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
+                    t: int) -> None:
+        """Update t of a table, p and its state, of which the rows `ids` (N,), all distinct, have
+        gradients."""
         rows = [array[ids] for array in arrays]  # (N, E)
-        self.update_one(rows, values, factor, t)
+        self.update_dense([rows], [values], factor, t)
         self.rule_without_gradient(*arrays, t)  # all rows; next come those that have one
         for array, moved in zip(arrays, rows, strict=True):
             array[ids] = moved

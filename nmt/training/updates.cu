@@ -11,37 +11,64 @@ __device__ inline number place_of(number id, const number *ids, number n) {
     return low < n && ids[low] == id ? low : -1;
 }
 
-// rule(k, factor g) for elements k < size of an array in rows of `width`, a row a block. Without
-// ids g is as large as the array. With ids, ascending, g has `count` rows: each row of the array is
-// visited, with g = 0 where it has none; or, where `rows` is `count`, only those of the ids.
+// Several arrays in rows of `width`, a row a block. The table has a column for each array: the first
+// of its rows among all of them, its size, and addresses.
+struct Arrays {
+    const number *table, count;
+
+    __device__ number of(number row) const {  // the array that has this row
+        number low = 0, high = count - 1;
+        while (low < high) {
+            number middle = (low + high + 1) / 2;
+            if (table[middle] <= row) low = middle;
+            else high = middle - 1;
+        }
+        return low;
+    }
+    __device__ number first(number array) const { return table[array]; }
+    __device__ number size(number array) const { return table[count + array]; }
+    __device__ real *address(number field, number array) const {
+        return (real *)table[(2 + field) * count + array];
+    }
+};
+
+// rule(k, factor g, p, and what state there is) for every element k of every array. Without ids g is
+// as large as its array. With ids, ascending, there is one array, and g has `count` rows: each row of
+// the array is visited, with g = 0 where it has none; or, where `rows` is `count`, only those of ids.
 template <typename Rule> __device__ inline void visit(
-    number rows, number width, number size, const number *ids, number count, const real *g,
+    number rows, number width, Arrays arrays, int states, const number *ids, number count,
     const real *factor, Rule rule) {
     real scale = *factor;
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
-        number row = ids && rows == count ? ids[n] : n;
-        number place = ids && rows != count ? place_of(n, ids, count) : n;
+        number array = arrays.of(n), own = n - arrays.first(array), size = arrays.size(array);
+        number row = ids && rows == count ? ids[n] : own;
+        number place = ids && rows != count ? place_of(n, ids, count) : own;
+        const real *g = arrays.address(0, array);
+        real *p = arrays.address(1, array);
+        real *first = states > 0 ? arrays.address(2, array) : 0;
+        real *second = states > 1 ? arrays.address(3, array) : 0;
         FOR_COLUMNS(j, width) {
             number k = row * width + j;
-            if (k < size) rule(k, place < 0 ? real(0) : scale * g[place * width + j]);
+            if (k < size) rule(k, place < 0 ? real(0) : scale * g[place * width + j], p, first, second);
         }
     }
 }
 
 // Thesis, Eq. 2.9.
 extern "C" __global__ void sgd(
-    number rows, number width, number size, const number *ids, number count, const real *g,
-    const real *factor, real *p, double rate) {
-    visit(rows, width, size, ids, count, g, factor,
-          [=](number k, real g) { p[k] -= real(rate) * g; });
+    number rows, number width, const number *table, number arrays, const number *ids, number count,
+    const real *factor, double rate) {
+    visit(rows, width, Arrays{table, arrays}, 0, ids, count, factor,
+          [=](number k, real g, real *p, real *, real *) { p[k] -= real(rate) * g; });
 }
 
 // Kingma and Ba's Algorithm 1; correction1 is 1 - beta1^t, correction2 is 1 - beta2^t.
 extern "C" __global__ void adam(
-    number rows, number width, number size, const number *ids, number count, const real *g,
-    const real *factor, real *p, real *m, real *v, double rate, double beta1, double beta2,
-    double epsilon, double correction1, double correction2) {
-    visit(rows, width, size, ids, count, g, factor, [=](number k, real g) {
+    number rows, number width, const number *table, number arrays, const number *ids, number count,
+    const real *factor, double rate, double beta1, double beta2, double epsilon,
+    double correction1, double correction2) {
+    visit(rows, width, Arrays{table, arrays}, 2, ids, count, factor,
+          [=](number k, real g, real *p, real *m, real *v) {
         real m_t = real(beta1) * m[k] + real(1 - beta1) * g;
         real v_t = real(beta2) * v[k] + real(1 - beta2) * g * g;
         real m_hat = m_t / real(correction1), v_hat = v_t / real(correction2);
@@ -53,9 +80,10 @@ extern "C" __global__ void adam(
 
 // Zeiler's Algorithm 1; g2 is E[g^2], d2 is E[d^2], d has the opposite sign.
 extern "C" __global__ void adadelta(
-    number rows, number width, number size, const number *ids, number count, const real *g,
-    const real *factor, real *p, real *g2, real *d2, double rate, double rho, double epsilon) {
-    visit(rows, width, size, ids, count, g, factor, [=](number k, real g) {
+    number rows, number width, const number *table, number arrays, const number *ids, number count,
+    const real *factor, double rate, double rho, double epsilon) {
+    visit(rows, width, Arrays{table, arrays}, 2, ids, count, factor,
+          [=](number k, real g, real *p, real *g2, real *d2) {
         real g2_t = real(rho) * g2[k] + real(1 - rho) * g * g;
         real d = sqrt(d2[k] + real(epsilon)) / sqrt(g2_t + real(epsilon)) * g;
         g2[k] = g2_t;
@@ -64,13 +92,19 @@ extern "C" __global__ void adadelta(
     });
 }
 
-// sums[first + block] = the block's share of the sum of g^2, in double.
-extern "C" __global__ void square_sums(number size, const real *g, double *sums, number first) {
+// sums[row] = the sum of g^2 over each row of all arrays, in double.
+extern "C" __global__ void square_sums(
+    number rows, number width, const number *table, number arrays, double *sums) {
     __shared__ double shared[MOST_THREADS];
-    double sum = 0;
-    FOR_EACH(k, size) sum += double(g[k]) * double(g[k]);
-    sum = block_sum(sum, shared);
-    if (threadIdx.x == 0) sums[first + blockIdx.x] = sum;
+    Arrays all{table, arrays};
+    for (number n = blockIdx.x; n < rows; n += gridDim.x) {
+        number array = all.of(n), start = (n - all.first(array)) * width;
+        const real *g = all.address(0, array) + start;
+        double sum = 0;
+        FOR_COLUMNS(j, width) if (start + j < all.size(array)) sum += double(g[j]) * double(g[j]);
+        sum = block_sum(sum, shared);
+        if (threadIdx.x == 0) sums[n] = sum;
+    }
 }
 
 // norm = sqrt of the sum of `count` sums; one block.

@@ -1,52 +1,75 @@
-"""The optimizers' updates and the gradient's norm as CUDA kernels (`updates.cu`)."""
+"""The optimizers' updates and the gradient's norm as CUDA kernels (`updates.cu`).
+
+A launch serves many arrays: a model has a hundred parameters, most of them small. Their addresses
+and sizes are columns of one table on the device, `table[field][array]`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from backend.fused.layout import THREADS, WAVE, Unfusable, blocks, flat
+from backend.fused.layout import THREADS, WAVE, Unfusable, flat
 from backend.fused.source import Source
-from backend.rows import RowGradient
 from backend.switch import Array, array_module
 
 UPDATES = Source("nmt.training", "updates.cu")
-NORM_BLOCKS = 512  # partial sums of squares of one array, which a single block adds up
+WIDTH = 4 * THREADS  # elements of a dense array that a block updates at once
+SUMMED = 1 << 14  # of which a block adds up the squares
 
 
-def update_one(launch: Any, optimizer: Any, arrays: Sequence[Array], gradient: Any, factor: Array,
-               t: int) -> None:
-    """`Optimizer.update_one`: `optimizer.kernel` goes over an array's rows, a block for each.
+def update_dense(
+    launch: Any, optimizer: Any, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
+    factor: Array, t: int,
+) -> None:
+    """`Optimizer.update_dense`: all parameters in one launch."""
+    char = factor.dtype.char
+    sizes = [flat(char, *own, g) for own, g in zip(arrays, gradients, strict=True)]
+    rows, table = _table(launch, sizes, WIDTH, gradients, *zip(*arrays, strict=True))
+    _update(launch, optimizer, char, rows, WIDTH, table, len(sizes), 0, 0, factor, t)
 
-    A dense array is cut into rows of `THREADS`. Of a table all rows are visited, by an optimizer
-    without state only those that have a gradient.
-    """
-    p, char = arrays[0], arrays[0].dtype.char
-    ids, count, g, size = 0, 0, gradient, flat(char, *arrays)
-    rows, width = -(-size // THREADS), THREADS
-    if isinstance(gradient, RowGradient):
-        ids, g = gradient.ids, gradient.values
-        count, width = g.shape
-        rows = p.shape[0] if optimizer.state_names else count
-        if flat(char, g) == 0 or ids.dtype.char not in "lq":
-            raise Unfusable
-    else:
-        flat(char, p, g)
-    launch(optimizer.kernel, char, max(1, min(rows, WAVE)), rows, width, size, ids, count, g,
-           factor, *arrays, *map(float, optimizer.numbers(t)))
+
+def update_rows(
+    launch: Any, optimizer: Any, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
+    t: int,
+) -> None:
+    """`Optimizer.update_rows`: a block for each row; all rows are visited, by an optimizer without
+    state only those of the ids."""
+    char, (count, width) = factor.dtype.char, values.shape
+    size = flat(char, *arrays)
+    if flat(char, values) == 0 or ids.dtype.char not in "lq":
+        raise Unfusable
+    _, table = _table(launch, [size], width, [values], *([one] for one in arrays))
+    rows = arrays[0].shape[0] if optimizer.state_names else count
+    _update(launch, optimizer, char, rows, width, table, 1, ids, count, factor, t)
+
+
+def _update(
+    launch: Any, optimizer: Any, char: str, rows: int, width: int, table: Array, arrays: int,
+    ids: Any, count: int, factor: Array, t: int,
+) -> None:
+    launch(optimizer.kernel, char, max(1, min(rows, WAVE)), rows, width, table, arrays, ids, count,
+           factor, *map(float, optimizer.numbers(t)))
 
 
 def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
     """The Euclidean norm of all arrays together, summed in float64 in a fixed order."""
-    xp = array_module(*arrays)
-    counts = [min(blocks(flat(array.dtype.char, array)), NORM_BLOCKS) for array in arrays]
-    sums = xp.empty((sum(counts),), dtype=np.float64)
-    norm = xp.empty((), dtype=np.float64)
-    first = 0
-    for array, count in zip(arrays, counts, strict=True):
-        launch(UPDATES["square_sums"], array.dtype.char, count, array.size, array, sums, first)
-        first += count
-    launch(UPDATES["square_root_of_sum"], arrays[0].dtype.char, 1, first, sums, norm)
+    xp, char = array_module(*arrays), arrays[0].dtype.char
+    blocks, table = _table(launch, [flat(char, array) for array in arrays], SUMMED, arrays)
+    sums, norm = xp.empty((blocks,), dtype=np.float64), xp.empty((), dtype=np.float64)
+    launch(UPDATES["square_sums"], char, max(1, min(blocks, WAVE)), blocks, SUMMED, table,
+           len(arrays), sums)
+    launch(UPDATES["square_root_of_sum"], char, 1, blocks, sums, norm)
     return norm
+
+
+def _table(
+    launch: Any, sizes: Sequence[int], width: int, *fields: Sequence[Array]
+) -> tuple[int, Array]:
+    """How many rows of `width` the arrays have together, and the table: of each array the first of
+    its rows, its size, and the address of each field."""
+    *first, rows = accumulate((-(-size // width) for size in sizes), initial=0)
+    return rows, launch.table([*first, *sizes, *(one for field in fields for one in field)])

@@ -79,6 +79,12 @@ class HostLauncher:
         assert 1 <= grid < 1 << 31
         getattr(library(kernel.source, char), f"run_{kernel.name}")(grid, self.threads, *given)
 
+    def table(self, entries):
+        """Whole numbers, and the addresses of arrays, as on the device."""
+        numbers = [one if isinstance(one, int) else one.data.ptr for one in entries]
+        counts.to_device += 1
+        return self.array_type(np.array(numbers, dtype=np.int64))
+
     def _converted(self, kernel, declaration, argument, char):
         """One argument as the kernel's declaration wants it; what would not fit is an error."""
         where = f"{kernel}, {declaration}"

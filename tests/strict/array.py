@@ -142,6 +142,11 @@ class StrictArray:
             return wrap(getattr(self._data, name))
         raise AttributeError(f"CuPy's arrays have no {name!r}, or their stand-in does not offer it")
 
+    @property
+    def data(self) -> Any:
+        """Where the array begins: `data.ptr`."""
+        return SimpleNamespace(ptr=self._data.ctypes.data)
+
     def _method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """A method: checked, computed by NumPy and wrapped."""
         bind(f"ndarray.{name}", RECORD["methods"][name], (self, *args), kwargs)

@@ -12,13 +12,14 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
 
 RECORD = json.loads(Path(__file__).with_name("signatures.json").read_text(encoding="utf-8"))
 PYTHON_SCALARS = (bool, int, float, complex)
-NO_STAND_IN = {"cstruct", "data", "device", "flat"}  # attributes that only a real device has
+NO_STAND_IN = {"cstruct", "device", "flat"}  # attributes that only a real device has
 DISPATCHED = ("__array_ufunc__", "__array_function__")  # how NumPy's functions call us
 REFUSED = (
     *DISPATCHED, "__array__", "__bool__", "__int__", "__float__", "__complex__", "__index__",

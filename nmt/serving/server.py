@@ -80,7 +80,7 @@ class Server(ThreadingMixIn, HTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:
+        except Exception:  # no thread; a signal ends the server, and the thread may have begun
             self._open.release()
             raise
 

@@ -23,7 +23,7 @@ VERBS = [
     "align train.en train.de --model model",
     "dictionary test.en test.de out --model model --min-count 1",
     "back-translate test.en --model model --source out --target kept --sample 1",
-    "logits steps test.en --model model", "logits norms --model model",
+    "logits steps test.en test.de --model model", "logits norms --model model",
     "lm sample --model lm", "lm perplexity test.de --model lm",
     "evaluate test.en test.de --model model",
     "evaluate test.en test.de --model model other --ensemble",

@@ -58,7 +58,7 @@ class ScoreGradients(NamedTuple):
     of the weights."""
 
     de: Array  # (B, Q, W), of the energies; for location (B, Q, L_max)
-    dq: Array  # (B, Q, A), of the queries
+    dq: Array | None = None  # (B, Q, A), of the queries; may be None where they are h_t itself
     dk: Array | None = None  # (B, Q), local-p: of v_p' tanh(W_p h)
     du: Array | None = None  # (B, Q, P), local-p: of W_p h
 
@@ -329,17 +329,18 @@ def attentional_forward(joined: Array, W_c: Array, out: Array | None = None) -> 
 
 
 def attentional_backward(
-    dh_tilde: Array, h_tilde: Array, W_c: Array, dz: Array | None = None
+    dh_tilde: Array, h_tilde: Array, W_c: Array, dz: Array | None = None,
+    more: Array | None = None,
 ) -> tuple[Array, Array]:
     """Lemma 1 on Eq. 4.5.
 
-    Arguments: dh_tilde, h_tilde (N, H); dz (N, H), where to write, or None. Returns djoined
-    (N, He + H) and dz = (1 - h~^2) o dh~, from which dW_c = dz' [c; h] follows in one GEMM for
-    all steps.
+    Arguments: dh_tilde, h_tilde (N, H); dz (N, H), where to write, or None; more (N, H), a second
+    part of dh~, or None. Returns djoined (N, He + H) and dz = (1 - h~^2) o dh~, from which
+    dW_c = dz' [c; h] follows in one GEMM for all steps.
     """
     if dz is None:
         dz = array_module(dh_tilde, h_tilde, W_c).empty_like(dh_tilde)
-    tanh_slope(dh_tilde, h_tilde, dz)
+    tanh_slope(dh_tilde, h_tilde, dz, more)
     return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
 
 

@@ -52,8 +52,7 @@ def part(tree: Any, states: slice) -> Any:
 
 def joined(parts: Sequence[Any]) -> Any:
     """The nested tuples of consecutive blocks, joined along the target states; an entry that is
-    None is
-    None in all of them."""
+    None is None in all of them."""
     first = parts[0]
     if first is None or len(parts) == 1:
         return first

@@ -3,8 +3,7 @@
 Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
 ds_t with the opposite sign (erratum 1); the code follows Eq. 2.21, which is the gradient. With
 label smoothing (Nguyen 3.3.3.1) a share eps of the target's probability is spread over all V words,
-the
-target included: q(y) = (1 - eps) 1_y + eps / V.
+the target included: q(y) = (1 - eps) 1_y + eps / V.
 """
 
 from __future__ import annotations

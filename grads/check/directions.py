@@ -141,8 +141,7 @@ def lines_together(
 
 def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The scale of a direction for each entry: 1 for all, or the entry's own size where sizes
-    differ so
-    much that no common step suits all entries."""
+    differ so much that no common step suits all entries."""
     sizes = {name: np.abs(inputs[name]).astype(np.float64) for name in names}
     sizes = {name: np.where(size > 0, size, 1.0) for name, size in sizes.items()}
     every = np.concatenate([size.reshape(-1) for size in sizes.values()] or [np.ones(1)])

@@ -1,8 +1,7 @@
 """The error of numerical derivatives against the step size, for one entry.
 
 The error of a difference is truncation, which falls with the step, plus rounding, which grows as
-the
-step falls: there is a best step. A complex step subtracts nothing and stays at rounding error.
+the step falls: there is a best step. A complex step subtracts nothing and stays at rounding error.
 """
 
 from __future__ import annotations

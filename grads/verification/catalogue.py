@@ -123,8 +123,7 @@ def check_model(
     In float64, on the backend in use: forward and backward run there (`grads.verification.device`).
     Arguments: seed of directions; vanish, whether a gradient may be zero everywhere; extent, as in
     `grads.check.check_case`: by default all tensors along two directions each, and for one entry,
-    by
-    complex step.
+    by complex step.
     """
     case = on_device(model_case(made))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent

@@ -1,8 +1,7 @@
 """Rules that a model follows beside having the right gradient.
 
 What a batch does not use has no effect, to the last bit; dtypes are preserved; float32 gradients
-are
-those of float64 up to rounding.
+are those of float64 up to rounding.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
 
 def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
     """With other words on padding the loss is the same to the last bit, the gradients up to the
-    order of
-    sums."""
+    order of sums."""
     batch = made.batch
     other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                     target=_repadded(batch.target, 1))

@@ -67,8 +67,7 @@ def draw(rng: Rng, *shape: int) -> np.ndarray:
 
 def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.ndarray]:
     """Normals for each weight and bias, such that gates are neither saturated nor linear, and
-    states do
-    not explode."""
+    states do not explode."""
     return {name: rng.normal(scale=min(STD, 1.2 / one.shape[-1] ** 0.5), size=one.shape)
             for name, one in weights.items()}
 

@@ -3,9 +3,8 @@
 Source: their A.1.1 and A.2.1: h = (1 - z) o h_prev + z o h~, h~ = tanh(W x + U [r o h_prev]), r and
 z sigmoids of x and h_prev; x may be a word and a context side by side (A.2.2). The reset gate
 multiplies the state inside the product and z weighs the new state, both unlike PyTorch's GRU
-(erratum
-17), so a step needs two products, the second one of m = r o h_prev. What is fed beside h_prev is in
-both.
+(erratum 17), so a step needs two products, the second one of m = r o h_prev. What is fed beside
+h_prev is in both.
 
 | here | Bahdanau et al. |
 |---|---|

@@ -99,8 +99,7 @@ def _tender(territory: str) -> list[str]:
 
 def _has_sign(locale: Locale, currency: str) -> bool:
     """Whether prices of this currency add few words to the vocabulary: a sign, not KMF12 in one
-    word, and
-    no three decimals as in 12.500."""
+    word, and no three decimals as in 12.500."""
     text = normalise(numbers.format_currency(12, currency, locale=locale))
     return not STUCK.search(text) and numbers.get_currency_precision(currency) <= 2
 

@@ -55,8 +55,7 @@ def resolve(
 
 def restore(resolved: Resolved, source: Sequence[str], dictionary: Dictionary) -> list[str]:
     """The words of a translation, each unknown word replaced by its source word's translation or,
-    without
-    one, by the source word."""
+    without one, by the source word."""
     return replace_unknown(resolved.words, source, resolved.links, dictionary)
 
 

@@ -34,8 +34,7 @@ class Tokeniser:
 
 def tokeniser(name: str, language: str) -> Tokeniser:
     """The tokeniser of a name in TOKENISERS; `none`: split at spaces; `natural`: by the language,
-    see
-    `natural_tokeniser`.
+    see `natural_tokeniser`.
 
     language: a language code such as en or pt_BR; only `moses` and `natural` use it.
     Raises ValueError for another name.

@@ -12,8 +12,7 @@ from nmt.training.trainer import LOG
 
 class TrainingSpeed(NamedTuple):
     """Target tokens/s of training, validation excluded: two measures that depend little on other
-    load of
-    the machine."""
+    load of the machine."""
 
     cpu: float | None  # over the process's CPU time, all threads together; None: not in the log
     fastest: float | None  # median of the fastest quarter of log intervals; None without any

@@ -1,8 +1,7 @@
 """The recurrent language model: embeddings, a stack, a prediction layer (section 2.2).
 
 It reads parallel streams of text, (T, B) ids at a time, and starts each piece from the last state
-of
-the one before: truncated backpropagation through time.
+of the one before: truncated backpropagation through time.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) 
     based on the file.
     Raises UserError, naming file and line or the override: errors of `read_tree`, an unknown
     architecture, one whose recipes are of another kind, an unknown key (with the nearest known
-    one),
-    a value of the wrong type or out of range.
+    one), a value of the wrong type or out of range.
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
     if is_of_tasks(tree):

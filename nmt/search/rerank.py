@@ -32,8 +32,7 @@ class Tuned(NamedTuple):
 
 def choose(lists: Lists, weights: np.ndarray) -> np.ndarray:
     """(sentences,) the index of each sentence's translation with the largest w . f, the weighted
-    sum of
-    its features; ties go to the first."""
+    sum of its features; ties go to the first."""
     scores = lists.features @ weights
     return np.array([start + int(np.argmax(scores[start:end]))
                      for start, end in zip(lists.starts, lists.starts[1:], strict=False)])

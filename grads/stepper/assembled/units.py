@@ -2,8 +2,7 @@
 
 A unit maps h_{t-1}, c_{t-1} and an input to h_t, c_t; c has no rows if a unit has no cell. Its
 weights W (G, in + H) and b are the kernels': the gates' rows stacked, the input's columns before
-the
-state's.
+the state's.
 """
 
 from __future__ import annotations

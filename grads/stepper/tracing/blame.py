@@ -116,8 +116,7 @@ class Blame:
     def carried(self, origins: Sequence[Origin], before: Origin | None
                 ) -> dict[Origin, tuple[Candidate, Numbers]]:
         """The first of the lines that, paired by a guess, make a result wrong, if it is before the
-        first
-        one found by name: with all variables that it assigns (`dright, dleft = ...`).
+        first one found by name: with all variables that it assigns (`dright, dleft = ...`).
 
         The pairing is a guess, but that the correction makes a result right is measured. A line
         that is right by name or by another guess is not taken: something computed from it may be

@@ -1,6 +1,5 @@
 """The entries of a forward array that a part of a gradient belongs to: dx[2] or dx[0, 1:3], or the
-dn
-of iteration t, for n[t]."""
+dn of iteration t, for n[t]."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ class Derivation:
     @property
     def held(self) -> float:
         """The size up to which traces keep arrays: a user's array may be filled part by part, and
-        is then
-        read from the array itself."""
+        is then read from the array itself."""
         return math.inf if self.own else HELD
 
     def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -3,8 +3,7 @@
 Source: Liang, Taskar and Klein (2006): in each iteration of EM the posteriors of both
 directions are multiplied, p(a_j = i) p(b_i = j), before the M-steps, so that either learns most
 from links that the other finds probable too. The Berkeley aligner, which the thesis used (section
-3.3.1), does
-the same.
+3.3.1), does the same.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def recurrent_backward(
         d_out = None if dh_out is None else dh_out[t]
         cell.backward(d_state, d_out, steps.at(t, before, now), W[:, E:], clip, pad, da[t], scratch)
     rows = da.reshape(T * B, -1)
-    dW = cell.weight_gradient(rows, [x.reshape(T * B, E)], *earlier(steps, reverse), workspace)
+    dW = cell.weight_gradient(rows, x.reshape(T * B, E), *earlier(steps, reverse), workspace)
     return input_gradient(rows, W[:, :E], x.shape, workspace), d_state, dW, rows.sum(axis=0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from backend import Array, array_module
@@ -93,8 +93,8 @@ class Cell(NamedTuple):
     (erratum 13), or None; da (B, G), the gradient at the pre-activations, is written, zero on
     padding. Here W_z is (G, F + H); scratch (3, B, F + H).
 
-    weight_gradient(da, inputs, z, saved, workspace): dW of all steps, stacked in rows: da (N, G),
-    inputs (N, E_k) side by side, z and saved.
+    weight_gradient(da, x, z, saved, workspace): dW of all steps, stacked in rows: da (N, G), x
+    (N, E) or None where z is all that the steps read, z and saved.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
@@ -138,11 +138,11 @@ def clip_elements(d: Array, limit: float | None) -> None:
 
 
 def weight_gradient(
-    da: Array, inputs: Sequence[Array], z: Array, saved: Array | None, workspace: Workspace
+    da: Array, x: Array | None, z: Array, saved: Array | None, workspace: Workspace
 ) -> Array:
     """dW = da' [x z], the sums over time of Eqs. 2.49 and 2.50 (2.29 and 2.30 of the vanilla
     cell), Algorithm 2 lines 14 and 15, one GEMM for each factor: (G, E + F + H)."""
-    xp, parts = array_module(da), (*inputs, z)
+    xp, parts = array_module(da), (z,) if x is None else (x, z)
     dW = workspace.empty(xp, (da.shape[1], sum(part.shape[1] for part in parts)), da.dtype)
     start = 0
     for part in parts:

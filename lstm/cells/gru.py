@@ -20,8 +20,6 @@ are the thesis's (Eqs. 2.11-2.18).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from backend import Array, array_module, matmul
 from backend.fused import cells as kernels
 from backend.fused import fused
@@ -118,7 +116,7 @@ def backward(
         dz[:, :F] = dzm[:, :F]
     dz += one                            # U_r' da_r + U_z' da_z                    (2.13)
     if pad is not None:
-        for d in (da, dz[:, :F]) if F else (da,):
+        for d in (da, dz):
             xp.copyto(d, 0.0, where=pad)
         copy_through(pad, (unclipped,), (dh,))
 
@@ -161,16 +159,13 @@ def gru_gates_backward(
 
 
 def weight_gradient(
-    da: Array, inputs: Sequence[Array], z: Array, zm: Array, workspace: Workspace
+    da: Array, x: Array | None, z: Array, zm: Array, workspace: Workspace
 ) -> Array:
     """dW of all steps: the candidate's block multiplies m, the gates' multiply h_prev."""
-    xp, G, E = array_module(da), da.shape[1], sum(x.shape[1] for x in inputs)
+    xp, G, E = array_module(da), da.shape[1], 0 if x is None else x.shape[1]
     dW, H = workspace.empty(xp, (G, E + z.shape[1]), da.dtype), G // 3
-    start = 0
-    for x in inputs:
-        end = start + x.shape[1]
-        xp.matmul(da.T, x, out=dW[:, start:end])                           # (2.14)
-        start = end
+    if x is not None:
+        xp.matmul(da.T, x, out=dW[:, :E])                                  # (2.14)
     xp.matmul(da[:, : 2 * H].T, z, out=dW[: 2 * H, E:])                    # (2.14) on U_r, U_z
     xp.matmul(da[:, 2 * H :].T, zm, out=dW[2 * H :, E:])                   # (2.14) on U
     return dW

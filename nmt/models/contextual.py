@@ -72,10 +72,10 @@ class ContextFeedbackGradient:
         self._dy: list[Array] = []  # of the words in the query, likewise
 
     def backward(self, t: int, d_fed: Array, more: Array | None) -> Array:
-        """ds_t (B, H) from dc_{t+1} (B, He), d_fed, to which more is added."""
+        """ds_t (B, H) from dc_{t+1} (B, He), d_fed, to which more is added: there is such, since no
+        context is computed after the last step."""
         of = self._of
-        if more is not None:
-            d_fed += more
+        d_fed += more
         dq, step = attention_backward(d_fed[:, None], of.caches[t], of.memory, self._sums)
         self._steps.append(step)
         H = dq.shape[2] - (0 if of.y is None else of.y.shape[2])

@@ -181,7 +181,7 @@ def _weight_gradients(
     gradients: Parameters = {}
     for layer, (name, steps) in enumerate(zip(cache.names, cache.steps, strict=True)):
         rows = da[layer].reshape(-1, da[layer].shape[2])
-        words = [] if layer else [cache.x.reshape(len(rows), -1)]
+        words = None if layer else cache.x.reshape(len(rows), -1)
         gradients[f"{name}.W"] = cache.cell.weight_gradient(
             rows, words, *earlier(steps), cache.workspace)
         if f"{name}.b" in parameters:

@@ -64,7 +64,7 @@ def vjp(unit, a, step, d_out, clip=None, pad=None, F=0):
 
 
 def weights(unit, a, step, da, F=0):
-    return CELLS[unit].weight_gradient(da, [a.x[:, : E - F]], step.z, step.saved, Workspace())
+    return CELLS[unit].weight_gradient(da, a.x[:, : E - F], step.z, step.saved, Workspace())
 
 
 def row(arrays, n):
@@ -217,19 +217,19 @@ def test_single_precision_stays_single(unit):
 
 
 @UNITS
-def test_weight_gradients_of_inputs_side_by_side(unit):
-    """[dW_1 dW_2 dW_h], whatever the parts of the input, in recycled memory as in fresh."""
+def test_weight_gradients_of_an_input_beside_the_state_or_in_front_of_it(unit):
+    """[dW_x dW_h], in recycled memory as in fresh."""
     rng, cell, N = np.random.default_rng(2), CELLS[unit], 70
-    G, wide = len(cell.gates) * 60, 40
+    G = len(cell.gates) * 60
     da, x, h, saved = (rng.normal(size=(N, n)) for n in (G, 50, 60, 60))
-    parts = [x[:, :wide].copy(), x[:, wide:].copy()]
     workspace = Workspace()
     workspace.empty(np, (G, 110), "f8")[...] = np.nan  # left behind where dW will be
-    whole = cell.weight_gradient(da, [x], h, saved, Workspace())
-    split = cell.weight_gradient(da, parts, h, saved, workspace)
+    beside = cell.weight_gradient(da, x, h, saved, Workspace())
+    in_front = cell.weight_gradient(
+        da, None, np.hstack([x, h]), np.hstack([x, saved]), workspace)
     state = np.concatenate([da.T[: 2 * 60] @ h, da.T[2 * 60 :] @ saved]) if unit == "gru" \
         else da.T @ h
-    for found in (whole, split):
+    for found in (beside, in_front):
         assert_close(found, np.hstack([da.T @ x, state]))
         assert found.flags.c_contiguous
 

@@ -137,6 +137,7 @@ def test_a_disk_that_does_not_take_the_corpus_is_said(tmp_path, monkeypatch, cap
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)  # of which a line would warn
     monkeypatch.setattr(stored, "BLOCK", 100)
     monkeypatch.setattr(stored.tempfile, "TemporaryFile", full)
     said = complaint(capsys, "train", recipe, "--output", tmp_path / "run")

@@ -36,7 +36,7 @@ from attention.window import (
     scatter_window,
 )
 from backend import Array, array_module, matmul
-from backend.fused import cells, fused, softmax
+from backend.fused import fused, softmax
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
 
@@ -342,23 +342,6 @@ def attentional_backward(
         dz = array_module(dh_tilde, h_tilde, W_c).empty_like(dh_tilde)
     tanh_slope(dh_tilde, h_tilde, dz, more)
     return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
-
-
-@fused(cells.join)
-def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
-    """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
-    n = left.shape[1]
-    out[:, :n], out[:, n:] = left, right
-    if mask is not None:
-        out *= mask
-
-
-@fused(cells.join_backward)
-def join_backward(d_out: Array, mask: Array | None, d_left: Array) -> None:
-    """Backward of `join`: d_out (B, n + m) becomes [d_left; d_right], and d_left (B, n) a copy."""
-    if mask is not None:
-        d_out *= mask
-    d_left[...] = d_out[:, : d_left.shape[1]]
 
 
 # --- alignment ------------------------------------------------------------------------------------

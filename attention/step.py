@@ -10,10 +10,27 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from attention import step_kernels as kernels
-from attention.attention import join, join_backward
 from attention.several import AnyMemory, contexts_backward, contexts_forward
 from backend import Array
+from backend.fused import cells, fused
 from backend.fused.cells import LstmStep
+
+
+@fused(cells.join)
+def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
+    """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
+    n = left.shape[1]
+    out[:, :n], out[:, n:] = left, right
+    if mask is not None:
+        out *= mask
+
+
+@fused(cells.join_backward)
+def join_backward(d_out: Array, mask: Array | None, d_left: Array) -> None:
+    """Backward of `join`: d_out (B, n + m) becomes [d_left; d_right], and d_left (B, n) a copy."""
+    if mask is not None:
+        d_out *= mask
+    d_left[...] = d_out[:, : d_left.shape[1]]
 
 
 class Attending(NamedTuple):

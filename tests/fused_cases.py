@@ -25,8 +25,8 @@ class Case(NamedTuple):
 
     function: str  # module.name, or module.Class.name
     arguments: tuple[Any, ...]
-    scratch: tuple[Any, ...] = ()  # places of what only one of the two writes: of an argument, or
-    # of an argument, of a part of it, ...
+    scratch: tuple[Any, ...] = ()  # what only one of the two writes: the place of an argument, or
+    # a tuple, the place of an argument, of a part in it, and so on
 
 
 def draw(rng, rows, width, strided=False):
@@ -73,8 +73,8 @@ def cells(rng, rows, H, strided):
     yield Case("lstm.cells.gru.gru_gates_backward",
                (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
     for mask in (None, m(2 * H + 1)):
-        yield Case("attention.attention.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
-        yield Case("attention.attention.join_backward", (m(2 * H + 1), mask, m(H)))
+        yield Case("attention.step.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
+        yield Case("attention.step.join_backward", (m(2 * H + 1), mask, m(H)))
 
 
 def steps(rng, rows, H, strided):

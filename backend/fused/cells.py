@@ -1,4 +1,4 @@
-"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attention`.
+"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.step`.
 
 Each takes a launcher, then the arguments of the function of the same name.
 """

@@ -40,7 +40,7 @@ class Timing(NamedTuple):
 
 # BLAS's and OpenMP's worker threads keep spinning for a while after a call, on the cores that the
 # next call needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
-PAUSE = 0.05, 0.3  # seconds of rest before a call: 30 times what the call before took, within these
+PAUSE = 0.3  # seconds of rest before a call, or 30 times what the call before it took
 BRIEF = 0.05  # seconds; a shorter call is run once before it counts, so that its data is cached
 ITERATIONS = 5, 50  # at least, at most
 
@@ -84,8 +84,7 @@ def timed(
 
 def rest(last: float) -> float:
     """Seconds to wait after a call that took `last` seconds."""
-    least, most = PAUSE
-    return min(most, max(least, 30 * last))
+    return min(PAUSE, 30 * last)
 
 
 def stopped(run: Callable[[], Any]) -> float:

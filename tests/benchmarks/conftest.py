@@ -9,4 +9,4 @@ from benchmarks import timing
 
 @pytest.fixture(autouse=True)
 def _without_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "PAUSE", (0.0, 0.0))
+    monkeypatch.setattr(timing, "PAUSE", 0.0)

@@ -36,7 +36,7 @@ from attention.window import (
     scatter_window,
 )
 from backend import Array, array_module, matmul
-from backend.fused import fused, softmax
+from backend.fused import cells, fused, softmax
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
 
@@ -58,7 +58,7 @@ class ScoreGradients(NamedTuple):
     of the weights."""
 
     de: Array  # (B, Q, W), of the energies; for location (B, Q, L_max)
-    dq: Array | None = None  # (B, Q, A), of the queries; may be None where they are h_t itself
+    dq: Array  # (B, Q, A), of the queries
     dk: Array | None = None  # (B, Q), local-p: of v_p' tanh(W_p h)
     du: Array | None = None  # (B, Q, P), local-p: of W_p h
 
@@ -329,19 +329,35 @@ def attentional_forward(joined: Array, W_c: Array, out: Array | None = None) -> 
 
 
 def attentional_backward(
-    dh_tilde: Array, h_tilde: Array, W_c: Array, dz: Array | None = None,
-    more: Array | None = None,
+    dh_tilde: Array, h_tilde: Array, W_c: Array, dz: Array | None = None
 ) -> tuple[Array, Array]:
     """Lemma 1 on Eq. 4.5.
 
-    Arguments: dh_tilde, h_tilde (N, H); dz (N, H), where to write, or None; more (N, H), a second
-    part of dh~, or None. Returns djoined (N, He + H) and dz = (1 - h~^2) o dh~, from which
-    dW_c = dz' [c; h] follows in one GEMM for all steps.
+    Arguments: dh_tilde, h_tilde (N, H); dz (N, H), where to write, or None. Returns djoined
+    (N, He + H) and dz = (1 - h~^2) o dh~, from which dW_c = dz' [c; h] follows in one GEMM for
+    all steps.
     """
     if dz is None:
         dz = array_module(dh_tilde, h_tilde, W_c).empty_like(dh_tilde)
-    tanh_slope(dh_tilde, h_tilde, dz, more)
+    tanh_slope(dh_tilde, h_tilde, dz)
     return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
+
+
+@fused(cells.join)
+def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
+    """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
+    n = left.shape[1]
+    out[:, :n], out[:, n:] = left, right
+    if mask is not None:
+        out *= mask
+
+
+@fused(cells.join_backward)
+def join_backward(d_out: Array, mask: Array | None, d_left: Array) -> None:
+    """Backward of `join`: d_out (B, n + m) becomes [d_left; d_right], and d_left (B, n) a copy."""
+    if mask is not None:
+        d_out *= mask
+    d_left[...] = d_out[:, : d_left.shape[1]]
 
 
 # --- alignment ------------------------------------------------------------------------------------

@@ -67,15 +67,13 @@ class Energy(NamedTuple):
     forward(q, keys, W) returns e (B, Q, S); backward(de, q, keys, W, sums) returns dq. The keys'
     gradient is computed in one of two ways: outer(de, q) returns (B, T, S) and (B, T, A), whose
     products are summed over all target states after the loop; or backward adds it to `sums`, step
-    by step, together with the gradients of the weights named in `sums`. Of an energy that is a
-    number times q_t' k_s, factor(A) is the number: it has a fused kernel (`step_kernels`).
+    by step, together with the gradients of the weights named in `sums`.
     """
 
     forward: Callable[[Array, Array, Weights], Array]
     backward: Callable[..., Array]
     outer: Callable[[Array, Array], tuple[Array, Array]] | None = None
     sums: tuple[str, ...] = ()
-    factor: Callable[[int], float] | None = None
 
 
 class Sums(NamedTuple):
@@ -174,10 +172,8 @@ def location_backward(
     return de
 
 
-PRODUCT = Energy(product_forward, product_backward, lambda de, q: (de, q),  # dk = de q'  (2.14)
-                 factor=lambda A: 1.0)
-SCALED = Energy(scaled_forward, scaled_backward, lambda de, q: (de, q * q.shape[2] ** -0.5),
-                factor=lambda A: A ** -0.5)
+PRODUCT = Energy(product_forward, product_backward, lambda de, q: (de, q))  # dk = de q'  (2.14)
+SCALED = Energy(scaled_forward, scaled_backward, lambda de, q: (de, q * q.shape[2] ** -0.5))
 TANH = Energy(tanh_forward, tanh_backward, sums=("v_a",))
 LOCATION = Energy(location_forward, location_backward)
 

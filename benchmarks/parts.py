@@ -29,8 +29,8 @@ def both(part: str, *names: str) -> dict[str, str]:
 
 
 EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
-CONTEXTS, ATTENTIONAL = both("attention", "contexts"), both("attention", "attentional") | (
-    dict.fromkeys(("all_accumulators", "memories_backward"), "attention backward"))
+CONTEXTS = both("attention", "contexts", "attentional") | dict.fromkeys(
+    ("all_accumulators", "memories_backward"), "attention backward")
 MODEL = both("encoder", "encoder") | both("prediction", "predicted") | {
     "memory_forward": "attention forward"}
 # Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
@@ -43,10 +43,7 @@ TIMED: dict[str, dict[str, str]] = {
                                               "bridge"),
     "nmt.models.encoder": dict.fromkeys(
         ("row_index", "embedding_forward", "factored_forward", "factored_backward"), "embeddings"),
-    "nmt.models.decoder": EMBEDDINGS | CONTEXTS | ATTENTIONAL,
-    "nmt.models.feeding": EMBEDDINGS | ATTENTIONAL,
-    "attention.step": CONTEXTS | {"join": "attention forward",
-                                  "join_backward": "attention backward"},
+    "nmt.models.decoder": EMBEDDINGS | CONTEXTS, "nmt.models.feeding": EMBEDDINGS | CONTEXTS,
     "nmt.models.contextual": EMBEDDINGS | both("attention", "attention") | dict.fromkeys(
         ("accumulators", "memory_backward"), "attention backward"),
 }

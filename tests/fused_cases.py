@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import backend
-from attention.memory import Memory
-from attention.scores import Variant
-from attention.step import Attending, AttendingGradient
 from backend.rows import row_index
-from lstm.cells import Above, FromAbove
 from nmt.training.optimizers import SGD, Adadelta, Adam
 
 TOLERANCE = {"float64": 1e-14, "float32": 2e-6}
@@ -25,8 +20,7 @@ class Case(NamedTuple):
 
     function: str  # module.name, or module.Class.name
     arguments: tuple[Any, ...]
-    scratch: tuple[Any, ...] = ()  # what only one of the two writes: the place of an argument, or
-    # a tuple, the place of an argument, of a part in it, and so on
+    scratch: tuple[int, ...] = ()  # places of arguments that only one of the two writes to
 
 
 def draw(rng, rows, width, strided=False):
@@ -48,12 +42,11 @@ def cells(rng, rows, H, strided):
         return draw(rng, rows, width, strided)
 
     pads = (None, padding(rng, rows, "some"), padding(rng, rows, "all"))
-    for b, reader in product((None, rng.normal(size=4 * H)),
-                             (None, Above(m(H), None), Above(m(H), m(H)))):
+    for b in (None, rng.normal(size=4 * H)):
         for pad in pads:
             yield Case("lstm.cells.lstm.lstm_forward",
-                       (m(4 * H), m(4 * H), b, (m(H), m(H)), (m(H), m(H)), m(H), pad, reader))
-    for d_out in (None, m(H), FromAbove(m(H), None), FromAbove(m(H), m(H))):
+                       (m(4 * H), m(4 * H), b, (m(H), m(H)), (m(H), m(H)), m(H), pad))
+    for d_out in (None, m(H)):
         for clip in (None, 0.3):
             for pad in pads:
                 yield Case("lstm.cells.lstm.lstm_backward",
@@ -64,8 +57,7 @@ def cells(rng, rows, H, strided):
     for pad in pads[1:]:
         yield Case("lstm.cells.cell.copy_through", (pad, (m(H),), (m(H),)))
         yield Case("lstm.cells.cell.copy_through", (pad, (m(H), m(H)), (m(H), m(H))))
-    for more in (None, m(H)):
-        yield Case("lstm.cells.cell.tanh_slope", (m(H), m(H), m(H), more))
+    yield Case("lstm.cells.cell.tanh_slope", (m(H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)), (1,))
     yield Case("lstm.cells.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_state_backward",
@@ -73,33 +65,8 @@ def cells(rng, rows, H, strided):
     yield Case("lstm.cells.gru.gru_gates_backward",
                (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
     for mask in (None, m(2 * H + 1)):
-        yield Case("attention.step.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
-        yield Case("attention.step.join_backward", (m(2 * H + 1), mask, m(H)))
-
-
-def steps(rng, rows, H, strided):
-    """An LSTM's step and attention from its new state."""
-    def m(width):
-        return draw(rng, rows, width, strided)
-
-    S, He = 5, H + 1
-    mask = rng.random((S, rows, 1)) < 0.5
-    mask[0] = False
-    for score, masked, dropout, pad in product(
-            ("general", "scaled-dot"), (None, mask.transpose(1, 2, 0)), (None, m(He + H)),
-            (None, padding(rng, rows, "some"))):
-        memory = Memory(rng.normal(size=(rows, S, He)), rng.normal(size=(rows, S, H)), masked, None,
-                        None, Variant(score), "", {})
-        yield Case("lstm.cells.lstm.lstm_forward",
-                   (m(4 * H), m(4 * H), None, (m(H), m(H)), (m(H), m(H)), m(H), pad,
-                    Attending(memory, 1, dropout, m(He + H), [])))
-        h, caches = m(H), []
-        Attending(memory, 1, dropout, m(He + H), caches).read(h)
-        gradient = AttendingGradient(memory, caches[0], dropout, m(He + H), None, m(He), None, [])
-        yield Case("lstm.cells.lstm.lstm_backward",
-                   (m(H), m(H), gradient, m(4 * H), m(H), m(H), m(4 * H),
-                    rng.normal(size=(3, rows, H)), 0.3, pad),
-                   (7, (2, 3), (2, 7, 0, 1)))  # d_joined, and the gradient of the query
+        yield Case("attention.attention.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
+        yield Case("attention.attention.join_backward", (m(2 * H + 1), mask, m(H)))
 
 
 def softmaxes(rng, rows, width, strided):
@@ -172,8 +139,7 @@ def updates(rng, rows, width, strided):
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 
-FUSED = {"cells": cells, "steps": steps, "softmax": softmaxes, "norms": norms, "tables": tables,
-         "updates": updates}
+FUSED = {"cells": cells, "softmax": softmaxes, "norms": norms, "tables": tables, "updates": updates}
 
 
 def function_of(path):
@@ -201,15 +167,10 @@ def leaves(tree, scratch=()):
     """The arrays of nested arguments, in order, without scratch: of three blocks the first two."""
     if isinstance(tree, np.ndarray):
         return [tree]
-    if not isinstance(tree, (list, tuple)):
-        return []
-    found, paths = [], [(one,) if isinstance(one, int) else one for one in scratch]
-    for place, item in enumerate(tree):
-        if (place,) not in paths:
-            found += leaves(item, [path[1:] for path in paths if path[0] == place])
-        elif place in scratch and getattr(item, "ndim", 0) == 3:
-            found.append(item[2])
-    return found
+    if isinstance(tree, (list, tuple)):
+        return [leaf for place, item in enumerate(tree) if place not in scratch or item.ndim == 3
+                for leaf in leaves(item[2] if place in scratch else item)]
+    return []
 
 
 def function_returns(case):

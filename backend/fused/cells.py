@@ -1,90 +1,46 @@
-"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.step`.
+"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attention`.
 
 Each takes a launcher, then the arguments of the function of the same name.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from backend.fused.layout import Unfusable, blocks, mask, optional, stride, vector
+from backend.fused.layout import Unfusable, blocks, mask, stride, vector
 from backend.fused.source import Source
-from backend.switch import Array, is_array
+from backend.switch import Array
 
 Pair = tuple[Array, Array]
-CELLS = Source("backend.fused", "kernels/cells.cu", "lstm.cuh")
-
-
-class LstmStep(NamedTuple):
-    """The LSTM's part of a kernel that goes on with what reads the new state, or begins with the
-    gradient from there."""
-
-    char: str  # of the dtype
-    rows: int
-    H: int
-    state: Array  # (B, H): h_t, written, or its gradient dh_t
-    arguments: tuple[Any, ...]  # of the kernel, the first ones
+CELLS = Source("backend.fused", "kernels/cells.cu")
 
 
 def lstm_forward(
     launch: Any, u: Array, share: Array, b: Array | None, before: Pair, now: Pair,
-    tanh_c: Array, pad: Array | None, reader: Any,
+    tanh_c: Array, pad: Array | None,
 ) -> None:
-    """Everything in a step after the matrix product, what reads the new state too where it can."""
+    """Everything in a step after the matrix product."""
     (h_prev, c_prev), (h, c), char = before, now, u.dtype.char
     rows, H = c.shape
-    step = LstmStep(char, rows, H, h, (
-        rows, H, u, stride(u, char), share, stride(share, char), vector(b, char),
-        h_prev, stride(h_prev, char), c_prev, stride(c_prev, char), c, stride(c, char),
-        tanh_c, stride(tanh_c, char), h, stride(h, char), *mask(pad)))
-    if reader is None:
-        lstm_above(launch, step, None, None)
-    elif not _together(launch, step, reader):
-        lstm_above(launch, step, None, None)
-        reader.read(h)
-
-
-def lstm_above(launch: Any, step: LstmStep, z: Array | None, dropout: Array | None) -> None:
-    """The step, and z (B, H) = h_t for the layer above, after dropout; without z the step alone."""
-    launch(CELLS["lstm_forward"], step.char, blocks(step.rows * step.H), *step.arguments,
-           *optional(z, step.char), *optional(dropout, step.char))
+    launch(CELLS["lstm_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
+           share, stride(share, char), vector(b, char), h_prev, stride(h_prev, char),
+           c_prev, stride(c_prev, char), c, stride(c, char), tanh_c, stride(tanh_c, char),
+           h, stride(h, char), *mask(pad))
 
 
 def lstm_backward(
-    launch: Any, dh: Array, dc: Array, d_out: Any, u: Array, c_prev: Array,
+    launch: Any, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
     tanh_c: Array, da: Array, scratch: Array, clip: float | None, pad: Array | None,
 ) -> None:
-    """Everything in a step before the matrix product, with d_out too where it can; of `scratch`
-    only the third block is written, and only where there is padding."""
+    """Everything in a step before the matrix product; of `scratch` only the third block is written,
+    and only where there is padding."""
     char = dh.dtype.char
     rows, H = dh.shape
     unclipped = None if pad is None else scratch[2]
-    step = LstmStep(char, rows, H, dh, (
-        rows, H, dh, stride(dh, char), dc, stride(dc, char), u, stride(u, char),
-        c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char),
-        *mask(pad), *optional(unclipped, char), float(clip or 0.0)))
-    if d_out is None or is_array(d_out):
-        lstm_from_above(launch, step, d_out, None)
-    elif not _together(launch, step, d_out):
-        d_out.add_to(dh)
-        lstm_from_above(launch, step, None, None)
-
-
-def lstm_from_above(
-    launch: Any, step: LstmStep, d_out: Array | None, dropout: Array | None
-) -> None:
-    """The step from dh_t + d_out, (B, H), after dropout."""
-    launch(CELLS["lstm_backward"], step.char, blocks(step.rows * step.H), *step.arguments,
-           *optional(d_out, step.char), *optional(dropout, step.char))
-
-
-def _together(launch: Any, step: LstmStep, reader: Any) -> bool:
-    """Whether one launch did both."""
-    try:
-        reader.with_lstm(launch, step)
-    except Unfusable:
-        return False
-    return True
+    launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
+           *_optional(d_out, char), dc, stride(dc, char), u, stride(u, char),
+           c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char),
+           *mask(pad), *_optional(unclipped, char), float(clip or 0.0))
 
 
 def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> None:
@@ -94,7 +50,7 @@ def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> No
     char = u.dtype.char
     rows, columns = u.shape
     launch(CELLS["add_rows"], char, blocks(rows * columns), rows, columns, u, stride(u, char),
-           *optional(share, char), vector(b, char))
+           *_optional(share, char), vector(b, char))
 
 
 def copy_through(
@@ -112,14 +68,12 @@ def copy_through(
            *(pairs[1] if len(pairs) == 2 else (0, 0, 0, 0)))
 
 
-def tanh_slope(
-    launch: Any, dy: Array, y: Array, dz: Array, more: Array | None = None
-) -> None:
-    """(1 - y^2) (dy + more) in one pass."""
+def tanh_slope(launch: Any, dy: Array, y: Array, dz: Array) -> None:
+    """(1 - y^2) dy in one pass."""
     char = y.dtype.char
     rows, H = y.shape
     launch(CELLS["tanh_backward"], char, blocks(rows * H), rows, H, dy, stride(dy, char),
-           y, stride(y, char), dz, stride(dz, char), *optional(more, char))
+           y, stride(y, char), dz, stride(dz, char))
 
 
 def gru_gates_forward(launch: Any, u: Array, share: Array, h_prev: Array, m: Array) -> None:
@@ -166,7 +120,7 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
     if left.shape[1] + right.shape[1] != columns:
         raise Unfusable
     launch(CELLS["join"], char, blocks(rows * columns), rows, left.shape[1], right.shape[1],
-           left, stride(left, char), right, stride(right, char), *optional(mask, char),
+           left, stride(left, char), right, stride(right, char), *_optional(mask, char),
            out, stride(out, char))
 
 
@@ -177,4 +131,9 @@ def join_backward(launch: Any, d_out: Array, mask: Array | None, d_left: Array) 
     if width > columns:
         raise Unfusable
     launch(CELLS["join_backward"], char, blocks(rows * columns), rows, columns, width,
-           d_out, stride(d_out, char), *optional(mask, char), d_left, stride(d_left, char))
+           d_out, stride(d_out, char), *_optional(mask, char), d_left, stride(d_left, char))
+
+
+def _optional(array: Array | None, char: str) -> tuple[Any, int]:
+    """A matrix and its row stride; (0, 0) for None."""
+    return (0, 0) if array is None else (array, stride(array, char))

@@ -55,11 +55,6 @@ def vector(array: Array | None, char: str) -> Any:
     return array
 
 
-def optional(array: Array | None, char: str) -> tuple[Any, int]:
-    """A matrix and its row stride; (0, 0) for None."""
-    return (0, 0) if array is None else (array, stride(array, char))
-
-
 def mask(array: Array | None) -> tuple[Any, int]:
     """A mask (N, 1) of one byte each, and its row stride in bytes; (0, 0) for None."""
     if array is None:
@@ -67,17 +62,3 @@ def mask(array: Array | None) -> tuple[Any, int]:
     if array.dtype.char != "?" or array.ndim != 2 or array.shape[1] != 1:
         raise Unfusable
     return array, array.strides[0]
-
-
-def spread(mask: Array | None, like: Array) -> tuple[Any, ...]:
-    """A mask of three axes, of one byte each, and its strides in bytes along those of `like`; 0
-    along a repeated axis, and all 0 for None."""
-    if mask is None:
-        return 0, 0, 0, 0
-    if mask.dtype.char != "?" or mask.ndim != 3:
-        raise Unfusable
-    for own, wanted in zip(mask.shape, like.shape, strict=True):
-        if own not in (1, wanted):
-            raise Unfusable
-    strides = (step if own > 1 else 0 for own, step in zip(mask.shape, mask.strides, strict=True))
-    return (mask, *strides)

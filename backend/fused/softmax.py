@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backend.fused.layout import WAVE, Unfusable, flat, spread, stride, vector
+from backend.fused.layout import WAVE, Unfusable, flat, stride, vector
 from backend.fused.source import Source
 from backend.switch import Array, array_module
 
@@ -48,7 +48,18 @@ def _forward(
         raise Unfusable
     B, Q, S = e.shape
     launch(SOFTMAX["softmax_forward"], char, min(B * Q, WAVE), B * Q, Q, S, e,
-           *spread(mask, e), float(scale), dropout, kept)
+           *((0, 0, 0, 0) if mask is None else _spread(mask, e)), float(scale), dropout, kept)
+
+
+def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
+    """A mask and its strides in bytes along the axes of e; 0 along a repeated axis."""
+    if mask.dtype.char != "?" or mask.ndim != 3:
+        raise Unfusable
+    for own, wanted in zip(mask.shape, e.shape, strict=True):
+        if own not in (1, wanted):
+            raise Unfusable
+    strides = (step if own > 1 else 0 for own, step in zip(mask.shape, mask.strides, strict=True))
+    return (mask, *strides)
 
 
 def softmax_backward(launch: Any, da: Array, a: Array) -> Array:

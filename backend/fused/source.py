@@ -14,17 +14,14 @@ _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
 
 
 class Source:
-    """A file of CUDA C, with headers before it; `source["name"]` is its kernel.
-
-    headers: files of `backend/fused/kernels`, after `common.cuh`, which every source has.
+    """A file of CUDA C, with `kernels/common.cuh` before it; `source["name"]` is its kernel.
 
     The file lies beside the functions that its kernels replace, in any package, and is read when
     the first of its kernels is launched.
     """
 
-    def __init__(self, package: str, file: str, *headers: str) -> None:
+    def __init__(self, package: str, file: str) -> None:
         self.package, self.file = package, file
-        self._headers = ("common.cuh", *headers)
         self._kernels: dict[str, Kernel] = {}
         SOURCES.append(self)
 
@@ -36,9 +33,8 @@ class Source:
     @functools.cached_property
     def code(self) -> str:
         """The translation unit; `real` is defined on the compiler's command line."""
-        parts = [("backend.fused", f"kernels/{header}") for header in self._headers]
-        return "\n".join((files(package) / file).read_text(encoding="utf-8")
-                         for package, file in (*parts, (self.package, self.file)))
+        return "\n".join((files(package) / file).read_text(encoding="utf-8") for package, file in (
+            ("backend.fused", "kernels/common.cuh"), (self.package, self.file)))
 
     @functools.cached_property
     def declared(self) -> dict[str, list[str]]:

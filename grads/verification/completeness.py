@@ -17,7 +17,7 @@ from grads.verification.rules import gradients_of
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
 # tests compare each kernel there with the function that it replaces
-FUSED = "backend.fused.", "attention.norm_kernels", "attention.step_kernels"
+FUSED = "backend.fused.", "attention.norm_kernels"
 
 
 def product_modules() -> Iterator[ModuleType]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
-from backend.switch import is_array
 from backend.workspace import Workspace
 
 State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other cells; each (B, H)
@@ -24,74 +23,20 @@ class Step(NamedTuple):
     saved: Array | None  # what else the backward reads: see `Cell.saves`
 
 
-class Reader(Protocol):
-    """What else reads a step's new state, at once: the layer above, or attention."""
-
-    def read(self, h: Array) -> None:
-        """Read h_t (B, H)."""
-
-    def with_lstm(self, launch: Any, step: kernels.LstmStep) -> None:
-        """The same in one launch with the LSTM's step; raises `Unfusable` where it is two."""
-
-
-class ReaderGradient(Protocol):
-    """The gradient of a state through what else read it."""
-
-    def add_to(self, dh: Array) -> None:
-        """Add it to dh_t (B, H)."""
-
-    def with_lstm(self, launch: Any, step: kernels.LstmStep) -> None:
-        """As of `Reader`."""
-
-
-class Above(NamedTuple):
-    """The layer above, a `Reader`: z = h_t, after dropout where there is a mask, (B, H) both."""
-
-    z: Array
-    mask: Array | None
-
-    def read(self, h: Array) -> None:
-        """z = h_t, after dropout."""
-        if self.mask is None:
-            self.z[...] = h
-        else:
-            array_module(h).multiply(h, self.mask, out=self.z)
-
-    def with_lstm(self, launch: Any, step: kernels.LstmStep) -> None:
-        """In one launch."""
-        kernels.lstm_above(launch, step, *self)
-
-
-class FromAbove(NamedTuple):
-    """The gradient of an `Above`: that of z, (B, H), and the same mask."""
-
-    dz: Array
-    mask: Array | None
-
-    def add_to(self, dh: Array) -> None:
-        """dh_t += dz, after dropout."""
-        dh += self.dz if self.mask is None else self.dz * self.mask
-
-    def with_lstm(self, launch: Any, step: kernels.LstmStep) -> None:
-        """In one launch."""
-        kernels.lstm_from_above(launch, step, *self)
-
-
 class Cell(NamedTuple):
     """A recurrent cell. G = len(gates) H; W = [W_x W_z], (G, E + F + H): columns of the input, of
     what is fed beside it, mostly nothing (F = 0), and of the state.
 
-    forward(step, b, W_z, pad, scratch, reader): u holds W_x x_t. W_z is transposed, (F + H, G), or
-    a copy of it; pad (B, 1) is True where the step is padding and the state is copied through, or
-    None; reader, what reads the new state besides the next step, or None. Working memory: scratch
-    (B, n H), n = `scratch`.
+    forward(step, b, W_z, pad, scratch): u holds W_x x_t. W_z is transposed, (F + H, G), or a copy
+    of it; pad (B, 1) is True where the step is padding and the state is copied through, or None.
+    Working memory: scratch (B, n H), n = `scratch`.
 
     backward(d_state, d_out, step, W_z, clip, pad, da, scratch): d_state is (dz,) or (dz, dc). dz
     (B, F + H), whose last columns hold dh_t, becomes the gradient of z, dc that of c_{t-1}, in
-    place; d_out, (B, H) or a `ReaderGradient` or None, is added to dh_t; clip is tau of the
-    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on
-    (erratum 13), or None; da (B, G), the gradient at the pre-activations, is written, zero on
-    padding. Here W_z is (G, F + H); scratch (3, B, F + H).
+    place; d_out (B, H) or None is added to dh_t; clip is tau of the element-wise clipping (section
+    2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on (erratum 13), or None; da (B, G), the
+    gradient at the pre-activations, is written, zero on padding. Here W_z is (G, F + H); scratch
+    (3, B, F + H).
 
     weight_gradient(da, x, z, saved, workspace): dW of all steps, stacked in rows: da (N, G), x
     (N, E) or None where z is all that the steps read, z and saved.
@@ -123,14 +68,6 @@ def copy_through(pad: Array, before: State, now: State) -> None:
         xp.copyto(new, old, where=pad)
 
 
-def add_output(dh: Array, d_out: Array | ReaderGradient | None) -> None:
-    """dh += d_out, the gradient of a step's output."""
-    if is_array(d_out):
-        dh += d_out
-    elif d_out is not None:
-        d_out.add_to(dh)
-
-
 def clip_elements(d: Array, limit: float | None) -> None:
     """Element-wise clipping of dh or dc to [-limit, limit], in place (2.2.2; Mikolov, 2012)."""
     if limit is not None:
@@ -153,10 +90,9 @@ def weight_gradient(
 
 
 @fused(kernels.tanh_slope)
-def tanh_slope(dy: Array, y: Array, dz: Array, more: Array | None = None) -> None:
-    """dz = (1 - y^2) o dy for y = tanh(z), all (N, H), written into dz; more (N, H) or None, a
-    second part of dy."""
+def tanh_slope(dy: Array, y: Array, dz: Array) -> None:
+    """dz = (1 - y^2) o dy for y = tanh(z), all (N, H), written into dz."""
     xp = array_module(dy, y, dz)
     xp.multiply(y, y, out=dz)
     xp.subtract(1.0, dz, out=dz)
-    dz *= dy if more is None else dy + more  # dz = (1 - y * y) * dy
+    dz *= dy                             # dz = (1 - y * y) * dy

@@ -24,24 +24,13 @@ from backend import Array, array_module, matmul
 from backend.fused import cells as kernels
 from backend.fused import fused
 from backend.workspace import Workspace
-from lstm.cells.cell import (
-    Cell,
-    Reader,
-    ReaderGradient,
-    State,
-    Step,
-    add_output,
-    add_share,
-    clip_elements,
-    copy_through,
-)
+from lstm.cells.cell import Cell, State, Step, add_share, clip_elements, copy_through
 
 GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, then the candidate
 
 
 def forward(
-    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array,
-    reader: Reader | None = None,
+    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
 ) -> None:
     """h_i from W_x x_i and h_{i-1} (A.2.1); arguments as in `Cell`."""
     zm: Array = step.saved
@@ -56,8 +45,6 @@ def forward(
     gru_state_forward(u, h_prev, h)
     if pad is not None:
         copy_through(pad, step.before, step.now)
-    if reader is not None:
-        reader.read(h)
 
 
 @fused(kernels.gru_gates_forward)
@@ -93,8 +80,8 @@ def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
 
 
 def backward(
-    d_state: State, d_out: Array | ReaderGradient | None, step: Step, W_z: Array,
-    clip: float | None, pad: Array | None, da: Array, scratch: Array,
+    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
+    pad: Array | None, da: Array, scratch: Array,
 ) -> None:
     """From dh_i to da and dh_{i-1}; arguments as in `Cell`.
 
@@ -104,7 +91,8 @@ def backward(
     xp, u, (h_prev,), (dz,) = array_module(step.u), step.u, step.before, d_state
     H, F = h_prev.shape[1], dz.shape[1] - h_prev.shape[1]
     dh, one, dzm, unclipped = dz[:, F:], scratch[0], scratch[1], scratch[2, :, F:]
-    add_output(dh, d_out)
+    if d_out is not None:
+        dh += d_out
     if pad is not None:
         unclipped[...] = dh
     clip_elements(dh, clip)

@@ -22,11 +22,8 @@ from backend.fused import cells as kernels
 from backend.fused import fused
 from lstm.cells.cell import (
     Cell,
-    Reader,
-    ReaderGradient,
     State,
     Step,
-    add_output,
     add_share,
     clip_elements,
     copy_through,
@@ -37,18 +34,17 @@ GATES = ("i", "f", "o", "h_hat")  # the row blocks of W, in this order (Eq. 2.35
 
 
 def forward(
-    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array,
-    reader: Reader | None = None,
+    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
 ) -> None:
     """(h_t, c_t) = f(x_t, h_{t-1}, c_{t-1}) (Eqs. 2.35-2.40); arguments as in `Cell`."""
     matmul(step.z, W_z, out=scratch)                                       # W_z [fed_t; h_{t-1}]
-    lstm_forward(step.u, scratch, b, step.before, step.now, step.saved, pad, reader)
+    lstm_forward(step.u, scratch, b, step.before, step.now, step.saved, pad)
 
 
 @fused(kernels.lstm_forward)
 def lstm_forward(
     u: Array, share: Array, b: Array | None, before: State, now: State, tanh_c: Array,
-    pad: Array | None, reader: Reader | None,
+    pad: Array | None,
 ) -> None:
     """Everything after the matrix product, in place.
 
@@ -69,13 +65,11 @@ def lstm_forward(
     xp.multiply(o, tanh_c, out=h)        # h = o * tanh(c)                  (2.37)
     if pad is not None:
         copy_through(pad, before, now)
-    if reader is not None:
-        reader.read(h)
 
 
 def backward(
-    d_state: State, d_out: Array | ReaderGradient | None, step: Step, W_z: Array,
-    clip: float | None, pad: Array | None, da: Array, scratch: Array,
+    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
+    pad: Array | None, da: Array, scratch: Array,
 ) -> None:
     """Algorithm 2, lines 7-13, with the dh_{t-1} that it leaves out (erratum 2); as in `Cell`."""
     dz, dc = d_state
@@ -89,15 +83,16 @@ def backward(
 
 @fused(kernels.lstm_backward)
 def lstm_backward(
-    dh: Array, dc: Array, d_out: Array | ReaderGradient | None, u: Array, c_prev: Array,
-    tanh_c: Array, da: Array, scratch: Array, clip: float | None, pad: Array | None,
+    dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
+    scratch: Array, clip: float | None, pad: Array | None,
 ) -> None:
     """Everything before the matrix product, in place: da (B, 4H) is written, dc becomes dc_{t-1}.
 
     scratch (3, B, H): the third block is set to dh on padding. g' is written to da first, and the
     gradient of each gate is multiplied into its block.
     """
-    add_output(dh, d_out)                # dh_t += gradient of the output
+    if d_out is not None:
+        dh += d_out                      # dh_t += gradient of the output
     if pad is not None:
         scratch[2], dc_before = dh, dc.copy()
     clip_elements(dh, clip)

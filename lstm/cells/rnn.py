@@ -10,11 +10,8 @@ from __future__ import annotations
 from backend import Array, array_module, matmul
 from lstm.cells.cell import (
     Cell,
-    Reader,
-    ReaderGradient,
     State,
     Step,
-    add_output,
     add_share,
     clip_elements,
     copy_through,
@@ -24,8 +21,7 @@ from lstm.cells.cell import (
 
 
 def forward(
-    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array,
-    reader: Reader | None = None,
+    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
 ) -> None:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1} + b) (Eqs. 2.3, 2.24); arguments as in `Cell`."""
     xp, (h,) = array_module(step.u), step.now
@@ -34,19 +30,18 @@ def forward(
     xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
     if pad is not None:
         copy_through(pad, step.before, step.now)
-    if reader is not None:
-        reader.read(h)
 
 
 def backward(
-    d_state: State, d_out: Array | ReaderGradient | None, step: Step, W_z: Array,
-    clip: float | None, pad: Array | None, da: Array, scratch: Array,
+    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
+    pad: Array | None, da: Array, scratch: Array,
 ) -> None:
     """Lines 5-8 of Algorithm 1; arguments as in `Cell`."""
     xp, (dz,), (h,) = array_module(da), d_state, step.now
     H = h.shape[1]
     dh = dz[:, -H:]
-    add_output(dh, d_out)
+    if d_out is not None:
+        dh += d_out
     if pad is not None:
         scratch[2, :, :H] = dh
     clip_elements(dh, clip)

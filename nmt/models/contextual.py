@@ -52,9 +52,6 @@ class ContextFeedback:
         self.width, self.first = memory.hbar.shape[2], True  # He; the query of c_1 is s_0
         self.memory, self.y, self.caches = memory, y, list[AttentionCache]()
 
-    def reader(self, t: int) -> None:
-        """Nothing does."""
-
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write c_{t+1} (B, He) from s_t (B, H)."""
         asked = query(h, None if self.y is None else self.y[t])
@@ -71,11 +68,9 @@ class ContextFeedbackGradient:
         self._steps: list[ScoreGradients] = []  # the last step first
         self._dy: list[Array] = []  # of the words in the query, likewise
 
-    def backward(self, t: int, d_fed: Array, more: Array | None) -> Array:
-        """ds_t (B, H) from dc_{t+1} (B, He), d_fed, to which more is added: there is such, since no
-        context is computed after the last step."""
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """ds_t (B, H) from dc_{t+1} (B, He)."""
         of = self._of
-        d_fed += more
         dq, step = attention_backward(d_fed[:, None], of.caches[t], of.memory, self._sums)
         self._steps.append(step)
         H = dq.shape[2] - (0 if of.y is None else of.y.shape[2])

@@ -15,17 +15,27 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from attention.attention import alignment_of, attentional_backward, attentional_forward
+from attention.attention import (
+    alignment_of,
+    attentional_backward,
+    attentional_forward,
+    join,
+    join_backward,
+)
 from attention.blocks import joined as joined_parts
 from attention.memory import Memory
-from attention.several import AnyMemory, all_accumulators, memories_backward
-from attention.step import Attending, AttendingGradient
+from attention.several import (
+    AnyMemory,
+    all_accumulators,
+    contexts_backward,
+    contexts_forward,
+    memories_backward,
+)
 from backend import Array, array_module
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
-from lstm.cells import CELLS, Above, Cell, FromAbove, Reader, ReaderGradient, State
-from lstm.cells.cell import add_output
+from lstm.cells import CELLS, Cell, State
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import Steps, earlier, input_gradient, make_steps, transposed
@@ -41,18 +51,15 @@ class Feedback(Protocol):
     width: int  # F
     first: bool  # whether fed_0 is computed from the initial state; else it is zero
 
-    def reader(self, t: int) -> Reader | None:
-        """What reads, before `forward`, the top state that step t starts from; not at t = 0."""
-
     def forward(self, t: int, h: Array, out: Array) -> None:
-        """Write fed_t from h (B, H), that state."""
+        """Write fed_t from h (B, H), the top state that step t starts from."""
 
 
 class FeedbackGradient(Protocol):
     """The gradient of a `Feedback`, made for one pass backward."""
 
-    def backward(self, t: int, d_fed: Array, more: Array | None) -> Array | ReaderGradient:
-        """The gradient of that state (B, H), from fed_t's in two parts: d_fed, and more or None."""
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """The gradient of that state (B, H), from fed_t's."""
 
 
 class FeedingCache(NamedTuple):
@@ -95,29 +102,31 @@ def feeding_forward(
     read, top = steps[0].z[:, :, :F], steps[-1].states[0]
     fed = read if fed_mask is None else workspace.empty(xp, (T + 1, B, F), x.dtype)
     if not feedback.first:
-        fed[0] = 0.0
-        if fed_mask is not None:
-            read[0] = 0.0
+        fed[0] = read[0] = 0.0
     for t in range(T):
         if t or feedback.first:
             feedback.forward(t, top[t], fed[t])
             if fed_mask is not None:
                 xp.multiply(fed[t], fed_mask[t], out=read[t])
-        readers = [Above(above.z[t, :, :H], _at(mask, t))
-                   for above, mask in zip(steps[1:], masks[1:], strict=True)]
-        top_reader = feedback.reader(t + 1) if last or t + 1 < T else None
-        for layer, (name, reader) in enumerate(zip(names, (*readers, top_reader), strict=True)):
+        for layer, name in enumerate(names):
+            if layer:
+                _pass_up(steps[layer - 1].states[0][t + 1], masks[layer], t, steps[layer].z)
             cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_z[layer],
-                         None, scratch, reader)
+                         None, scratch)
     if last:
         feedback.forward(T, top[T], fed[T])
     return top, fed, FeedingCache(
         names, cell, x, masks, fed_mask, steps, feedback.first, last, workspace)
 
 
-def _at(mask: Array | None, t: int) -> Array | None:
-    """A dropout mask of step t."""
-    return None if mask is None else mask[t]
+def _pass_up(h: Array, mask: Array | None, t: int, z: Array) -> None:
+    """Write a layer's new state h (B, H), after dropout, to what the layer above reads at step
+    t."""
+    to = z[t, :, : h.shape[1]]
+    if mask is None:
+        to[...] = h
+    else:
+        array_module(h).multiply(h, mask[t], out=to)
 
 
 @row_by_row
@@ -128,10 +137,9 @@ def feeding_backward(
     """Backpropagation through time, the feedback inside the loop.
 
     Arguments: d_top (T + 1, B, H) or None, gradient of the top states; d_fed (T + 1, B, F), or
-    (T, B, F) without `last`, of what was fed (its first is not read where fed_0 is zero), to which
-    a feedback may add the gradients through the steps; clip as in
-    `lstm.recurrent.recurrent_backward`. Returns dx (T, B, E), the gradients of the initial states,
-    and those of the parameters by name.
+    (T, B, F) without `last`, of what was fed; the gradients through the steps are added to it (its
+    first is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns
+    dx (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
     names, cell, x, masks, fed_mask, steps, first, last, workspace = cache
     xp, (T, B, E), F, H = array_module(x), x.shape, d_fed.shape[2], steps[0].states[0].shape[2]
@@ -142,36 +150,32 @@ def feeding_backward(
     dz = [xp.zeros(one.z.shape[1:], dtype=x.dtype) for one in steps]
     d_states: list[State] = [(own, *(xp.zeros((B, H), dtype=x.dtype) for _ in one.states[1:]))
                              for own, one in zip(dz, steps, strict=True)]
-    dh = _added(feedback.backward(T, d_fed[T], None) if last else None, d_top, T)
+    dh = _added(feedback.backward(T, d_fed[T]) if last else None, d_top, T)
     for t in reversed(range(T)):
-        d_out = dh
         for layer in reversed(range(len(steps))):
-            cell.backward(d_states[layer], d_out, steps[layer].at(t, t, t + 1), W_z[layer], clip,
+            cell.backward(d_states[layer], dh, steps[layer].at(t, t, t + 1), W_z[layer], clip,
                           None, da[layer][t], scratch[:, :, : dz[layer].shape[1]])
-            if layer:
-                d_out = FromAbove(dz[layer][:, :H], _at(masks[layer], t))
-        dh = None
+            dh, mask = dz[layer][:, :-H], masks[layer] if layer else fed_mask
+            if mask is not None:
+                dh *= mask[t]
+        d_below, dh = dh, None
         if t or first:
-            more = dz[0][:, :F]
-            if fed_mask is not None:
-                more *= fed_mask[t]
-            dh = feedback.backward(t, d_fed[t], more)
+            d_fed[t] += d_below
+            dh = feedback.backward(t, d_fed[t])
         dh = _added(dh, d_top, t)
     d_initial: list[State] = [(own[:, -H:], *rest) for own, *rest in d_states]
-    add_output(d_initial[-1][0], dh)
+    if dh is not None:
+        d_last = d_initial[-1][0]
+        d_last += dh
     dx = input_gradient(da[0].reshape(T * B, -1), W[0][:, :E], x.shape, workspace)
     return dx, d_initial, _weight_gradients(da, cache, parameters)
 
 
-def _added(
-    dh: Array | ReaderGradient | None, d_top: Array | None, t: int
-) -> Array | ReaderGradient | None:
+def _added(dh: Array | None, d_top: Array | None, t: int) -> Array | None:
     """The gradient of the top state that step t starts from: the sum of those that are not None."""
     if d_top is None:
         return dh
-    total = d_top[t].copy()
-    add_output(total, dh)
-    return total
+    return d_top[t] if dh is None else dh + d_top[t]
 
 
 def _weight_gradients(
@@ -209,14 +213,14 @@ class AttentionalFeedback:
         self.h_tilde: list[Array] = []  # a step's each, (B, H)
         self.caches: list[Any] = []  # of attention
 
-    def reader(self, t: int) -> Attending:
-        """What writes [c_t; h_t]."""
-        return Attending(self.memory, t, _at(self.mask, t - 1), self.joined[t - 1], self.caches)
-
     def forward(self, t: int, h: Array, out: Array) -> None:
-        """Write h~_t (B, H) from [c_t; h_t]."""
-        attentional_forward(self.joined[t - 1], self.W_c, out=out)  # h~_t   (4.5)
+        """Write h~_t (B, H) from h_t (B, H)."""
+        c, cache = contexts_forward(h[:, None], self.memory, t)
+        joined = self.joined[t - 1]
+        join(c[:, 0], h, None if self.mask is None else self.mask[t - 1], joined)
+        attentional_forward(joined, self.W_c, out=out)     # h~_t            (4.5)
         self.h_tilde.append(out)
+        self.caches.append(cache)
 
     def gradient(
         self, workspace: Workspace, d_joined: Array | None = None, da: Array | None = None
@@ -240,16 +244,19 @@ class AttentionalFeedbackGradient:
         self._sums = all_accumulators(of.memory)
         self._steps: list[Any] = []  # the last step first
 
-    def backward(self, t: int, d_fed: Array, more: Array | None) -> AttendingGradient:
-        """dh_t from dh~_t, (B, H) each."""
-        of = self._of
-        d_joined, _ = attentional_backward(
-            d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1], more)
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """dh_t (B, H) from dh~_t (B, H)."""
+        of, dc = self._of, self._dc[t - 1]
+        He = dc.shape[1]
+        d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1])
         if self._d_joined is not None:
             d_joined += self._d_joined[t - 1]
+        join_backward(d_joined, None if of.mask is None else of.mask[t - 1], dc)
         da = None if self._da is None else self._da[:, t - 1 : t]
-        return AttendingGradient(of.memory, of.caches[t - 1], _at(of.mask, t - 1), d_joined, da,
-                                 self._dc[t - 1], self._sums, self._steps)
+        dh, step = contexts_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums, da)
+        self._steps.append(step)
+        d_joined[:, He:] += dh[:, 0]
+        return d_joined[:, He:]
 
     def gradients(self, h: Array) -> tuple[Any, Parameters]:
         """Of the encoder's states (S, B, He), of several encoders a tuple, and of W_c and the
@@ -275,9 +282,6 @@ class StateFeedback:
     def __init__(self, width: int) -> None:
         self.width = width  # H
 
-    def reader(self, t: int) -> None:
-        """Nothing does."""
-
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write h_t (B, H)."""
         out[...] = h
@@ -288,9 +292,9 @@ class StateFeedback:
         """For one pass backward."""
         return self
 
-    def backward(self, t: int, d_fed: Array, more: Array | None) -> Array:
+    def backward(self, t: int, d_fed: Array) -> Array:
         """dh_t (B, H)."""
-        return d_fed if more is None else d_fed + more
+        return d_fed
 
     def gradients(self, h: Array) -> tuple[None, Parameters]:
         """None and no gradients: there is no source and there are no parameters."""

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from literal import DTYPES, draw
 
-from attention.attention import attentional_backward, attentional_forward
-from attention.step import join
+from attention.attention import attentional_backward, attentional_forward, join
 from grads.check import check_pair
 
 H, He, N = 3, 4, 5

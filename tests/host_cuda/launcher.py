@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import functools
 import os
@@ -49,24 +48,18 @@ def library(source, char):
         f'#include "{DIRECTORY / "shim.h"}"', source.code,
         *(_runner(name, parameters) for name, parameters in source.declared.items()),
     ])
+    _directory().mkdir(exist_ok=True)
     built = _directory() / f"{source.package}_{Path(source.file).stem}_{char}.so"
-    with contextlib.suppress(OSError):
-        return ctypes.CDLL(str(built))
-    with tempfile.TemporaryDirectory() as own:  # another worker may build it too, or end meanwhile
-        path = Path(own) / f"{built.stem}.cpp"
+    if not built.exists():
+        path = built.with_suffix(f".{os.getpid()}.cpp")  # another worker may build it too
         path.write_text(code, encoding="utf-8")
         subprocess.run(
             [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread",
              f"-Dreal={REAL[char]}", str(path), "-o", str(path.with_suffix(".so"))],
             check=True, timeout=300,
         )
-        loaded = ctypes.CDLL(str(path.with_suffix(".so")))
-        with contextlib.suppress(OSError):  # for the others, while the directory is there
-            _directory().mkdir(exist_ok=True)
-            shared = built.with_suffix(f".{os.getpid()}.so")
-            shutil.copy(path.with_suffix(".so"), shared)
-            shared.replace(built)
-    return loaded
+        path.with_suffix(".so").replace(built)
+    return ctypes.CDLL(str(built))
 
 
 class HostLauncher:

@@ -1,40 +1,70 @@
 // Recurrent cells: lstm/cells/.
 
-// An LSTM's step (lstm.cuh), and `above` = h, times the dropout mask where there is one, for the
-// layer above, where there is one.
+// All of an LSTM's step between two products: z + recurrent + b, the gates, c, tanh c, h; where
+// padded the state before passes through. u overwrites z. Eqs. 2.35-2.39.
 extern "C" __global__ void lstm_forward(
     number rows, number H, real *z, number z_stride, const real *recurrent, number recurrent_stride,
     const real *b, const real *h_prev, number h_prev_stride, const real *c_prev,
     number c_prev_stride, real *c, number c_stride, real *tanh_c, number tanh_c_stride, real *h,
-    number h_stride, const unsigned char *pad, number pad_stride, real *above, number above_stride,
-    const real *dropout, number dropout_stride) {
-    LstmForward lstm = {H, z, z_stride, recurrent, recurrent_stride, b, h_prev, h_prev_stride,
-                        c_prev, c_prev_stride, c, c_stride, tanh_c, tanh_c_stride, h, h_stride,
-                        pad, pad_stride};
+    number h_stride, const unsigned char *pad, number pad_stride) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
-        real now = lstm.unit(n, j);
-        if (dropout) now *= dropout[n * dropout_stride + j];
-        if (above) above[n * above_stride + j] = now;
+        real *u = z + n * z_stride + j;
+        real a[4];
+        for (int gate = 0; gate < 4; gate++) {
+            a[gate] = u[gate * H];
+            if (recurrent) a[gate] += recurrent[n * recurrent_stride + gate * H + j];
+            if (b) a[gate] += b[gate * H + j];
+        }
+        real i = sigmoid(a[0]), f = sigmoid(a[1]), o = sigmoid(a[2]), h_hat = tanh(a[3]);
+        u[0] = i;
+        u[H] = f;
+        u[2 * H] = o;
+        u[3 * H] = h_hat;
+        real before = c_prev[n * c_prev_stride + j];
+        real now = f * before + i * h_hat;
+        real squashed = tanh(now);
+        tanh_c[n * tanh_c_stride + j] = squashed;
+        bool padded = pad && pad[n * pad_stride];
+        c[n * c_stride + j] = padded ? before : now;
+        h[n * h_stride + j] = padded ? h_prev[n * h_prev_stride + j] : o * squashed;
     }
 }
 
-// Its backward, with the gradient of the output, d_out, where there is one, times a dropout mask
-// where there is one.
+// Element-wise clipping (2.2.2).
+__device__ real clipped(real d, real limit) { return d > limit ? limit : d < -limit ? -limit : d; }
+
+// Algorithm 2, lines 7-13, with what surrounds it in a step: dh += d_out; where padded, dh is copied
+// and nothing goes to dz; otherwise dh is clipped to +-limit (0: it is not). dc becomes that of
+// c_{t-1}.
 extern "C" __global__ void lstm_backward(
-    number rows, number H, real *dh, number dh_stride, real *dc, number dc_stride, const real *u,
-    number u_stride, const real *c_prev, number c_prev_stride, const real *tanh_c,
-    number tanh_c_stride, real *dz, number dz_stride, const unsigned char *pad, number pad_stride,
-    real *unclipped, number unclipped_stride, double limit, const real *d_out, number d_out_stride,
-    const real *dropout, number dropout_stride) {
-    LstmBackward lstm = {H, dh, dh_stride, dc, dc_stride, u, u_stride, c_prev, c_prev_stride,
-                         tanh_c, tanh_c_stride, dz, dz_stride, pad, pad_stride, unclipped,
-                         unclipped_stride, limit};
+    number rows, number H, real *dh, number dh_stride, const real *d_out, number d_out_stride,
+    real *dc, number dc_stride, const real *u, number u_stride, const real *c_prev,
+    number c_prev_stride, const real *tanh_c, number tanh_c_stride, real *dz, number dz_stride,
+    const unsigned char *pad, number pad_stride, real *unclipped, number unclipped_stride, double limit) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
-        real more = d_out ? d_out[n * d_out_stride + j] : real(0);
-        if (dropout) more *= dropout[n * dropout_stride + j];
-        lstm.unit(n, j, more);
+        const real *gate = u + n * u_stride + j;
+        real *d_gate = dz + n * dz_stride + j;
+        real i = gate[0], f = gate[H], o = gate[2 * H], h_hat = gate[3 * H];
+        real d = dh[n * dh_stride + j];
+        if (d_out) d += d_out[n * d_out_stride + j];
+        if (unclipped) unclipped[n * unclipped_stride + j] = d;
+        if (limit > 0) d = clipped(d, real(limit));
+        if (d_out || limit > 0) dh[n * dh_stride + j] = d;
+        if (pad && pad[n * pad_stride]) {
+            d_gate[0] = d_gate[H] = d_gate[2 * H] = d_gate[3 * H] = real(0);
+            continue;
+        }
+        real squashed = tanh_c[n * tanh_c_stride + j];
+        real d_tanh = o * d;
+        real d_cell = dc[n * dc_stride + j] + d_tanh - squashed * squashed * d_tanh;  // (2.42)
+        d_gate[2 * H] = squashed * d * (o - o * o);                                   // (2.41)
+        d_gate[H] = c_prev[n * c_prev_stride + j] * d_cell * (f - f * f);             // (2.43)
+        d_gate[0] = h_hat * d_cell * (i - i * i);                                     // (2.45)
+        d_gate[3 * H] = i * d_cell * (real(1) - h_hat * h_hat);                       // (2.46)
+        real d_before = d_cell * f;                                                   // (2.44)
+        dc[n * dc_stride + j] = limit > 0 ? clipped(d_before, real(limit)) : d_before;
     }
 }
 
@@ -64,16 +94,14 @@ extern "C" __global__ void copy_through(
     }
 }
 
-// dz = (1 - y^2) (dy + more) for y = tanh(z): the vanilla unit, and the attentional vector. `more` may
-// be missing.
+// dz = (1 - y^2) dy for y = tanh(z): the vanilla unit, and the attentional vector.
 extern "C" __global__ void tanh_backward(
     number rows, number H, const real *dy, number dy_stride, const real *y, number y_stride,
-    real *dz, number dz_stride, const real *more, number more_stride) {
+    real *dz, number dz_stride) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
-        real t = y[n * y_stride + j], d = dy[n * dy_stride + j];
-        if (more) d += more[n * more_stride + j];
-        dz[n * dz_stride + j] = (real(1) - t * t) * d;
+        real t = y[n * y_stride + j];
+        dz[n * dz_stride + j] = (real(1) - t * t) * dy[n * dy_stride + j];
     }
 }
 

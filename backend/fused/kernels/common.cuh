@@ -54,29 +54,3 @@ __device__ inline real block_max(real value, real *shared) {
     __syncthreads();
     return most;
 }
-
-// row = softmax(scale row) in place, zero where `out` is true, which not all of it is; `out` has a
-// stride in bytes, or is missing. Each thread writes columns of its own.
-__device__ inline void softmax_row(
-    number S, real *row, const unsigned char *out, number out_stride, real scale, real *shared) {
-    real most = real(-1e30);  // below any score, and a float
-    FOR_COLUMNS(j, S) if (!out || !out[j * out_stride]) most = larger(scale * row[j], most);
-    most = block_max(most, shared);
-    real sum = 0;
-    FOR_COLUMNS(j, S) {
-        real power = out && out[j * out_stride] ? real(0) : exp(scale * row[j] - most);
-        row[j] = power;
-        sum += power;
-    }
-    sum = block_sum(sum, shared);
-    FOR_COLUMNS(j, S) row[j] /= sum;
-}
-
-// d = scale a o (d - sum of a o d) in place. Each thread writes columns of its own.
-__device__ inline void softmax_row_backward(
-    number S, real *d, const real *a, real scale, real *shared) {
-    real sum = 0;
-    FOR_COLUMNS(j, S) sum += a[j] * d[j];
-    sum = block_sum(sum, shared);
-    FOR_COLUMNS(j, S) d[j] = scale * (d[j] - sum) * a[j];
-}

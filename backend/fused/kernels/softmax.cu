@@ -11,8 +11,20 @@ extern "C" __global__ void softmax_forward(
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *row = e + n * S;
         const unsigned char *out = mask ? mask + n / Q * mask_b + n % Q * mask_q : 0;
-        softmax_row(S, row, out, mask_s, real(scale), shared);
-        if (dropout) FOR_COLUMNS(j, S) kept[n * S + j] = row[j] * dropout[n * S + j];
+        real most = real(-1e30);  // below any score, and a float
+        FOR_COLUMNS(j, S) if (!out || !out[j * mask_s]) most = larger(real(scale) * row[j], most);
+        most = block_max(most, shared);
+        real sum = 0;
+        FOR_COLUMNS(j, S) {
+            real power = out && out[j * mask_s] ? real(0) : exp(real(scale) * row[j] - most);
+            row[j] = power;
+            sum += power;
+        }
+        sum = block_sum(sum, shared);
+        FOR_COLUMNS(j, S) {
+            row[j] /= sum;
+            if (dropout) kept[n * S + j] = row[j] * dropout[n * S + j];
+        }
     }
 }
 
@@ -23,8 +35,14 @@ extern "C" __global__ void softmax_backward(
     __shared__ real shared[MOST_THREADS];
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *d = da + n * S;
-        if (dropout) FOR_COLUMNS(j, S) d[j] *= dropout[n * S + j];
-        softmax_row_backward(S, d, a + n * S, real(scale), shared);
+        const real *weight = a + n * S;
+        real sum = 0;
+        FOR_COLUMNS(j, S) {
+            if (dropout) d[j] *= dropout[n * S + j];
+            sum += weight[j] * d[j];
+        }
+        sum = block_sum(sum, shared);
+        FOR_COLUMNS(j, S) d[j] = real(scale) * (d[j] - sum) * weight[j];
     }
 }
 

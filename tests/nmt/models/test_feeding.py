@@ -37,16 +37,13 @@ class Linear:
     def __init__(self, M, first):
         self.M, self.first = M, first
 
-    def reader(self, t):
-        return None
-
     def forward(self, t, h, out):
         assert t or self.first
         out[...] = h @ self.M.T
 
-    def backward(self, t, d_fed, more):
+    def backward(self, t, d_fed):
         assert t or self.first
-        return (d_fed if more is None else d_fed + more) @ self.M
+        return d_fed @ self.M
 
 
 def states_of(rng, unit, layers, dtype=np.float64):

@@ -7,7 +7,8 @@ share a batch, padded at the end: at a padded step the state is copied through.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,33 +52,28 @@ class Steps(NamedTuple):
     """The arrays of all steps of a sequence."""
 
     u: Array  # (T, B, G)
-    z: Array  # (T + 1, B, F + H), whose last columns are the states h
-    states: tuple[Array, ...]  # (T + 1, B, H) each, the initial state where the loop starts
-    saved: Array | None  # (T, B, H) or (T, B, F + H)
+    states: State  # (T + 1, B, H) each, the initial state where the loop starts
+    saved: Array | None  # (T, B, H)
+    scratch: Array  # (B, G), of the step that runs
 
     def at(self, t: int, before: int, now: int) -> Step:
         """Step t, whose states are at the positions `before` and `now`."""
-        return Step(self.u[t], self.z[before], tuple(one[before] for one in self.states),
-                    tuple(one[now] for one in self.states),
-                    None if self.saved is None else self.saved[t])
+        return Step(self.u[t], tuple([state[before] for state in self.states]),
+                    tuple([state[now] for state in self.states]),
+                    None if self.saved is None else self.saved[t], self.scratch)
 
 
-def make_steps(
-    cell: Cell, T: int, state: State, start: int, workspace: Workspace, F: int = 0
-) -> Steps:
-    """Buffers for T steps; `state` (B, H) is written to position `start`, where the loop starts.
-
-    F: the width of what each step is fed beside its input.
-    """
-    xp, (B, H), dtype = array_module(state[0]), state[0].shape, state[0].dtype
-    u = workspace.empty(xp, (T, B, len(cell.gates) * H), dtype)
-    z = workspace.empty(xp, (T + 1, B, F + H), dtype)
-    states = (z[:, :, F:], *(workspace.empty(xp, (T + 1, B, H), dtype) for _ in state[1:]))
-    saved = (workspace.empty(xp, (T, B, F + H if cell.saves == "z" else H), dtype) if cell.saves
-             else None)
-    for one, initial in zip(states, state, strict=True):
-        one[start] = initial
-    return Steps(u, z, states, saved)
+def make_steps(cell: Cell, T: int, initial: State, start: int, workspace: Workspace) -> Steps:
+    """Buffers for T steps; `initial` (B, H) is written to position `start`, where the loop
+    starts."""
+    xp, (B, H), dtype = array_module(initial[0]), initial[0].shape, initial[0].dtype
+    states = tuple(workspace.empty(xp, (T + 1, B, H), dtype) for _ in initial)
+    for state, first in zip(states, initial, strict=True):
+        state[start] = first
+    G = len(cell.gates) * H
+    return Steps(workspace.empty(xp, (T, B, G), dtype), states,
+                 workspace.empty(xp, (T, B, H), dtype) if cell.saves else None,
+                 workspace.empty(xp, (B, G), dtype))
 
 
 def loop_order(T: int, reverse: bool) -> list[tuple[int, int, int]]:
@@ -110,16 +106,14 @@ def recurrent_forward(
     Returns h (T, B, H), the last state, and the cache.
     """
     xp, workspace = array_module(x, state[0], W), workspace or Workspace()
-    (T, B, E), H = x.shape, state[0].shape[1]
+    T, B, E = x.shape
     steps = make_steps(cell, T, state, T if reverse else 0, workspace)
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
-    W_z = transposed(W[:, E:], T, B, workspace)                            # (H, G)
-    scratch = workspace.empty(xp, (B, cell.scratch * H), x.dtype)
+    W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
     for t, before, now in loop_order(T, reverse):
-        pad = None if padding is None else padding.at(t)
-        cell.forward(steps.at(t, before, now), b, W_z, pad, scratch)
+        cell.forward(steps.at(t, before, now), b, W_h, padding and padding.at(t))
     h = steps.states[0]
-    last = tuple(one[0 if reverse else T] for one in steps.states)
+    last = tuple(state[0 if reverse else T] for state in steps.states)
     return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
         cell, x, W, steps, padding, reverse, workspace)
 
@@ -136,53 +130,44 @@ def recurrent_backward(
     step (section 2.2.2). Returns dx (T, B, E), d_state (B, H) each, dW (G, E + H), db (G,).
     """
     cell, x, W, steps, padding, reverse, workspace = cache
-    xp, (T, B, E), H = array_module(x), x.shape, steps.states[0].shape[2]
+    xp, (T, B, E) = array_module(x), x.shape
     da = workspace.empty(xp, steps.u.shape, x.dtype)
-    scratch = workspace.empty(xp, (3, B, H), x.dtype)
-    d_state = zeros_or_copies(d_last, cell, xp, (B, H), x.dtype)
+    d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy() for state, d in zip(
+        steps.states, d_last or (None, None), strict=False))
     for t, before, now in reversed(loop_order(T, reverse)):
-        pad = None if padding is None else padding.at(t)
-        d_out = None if dh_out is None else dh_out[t]
-        cell.backward(d_state, d_out, steps.at(t, before, now), W[:, E:], clip, pad, da[t], scratch)
+        cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t, before, now),
+                      W[:, E:], clip, padding and padding.at(t), da[t])
     rows = da.reshape(T * B, -1)
-    dW = cell.weight_gradient(rows, x.reshape(T * B, E), *earlier(steps, reverse), workspace)
-    return input_gradient(rows, W[:, :E], x.shape, workspace), d_state, dW, rows.sum(axis=0)
+    dW = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, reverse, workspace)
+    dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
+    return dx, d_state, dW, rows.sum(axis=0)
 
 
-def earlier(steps: Steps, reverse: bool = False) -> tuple[Array, Array | None]:
-    """z and what the cell saved, of all steps in rows."""
-    z, saved = steps.z, steps.saved
-    rows = (z[1:] if reverse else z[:-1]).reshape(-1, z.shape[2])
-    return rows, None if saved is None else saved.reshape(-1, saved.shape[2])
-
-
-def zeros_or_copies(
-    d_last: State | None, cell: Cell, xp: Any, shape: tuple[int, ...], dtype: Any
-) -> State:
-    """Writable gradients of a state: copies of those given, zeros where there are none."""
-    given = (None,) * cell.states if d_last is None else d_last
-    return tuple(xp.zeros(shape, dtype=dtype) if d is None else d.copy() for d in given)
-
-
-def input_gradient(
-    da: Array, W_x: Array, shape: tuple[int, ...], workspace: Workspace
+def weight_gradients(
+    cell: Cell, da: Array, inputs: Sequence[Array], steps: Steps, reverse: bool,
+    workspace: Workspace,
 ) -> Array:
-    """dx_t = W_x' da_t of all steps (Eqs. 2.27, 2.47): an array of x's `shape` (T, B, E)."""
-    xp = array_module(da)
-    dx = workspace.empty(xp, shape, da.dtype)
-    xp.matmul(da, W_x, out=dx.reshape(-1, shape[-1]))                      # (2.27, 2.47)
-    return dx
+    """dW (G, E + H), the sum over all steps (Algorithm 2, lines 14 and 15): da (T B, G), inputs
+    (T B, E_k), whose columns stand side by side in W, before those of the state."""
+    xp, h = array_module(da), steps.states[0]
+    h_prev = (h[1:] if reverse else h[:-1]).reshape(len(da), -1)
+    saved = None if steps.saved is None else steps.saved.reshape(len(da), -1)
+    ends = np.cumsum([0, *(x.shape[1] for x in inputs)])
+    dW = workspace.empty(xp, (da.shape[1], int(ends[-1]) + h.shape[2]), da.dtype)
+    for x, start, end in zip(inputs, ends, ends[1:], strict=False):
+        xp.matmul(da.T, x, out=dW[:, start:end])               # dW_x = da' x      (2.29, 2.49)
+    cell.weight_gradient(da, h_prev, saved, dW[:, ends[-1] :])
+    return dW
 
 
 @row_by_row
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:
     """One step alone, for search: x (N, E), state (N, H) each. Returns the new state."""
-    xp, E, (N, H) = array_module(x, W), x.shape[1], state[0].shape
-    now = tuple(xp.empty_like(one) for one in state)
+    xp, E = array_module(x, W), x.shape[1]
+    now = tuple(xp.empty_like(before) for before in state)
     saved = xp.empty_like(state[0]) if cell.saves else None
-    scratch = xp.empty((N, cell.scratch * H), dtype=x.dtype)
-    step = Step(matmul(x, W[:, :E].T), state[0], state, now, saved)
-    cell.forward(step, b, W[:, E:].T, None, scratch)
+    a = matmul(x, W[:, :E].T)
+    cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T, None)
     return now
 
 

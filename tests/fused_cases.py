@@ -51,19 +51,18 @@ def cells(rng, rows, H, strided):
             for pad in pads:
                 yield Case("lstm.cells.lstm.lstm_backward",
                            (m(H), m(H), d_out, m(4 * H), m(H), m(H), m(4 * H),
-                            rng.normal(size=(3, rows, H)), clip, pad), (7,))
-    for share, b in ((m(H), None), (m(H), rng.normal(size=H)), (None, rng.normal(size=H))):
-        yield Case("lstm.cells.cell.add_share", (m(H), share, b))
+                            None if pad is None else m(H), clip, pad,
+                            rng.normal(size=(rows, 4 * H))), (0, 10))
+    for a_h, b in ((m(H), None), (m(H), rng.normal(size=H)), (None, rng.normal(size=H))):
+        yield Case("lstm.cells.cell.add_recurrent", (m(H), a_h, b))
     for pad in pads[1:]:
         yield Case("lstm.cells.cell.copy_through", (pad, (m(H),), (m(H),)))
         yield Case("lstm.cells.cell.copy_through", (pad, (m(H), m(H)), (m(H), m(H))))
     yield Case("lstm.cells.cell.tanh_slope", (m(H), m(H), m(H)))
-    yield Case("lstm.cells.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)), (1,))
+    yield Case("lstm.cells.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
-    yield Case("lstm.cells.gru.gru_state_backward",
-               (m(H), m(3 * H), m(H), m(3 * H), m(H)), (4,))
-    yield Case("lstm.cells.gru.gru_gates_backward",
-               (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
+    yield Case("lstm.cells.gru.gru_state_backward", (m(H), m(3 * H), m(H), m(3 * H)))
+    yield Case("lstm.cells.gru.gru_gates_backward", (m(H), m(H), m(3 * H), m(H), m(3 * H)))
     for mask in (None, m(2 * H + 1)):
         yield Case("attention.attention.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
         yield Case("attention.attention.join_backward", (m(2 * H + 1), mask, m(H)))

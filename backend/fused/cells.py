@@ -16,41 +16,40 @@ CELLS = Source("backend.fused", "kernels/cells.cu")
 
 
 def lstm_forward(
-    launch: Any, u: Array, share: Array, b: Array | None, before: Pair, now: Pair,
+    launch: Any, u: Array, a_h: Array, b: Array | None, before: Pair, now: Pair,
     tanh_c: Array, pad: Array | None,
 ) -> None:
     """Everything in a step after the matrix product."""
     (h_prev, c_prev), (h, c), char = before, now, u.dtype.char
     rows, H = c.shape
     launch(CELLS["lstm_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
-           share, stride(share, char), vector(b, char), h_prev, stride(h_prev, char),
+           a_h, stride(a_h, char), vector(b, char), h_prev, stride(h_prev, char),
            c_prev, stride(c_prev, char), c, stride(c, char), tanh_c, stride(tanh_c, char),
            h, stride(h, char), *mask(pad))
 
 
 def lstm_backward(
     launch: Any, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
-    tanh_c: Array, da: Array, scratch: Array, clip: float | None, pad: Array | None,
+    tanh_c: Array, da: Array, dh_pad: Array | None, clip: float | None, pad: Array | None,
+    scratch: Array,
 ) -> None:
-    """Everything in a step before the matrix product; of `scratch` only the third block is written,
-    and only where there is padding."""
+    """Everything in a step before the matrix product; nothing is written to `scratch`."""
     char = dh.dtype.char
     rows, H = dh.shape
-    unclipped = None if pad is None else scratch[2]
     launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
            *_optional(d_out, char), dc, stride(dc, char), u, stride(u, char),
            c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char),
-           *mask(pad), *_optional(unclipped, char), float(clip or 0.0))
+           *mask(pad), *_optional(dh_pad, char), float(clip or 0.0))
 
 
-def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> None:
-    """u += share + b in one pass."""
-    if share is None and b is None:
+def add_recurrent(launch: Any, a: Array, a_h: Array | None, b: Array | None) -> None:
+    """a += a_h + b in one pass."""
+    if a_h is None and b is None:
         return
-    char = u.dtype.char
-    rows, columns = u.shape
-    launch(CELLS["add_rows"], char, blocks(rows * columns), rows, columns, u, stride(u, char),
-           *_optional(share, char), vector(b, char))
+    char = a.dtype.char
+    rows, columns = a.shape
+    launch(CELLS["add_rows"], char, blocks(rows * columns), rows, columns, a, stride(a, char),
+           *_optional(a_h, char), vector(b, char))
 
 
 def copy_through(
@@ -68,20 +67,20 @@ def copy_through(
            *(pairs[1] if len(pairs) == 2 else (0, 0, 0, 0)))
 
 
-def tanh_slope(launch: Any, dy: Array, y: Array, dz: Array) -> None:
+def tanh_slope(launch: Any, dy: Array, y: Array, da: Array) -> None:
     """(1 - y^2) dy in one pass."""
     char = y.dtype.char
     rows, H = y.shape
     launch(CELLS["tanh_backward"], char, blocks(rows * H), rows, H, dy, stride(dy, char),
-           y, stride(y, char), dz, stride(dz, char))
+           y, stride(y, char), da, stride(da, char))
 
 
-def gru_gates_forward(launch: Any, u: Array, share: Array, h_prev: Array, m: Array) -> None:
-    """Both gates, and m = r o h_prev; nothing is written to `share`."""
+def gru_gates_forward(launch: Any, u: Array, a_h: Array, h_prev: Array, m: Array) -> None:
+    """Both gates, and m = r o h_prev."""
     char = u.dtype.char
     rows, H = m.shape
     launch(CELLS["gru_gates_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
-           share, stride(share, char), h_prev, stride(h_prev, char), m, stride(m, char))
+           a_h, stride(a_h, char), h_prev, stride(h_prev, char), m, stride(m, char))
 
 
 def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
@@ -92,10 +91,8 @@ def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
            h_prev, stride(h_prev, char), h, stride(h, char))
 
 
-def gru_state_backward(
-    launch: Any, dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array
-) -> None:
-    """Backward of the candidate and of the update gate; nothing is written to `scratch`."""
+def gru_state_backward(launch: Any, dh: Array, u: Array, h_prev: Array, da: Array) -> None:
+    """Backward of the candidate and of the update gate."""
     char = u.dtype.char
     rows, H = dh.shape
     launch(CELLS["gru_state_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
@@ -103,9 +100,9 @@ def gru_state_backward(
 
 
 def gru_gates_backward(
-    launch: Any, dm: Array, dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array
+    launch: Any, dm: Array, dh: Array, u: Array, h_prev: Array, da: Array
 ) -> None:
-    """Backward of the reset gate; nothing is written to `dm` and `scratch`."""
+    """Backward of the reset gate."""
     char = u.dtype.char
     rows, H = dh.shape
     launch(CELLS["gru_gates_backward"], char, blocks(rows * H), rows, H, dm, stride(dm, char),

@@ -55,26 +55,44 @@ def fused(kernel: Callable[..., Any]) -> Callable[[Function], Function]:
 
     `kernel` takes a launcher, then the function's arguments, and launches a `Kernel`; it becomes
     the function's attribute `fused_kernel`. Where it does not support a layout or a size, it raises
-    `Unfusable` before it has written anything, and the plain function runs.
+    `Unfusable` before it has written anything, and the plain function runs, or for real numbers its
+    form `in_place`.
     """
 
     def bind(plain: Function) -> Function:
         @functools.wraps(plain)
         def either(*args: Any, **kwargs: Any) -> Any:
-            launcher = _launcher_of(args) if _launchers and _on else None
-            if launcher is None:
+            if _launchers and _on and (launcher := _launcher_of(args)) is not None:
+                try:
+                    return attributes["fused_kernel"](launcher, *args, **kwargs)
+                except Unfusable:
+                    pass
+                except TypeError as error:
+                    _name_mixture(plain, args, kwargs)
+                    raise error
+            form = attributes["in_place"]
+            if form is None or args[0].dtype.kind == "c":
                 return plain(*args, **kwargs)
-            try:
-                return vars(either)["fused_kernel"](launcher, *args, **kwargs)
-            except Unfusable:
-                return plain(*args, **kwargs)
-            except TypeError as error:
-                _name_mixture(plain, args, kwargs)
-                raise error
+            return form(*args, **kwargs)
 
-        vars(either)["fused_kernel"] = kernel
+        attributes = vars(either)
+        attributes |= {"fused_kernel": kernel, "in_place": None}
         BOUND.append(either)
         return either  # type: ignore[return-value]
+
+    return bind
+
+
+def in_place(function: Function) -> Callable[[Function], Function]:
+    """Bind the form of a `fused` function that computes in place, which real numbers take: for
+    arithmetic that this makes a tenth faster or more. Its first argument is an array.
+
+    `function` keeps the formulas, is what complex numbers run, and is held equal to both by tests.
+    """
+
+    def bind(faster: Function) -> Function:
+        vars(function)["in_place"] = faster
+        return faster
 
     return bind
 

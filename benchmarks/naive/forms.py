@@ -170,12 +170,12 @@ def in_place(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
         a[t] += recurrent
         a[t] += b                                                            # (2.39)
         cell_in_place(a[t], c[t], c[t + 1], tanh_c[t], h[t + 1])
-    da, scratch = np.empty_like(a), np.empty((2, B, H), x.dtype)
+    da, scratch = np.empty_like(a), np.empty((B, 4 * H), x.dtype)
     dh, dc = np.zeros((2, B, H), x.dtype)
     for t in reversed(range(T)):
         dh += dh_out[t]
-        lstm_backward(dh, dc, None, a[t], c[t], tanh_c[t], da[t], scratch, None,  # (2.41-2.46)
-                      None)
+        lstm_backward(dh, dc, None, a[t], c[t], tanh_c[t], da[t], None, None, None,
+                      scratch)                                               # (2.41-2.46)
         np.matmul(da[t], W_h, out=dh)                                        # (2.48)
     rows, dW = da.reshape(T * B, 4 * H), np.empty_like(W)
     dW[:, :E] = rows.T @ x.reshape(T * B, E)                                 # (2.49), summed

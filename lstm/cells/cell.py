@@ -1,4 +1,4 @@
-"""The interface of a recurrent cell: one time step, forward and backward."""
+"""The interface of a recurrent cell: one time step, forward and backward, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import NamedTuple
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
-from backend.workspace import Workspace
 
 State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other cells; each (B, H)
 
@@ -16,48 +15,47 @@ State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other cells; each (B
 class Step(NamedTuple):
     """The arrays of one time step: views of those of the whole sequence."""
 
-    u: Array  # (B, G): the share of x_t in the pre-activation, overwritten by the gates
-    z: Array  # (B, F + H): [fed_t; h_{t-1}], all that the step reads beside x_t
-    before: State  # the state that the step starts from; its h_{t-1} are the last columns of z
+    u: Array  # (B, G): a, what the input gives to the pre-activation; overwritten by the gates
+    before: State  # the state that the step starts from
     now: State  # the state that it ends in, written
-    saved: Array | None  # what else the backward reads: see `Cell.saves`
+    saved: Array | None  # (B, H), what else the backward reads, where the cell `saves`
+    scratch: Array  # (B, G)
 
 
 class Cell(NamedTuple):
-    """A recurrent cell. G = len(gates) H; W = [W_x W_z], (G, E + F + H): columns of the input, of
-    what is fed beside it, mostly nothing (F = 0), and of the state.
+    """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H), columns of the input and of
+    the state.
 
-    forward(step, b, W_z, pad, scratch): u holds W_x x_t. W_z is transposed, (F + H, G), or a copy
-    of it; pad (B, 1) is True where the step is padding and the state is copied through, or None.
-    Working memory: scratch (B, n H), n = `scratch`.
+    forward(step, b, W_h, pad): W_h is transposed, (H, G), or a copy of it; b (G,) or None; pad
+    (B, 1) is True where the step is padding and the state is copied through, or None.
 
-    backward(d_state, d_out, step, W_z, clip, pad, da, scratch): d_state is (dz,) or (dz, dc). dz
-    (B, F + H), whose last columns hold dh_t, becomes the gradient of z, dc that of c_{t-1}, in
-    place; d_out (B, H) or None is added to dh_t; clip is tau of the element-wise clipping (section
-    2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on (erratum 13), or None; da (B, G), the
-    gradient at the pre-activations, is written, zero on padding. Here W_z is (G, F + H); scratch
-    (3, B, F + H).
+    backward(d_state, d_out, step, W_h, clip, pad, da): d_state, (dh,) or (dh, dc), becomes the
+    gradient of the state before, in place; d_out (B, H) or None is added to dh; clip is tau of the
+    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on
+    (erratum 13), or None; da (B, G), the gradient at the pre-activations, is written, zero on
+    padding. Here W_h is (G, H).
 
-    weight_gradient(da, x, z, saved, workspace): dW of all steps, stacked in rows: da (N, G), x
-    (N, E) or None where z is all that the steps read, z and saved.
+    weight_gradient(da, h_prev, saved, dW_h): writes the columns of the state, dW_h (G, H), of all
+    steps stacked in rows: da (N, G), h_prev (N, H), saved (N, H) or None.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
     gates: tuple[str, ...]  # row blocks of W, in this order
-    saves: str  # how wide `saved` is: "h", (B, H); "z", (B, F + H); "" where there is none
-    scratch: int  # scratch blocks (B, H) of a forward step
-    forward: Callable[..., None]
-    backward: Callable[..., None]
-    weight_gradient: Callable[..., Array]
+    saves: bool  # whether a step saves an array
+    forward: Callable[[Step, Array | None, Array, Array | None], None]
+    backward: Callable[
+        [State, Array | None, Step, Array, float | None, Array | None, Array], None]
+    weight_gradient: Callable[[Array, Array, Array | None, Array], None]
 
 
-@fused(kernels.add_share)
-def add_share(u: Array, share: Array | None, b: Array | None) -> None:
-    """u += share + b, either of which may be missing: shares of a pre-activation (Eq. 2.39)."""
-    if share is not None:
-        u += share                                                         # (2.39)
+@fused(kernels.add_recurrent)
+def add_recurrent(a: Array, a_h: Array | None, b: Array | None) -> None:
+    """a += a_h + b, the state's part of a pre-activation and the bias, either of which may be
+    missing (Eq. 2.39)."""
+    if a_h is not None:
+        a += a_h                                                           # (2.39)
     if b is not None:
-        u += b
+        a += b
 
 
 @fused(kernels.copy_through)
@@ -68,31 +66,32 @@ def copy_through(pad: Array, before: State, now: State) -> None:
         xp.copyto(new, old, where=pad)
 
 
+def sigm(a: Array) -> Array:
+    """The sigmoid 1 / (1 + e^-a), as a tanh, which does not overflow."""
+    return 0.5 * array_module(a).tanh(0.5 * a) + 0.5
+
+
+def clipped(d: Array, limit: float | None) -> Array:
+    """As `clip_elements`, in a new array."""
+    return d if limit is None else array_module(d).clip(d, -limit, limit)
+
+
 def clip_elements(d: Array, limit: float | None) -> None:
     """Element-wise clipping of dh or dc to [-limit, limit], in place (2.2.2; Mikolov, 2012)."""
     if limit is not None:
         array_module(d).clip(d, -limit, limit, out=d)                      # (2.2.2 element-wise)
 
 
-def weight_gradient(
-    da: Array, x: Array | None, z: Array, saved: Array | None, workspace: Workspace
-) -> Array:
-    """dW = da' [x z], the sums over time of Eqs. 2.49 and 2.50 (2.29 and 2.30 of the vanilla
-    cell), Algorithm 2 lines 14 and 15, one GEMM for each factor: (G, E + F + H)."""
-    xp, parts = array_module(da), (z,) if x is None else (x, z)
-    dW = workspace.empty(xp, (da.shape[1], sum(part.shape[1] for part in parts)), da.dtype)
-    start = 0
-    for part in parts:
-        end = start + part.shape[1]
-        xp.matmul(da.T, part, out=dW[:, start:end])              # (2.29, 2.30, 2.49, 2.50)
-        start = end
-    return dW
+def weight_gradient(da: Array, h_prev: Array, saved: Array | None, dW_h: Array) -> None:
+    """dW_h = da' h_prev of all steps, the sum over time of Algorithm 2, line 15 (Eq. 2.50; 2.30 of
+    the vanilla cell)."""
+    array_module(da).matmul(da.T, h_prev, out=dW_h)                        # (2.30, 2.50)
 
 
 @fused(kernels.tanh_slope)
-def tanh_slope(dy: Array, y: Array, dz: Array) -> None:
-    """dz = (1 - y^2) o dy for y = tanh(z), all (N, H), written into dz."""
-    xp = array_module(dy, y, dz)
-    xp.multiply(y, y, out=dz)
-    xp.subtract(1.0, dz, out=dz)
-    dz *= dy                             # dz = (1 - y * y) * dy
+def tanh_slope(dy: Array, y: Array, da: Array) -> None:
+    """da = (1 - y^2) o dy for y = tanh(a), all (N, H), written into da."""
+    xp = array_module(dy, y, da)
+    xp.multiply(y, y, out=da)
+    xp.subtract(1.0, da, out=da)
+    da *= dy                             # da = (1 - y * y) * dy

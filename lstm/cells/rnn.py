@@ -1,8 +1,8 @@
 """The vanilla recurrent cell, one time step: Eqs. 2.3 and 2.24-2.30, Algorithm 1 of Luong (2016).
 
-sigma is tanh. Rows here are the thesis's columns; `W` is its T_rnn = [W_xh W_hh], (H, E + H); `z`
-is of its z_t = [x_t; h_{t-1}] what is not x_t; `da` is sigma'(T_rnn z_t) o dh_t. An optional bias
-is footnote 2's. The output lines 2-4 of Algorithm 1 are in `lstm.prediction`.
+sigma is tanh. Rows here are the thesis's columns; `W` is its T_rnn = [W_xh W_hh], (H, E + H); `da`
+is sigma'(T_rnn z_t) o dh_t. An optional bias is footnote 2's. The output lines 2-4 of Algorithm 1
+are in `lstm.prediction`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lstm.cells.cell import (
     Cell,
     State,
     Step,
-    add_share,
+    add_recurrent,
     clip_elements,
     copy_through,
     tanh_slope,
@@ -20,37 +20,31 @@ from lstm.cells.cell import (
 )
 
 
-def forward(
-    step: Step, b: Array | None, W_z: Array, pad: Array | None, scratch: Array
-) -> None:
+def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1} + b) (Eqs. 2.3, 2.24); arguments as in `Cell`."""
-    xp, (h,) = array_module(step.u), step.now
-    matmul(step.z, W_z, out=scratch)                                       # W_hh h_{t-1}
-    add_share(step.u, scratch, b)                                          # (2.3)
-    xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
+    (h_prev,), (h,) = step.before, step.now
+    add_recurrent(step.u, matmul(h_prev, W_h, out=step.scratch), b)                          # (2.3)
+    array_module(h).tanh(step.u, out=h)            # h_t = sigma(T_rnn z_t)      (2.24)
     if pad is not None:
         copy_through(pad, step.before, step.now)
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_z: Array, clip: float | None,
-    pad: Array | None, da: Array, scratch: Array,
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
+    pad: Array | None, da: Array,
 ) -> None:
     """Lines 5-8 of Algorithm 1; arguments as in `Cell`."""
-    xp, (dz,), (h,) = array_module(da), d_state, step.now
-    H = h.shape[1]
-    dh = dz[:, -H:]
+    xp, (dh,), (h,) = array_module(da), d_state, step.now
     if d_out is not None:
         dh += d_out
-    if pad is not None:
-        scratch[2, :, :H] = dh
+    dh_pad = None if pad is None else dh.copy()
     clip_elements(dh, clip)
     tanh_slope(dh, h, da)                          # da = sigma'(a) o dh_t       (2.25-2.30)
     if pad is not None:
         xp.copyto(da, 0.0, where=pad)
-    xp.matmul(da, W_z, out=dz)                     # dh_{t-1} = W_hh' da         (2.27, 2.28)
+    xp.matmul(da, W_h, out=dh)                     # dh_{t-1} = W_hh' da         (2.28)
     if pad is not None:
-        copy_through(pad, (scratch[2, :, :H],), (dh,))
+        copy_through(pad, (dh_pad,), (dh,))
 
 
-RNN = Cell(1, ("",), "", 1, forward, backward, weight_gradient)
+RNN = Cell(1, ("",), False, forward, backward, weight_gradient)

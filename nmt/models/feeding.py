@@ -2,10 +2,9 @@
 
 Luong (2016), section 4.2.3, feeds the attentional vector h~_{t-1}; Bahdanau et al. (2015), A.2.2,
 the context c_i with the query s_{i-1}. Both are a `Feedback`, of which the loop knows only the
-interface. The words' share of the first layer's products is computed before the loop, all weight
-gradients after it. In a step, each layer's product reads one array: [fed_t; h_{t-1}], above the
-first layer the state below in place of fed_t. A padded target step needs no mask: no real step
-follows it and its loss is not counted, so every gradient through it is exactly zero.
+interface. What the words give to the first layer's pre-activations is computed before the loop, all
+weight gradients after it. A padded target step needs no mask: no real step follows it and its loss
+is not counted, so every gradient through it is exactly zero.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from attention.several import (
     contexts_forward,
     memories_backward,
 )
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import CELLS, Cell, State
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
-from lstm.recurrent import Steps, earlier, input_gradient, make_steps, transposed
+from lstm.recurrent import Steps, make_steps, transposed, weight_gradients
 from nmt.models.contract import Noise
 
 
@@ -66,8 +65,8 @@ class FeedingCache(NamedTuple):
     names: list[str]  # of the layers' parameters
     cell: Cell
     x: Array  # (T, B, E), the words' embeddings after dropout
-    masks: Sequence[Array | None]
-    fed_mask: Array | None  # (T, B, F)
+    read: list[Array]  # what each layer reads in the loop: fed (T, B, F), the state below (T, B, H)
+    masks: list[Array | None]  # of each of these
     steps: list[Steps]
     first: bool  # whether fed_0 was computed, and
     last: bool  # whether fed_T was
@@ -88,45 +87,37 @@ def feeding_forward(
     what is fed.
     Returns the top states (T + 1, B, H), the initial one first; fed (T + 1, B, F); and the cache.
     """
-    cell, depth = CELLS[unit], len(initial)
-    names = [f"{prefix}.{layer}" for layer in range(depth)]
+    cell, names = CELLS[unit], [f"{prefix}.{layer}" for layer in range(len(initial))]
     (T, B, E), F, H = x.shape, feedback.width, initial[0][0].shape[1]
     xp, W = array_module(x), [parameters[f"{name}.W"] for name in names]
-    steps = [make_steps(cell, T, state, 0, workspace, H if layer else F)
-             for layer, state in enumerate(initial)]
-    W_z = [transposed(one, T, B, workspace) for one in (W[0][:, E:], *W[1:])]
-    scratch = workspace.empty(xp, (B, cell.scratch * H), x.dtype)
+    steps = [make_steps(cell, T, state, 0, workspace) for state in initial]
+    W_h = [transposed(weights[:, -H:], T, B, workspace) for weights in W]
+    W_read = [transposed(weights[:, -H - width : -H], T, B, workspace)
+              for weights, width in zip(W, (F, *[H] * len(W[1:])), strict=True)]
     xp.matmul(x.reshape(T * B, E), W[0][:, :E].T, out=steps[0].u.reshape(T * B, -1))
-    for above in steps[1:]:
-        above.u[...] = 0.0                 # their input is all in z
-    read, top = steps[0].z[:, :, :F], steps[-1].states[0]
-    fed = read if fed_mask is None else workspace.empty(xp, (T + 1, B, F), x.dtype)
+    masks, top = [fed_mask, *masks[1:]], steps[-1].states[0]
+    fed = workspace.empty(xp, (T + 1, B, F), x.dtype)
     if not feedback.first:
-        fed[0] = read[0] = 0.0
+        fed[0] = 0.0
+    outputs = [fed[:-1], *(below.states[0][1:] for below in steps[:-1])]
+    read = [out if mask is None else workspace.empty(xp, out.shape, out.dtype)
+            for out, mask in zip(outputs, masks, strict=True)]             # after dropout
     for t in range(T):
         if t or feedback.first:
             feedback.forward(t, top[t], fed[t])
-            if fed_mask is not None:
-                xp.multiply(fed[t], fed_mask[t], out=read[t])
         for layer, name in enumerate(names):
+            if (mask := masks[layer]) is not None:
+                xp.multiply(outputs[layer][t], mask[t], out=read[layer][t])
             if layer:
-                _pass_up(steps[layer - 1].states[0][t + 1], masks[layer], t, steps[layer].z)
-            cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_z[layer],
-                         None, scratch)
+                matmul(read[layer][t], W_read[layer], out=steps[layer].u[t])
+            else:
+                steps[0].u[t] += matmul(read[0][t], W_read[0])             # (4.2.3 feeding)
+            cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_h[layer],
+                         None)
     if last:
         feedback.forward(T, top[T], fed[T])
     return top, fed, FeedingCache(
-        names, cell, x, masks, fed_mask, steps, feedback.first, last, workspace)
-
-
-def _pass_up(h: Array, mask: Array | None, t: int, z: Array) -> None:
-    """Write a layer's new state h (B, H), after dropout, to what the layer above reads at step
-    t."""
-    to = z[t, :, : h.shape[1]]
-    if mask is None:
-        to[...] = h
-    else:
-        array_module(h).multiply(h, mask[t], out=to)
+        names, cell, x, read, masks, steps, feedback.first, last, workspace)
 
 
 @row_by_row
@@ -141,34 +132,31 @@ def feeding_backward(
     first is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns
     dx (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
-    names, cell, x, masks, fed_mask, steps, first, last, workspace = cache
-    xp, (T, B, E), F, H = array_module(x), x.shape, d_fed.shape[2], steps[0].states[0].shape[2]
+    names, cell, x, _, masks, steps, first, last, workspace = cache
+    xp, (T, B, E), H = array_module(x), x.shape, steps[0].states[0].shape[2]
     W = [parameters[f"{name}.W"] for name in names]
-    W_z = [W[0][:, E:], *W[1:]]
-    da = [workspace.empty(xp, one.u.shape, x.dtype) for one in steps]
-    scratch = workspace.empty(xp, (3, B, max(F, H) + H), x.dtype)
-    dz = [xp.zeros(one.z.shape[1:], dtype=x.dtype) for one in steps]
-    d_states: list[State] = [(own, *(xp.zeros((B, H), dtype=x.dtype) for _ in one.states[1:]))
-                             for own, one in zip(dz, steps, strict=True)]
+    da = [workspace.empty(xp, layer.u.shape, x.dtype) for layer in steps]
+    d_states: list[State] = [tuple(xp.zeros_like(state[0]) for state in layer.states)
+                             for layer in steps]
     dh = _added(feedback.backward(T, d_fed[T]) if last else None, d_top, T)
     for t in reversed(range(T)):
         for layer in reversed(range(len(steps))):
-            cell.backward(d_states[layer], dh, steps[layer].at(t, t, t + 1), W_z[layer], clip,
-                          None, da[layer][t], scratch[:, :, : dz[layer].shape[1]])
-            dh, mask = dz[layer][:, :-H], masks[layer] if layer else fed_mask
-            if mask is not None:
-                dh *= mask[t]
-        d_below, dh = dh, None
-        if t or first:
-            d_fed[t] += d_below
+            cell.backward(d_states[layer], dh, steps[layer].at(t, t, t + 1), W[layer][:, -H:],
+                          clip, None, da[layer][t])
+            dh, mask = None, masks[layer]
+            if layer or t or first:                        # what it read from below, or was fed
+                dh = matmul(da[layer][t], W[layer][:, E:-H] if layer == 0 else W[layer][:, :-H])
+                if mask is not None:
+                    dh *= mask[t]
+        if dh is not None:
+            d_fed[t] += dh
             dh = feedback.backward(t, d_fed[t])
         dh = _added(dh, d_top, t)
-    d_initial: list[State] = [(own[:, -H:], *rest) for own, *rest in d_states]
     if dh is not None:
-        d_last = d_initial[-1][0]
+        d_last = d_states[-1][0]
         d_last += dh
-    dx = input_gradient(da[0].reshape(T * B, -1), W[0][:, :E], x.shape, workspace)
-    return dx, d_initial, _weight_gradients(da, cache, parameters)
+    dx = workspace.product(da[0].reshape(T * B, -1), W[0][:, :E]).reshape(x.shape)
+    return dx, d_states, _weight_gradients(da, cache, parameters)
 
 
 def _added(dh: Array | None, d_top: Array | None, t: int) -> Array | None:
@@ -185,9 +173,10 @@ def _weight_gradients(
     gradients: Parameters = {}
     for layer, (name, steps) in enumerate(zip(cache.names, cache.steps, strict=True)):
         rows = da[layer].reshape(-1, da[layer].shape[2])
-        words = None if layer else cache.x.reshape(len(rows), -1)
-        gradients[f"{name}.W"] = cache.cell.weight_gradient(
-            rows, words, *earlier(steps), cache.workspace)
+        inputs = [cache.read[layer]] if layer else [cache.x, cache.read[0]]
+        gradients[f"{name}.W"] = weight_gradients(
+            cache.cell, rows, [x.reshape(len(rows), -1) for x in inputs], steps, False,
+            cache.workspace)
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = rows.sum(axis=0)
     return gradients

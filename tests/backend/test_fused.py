@@ -83,6 +83,23 @@ def test_kernel_equals_source(kernels, rows, width, strided, dtype):
             or function_returns(case), case.function
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
+@pytest.mark.parametrize("rows, width", SIZES)
+def test_the_form_in_place_equals_its_source(rows, width, strided, dtype):
+    rng, compared = np.random.default_rng(rows * 1000 + width), set()
+    for case in (case for kernels in FUSED.values() for case in kernels(rng, rows, width, strided)):
+        function = function_of(case.function)
+        if function.in_place is not None:
+            ours, theirs = cast(case.arguments, dtype), cast(case.arguments, dtype)
+            function.in_place(*ours)
+            function.__wrapped__(*theirs)
+            assert_close(zip(leaves(ours, case.scratch), leaves(theirs, case.scratch),
+                             strict=True), dtype)
+            compared.add(function)
+    assert compared == {function for function in switch.BOUND if function.in_place is not None}
+
+
 @pytest.mark.parametrize("threads", [2, 7, 32])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_threads_of_a_block_wait_for_each_other(threads, dtype):

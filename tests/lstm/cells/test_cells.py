@@ -10,7 +10,6 @@ import pytest
 from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
 
-from backend.workspace import Workspace
 from grads.check import check_pair
 from lstm.cells import CELLS, Step
 from lstm.parameters import Scheme
@@ -43,28 +42,28 @@ def garbage(*shape, dtype):
     return np.full(shape, np.nan, dtype)
 
 
-def run(unit, a, pad=None, F=0):
-    """A step forward, in memory full of garbage; the last F columns of x are fed beside h."""
-    cell, dtype, X = CELLS[unit], a.x.dtype, E - F
+def run(unit, a, pad=None):
+    """A step forward, in memory full of garbage."""
+    cell, dtype = CELLS[unit], a.x.dtype
     now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
-    saved = garbage(B, H + F * (cell.saves == "z"), dtype=dtype) if cell.saves else None
-    step = Step(a.x[:, :X] @ a.W[:, :X].T, np.hstack([a.x[:, X:], a.state[0]]), a.state, now, saved)
-    cell.forward(step, a.b, a.W[:, X:].T, pad, garbage(B, cell.scratch * H, dtype=dtype))
+    saved = garbage(B, H, dtype=dtype) if cell.saves else None
+    u = a.x @ a.W[:, :E].T
+    step = Step(u, a.state, now, saved, garbage(*u.shape, dtype=dtype))
+    cell.forward(step, a.b, a.W[:, E:].T, pad)
     return step
 
 
-def vjp(unit, a, step, d_out, clip=None, pad=None, F=0):
-    """The gradients of z and of c before, and da; d_state of `a` stays as it is."""
-    dh, *dc = (d.copy() for d in a.d_state)
-    d_state = (np.hstack([garbage(B, F, dtype=a.x.dtype), dh]), *dc)
-    da = garbage(*step.u.shape, dtype=a.x.dtype)
-    CELLS[unit].backward(d_state, d_out, step, a.W[:, E - F :], clip, pad, da,
-                         garbage(3, B, F + H, dtype=a.x.dtype))
+def vjp(unit, a, step, d_out, clip=None, pad=None):
+    """The gradients of the state before, and da; d_state of `a` stays as it is."""
+    d_state, da = tuple(d.copy() for d in a.d_state), garbage(*step.u.shape, dtype=a.x.dtype)
+    CELLS[unit].backward(d_state, d_out, step, a.W[:, E:], clip, pad, da)
     return d_state, da
 
 
-def weights(unit, a, step, da, F=0):
-    return CELLS[unit].weight_gradient(da, a.x[:, : E - F], step.z, step.saved, Workspace())
+def weights(unit, a, step, da):
+    dW_h = garbage(len(a.W), H, dtype=a.x.dtype)
+    CELLS[unit].weight_gradient(da, a.state[0], step.saved, dW_h)
+    return np.hstack([da.T @ a.x, dW_h])
 
 
 def row(arrays, n):
@@ -108,23 +107,6 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
 
 
 # --- the contract ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unit, padded", list(product(CELLS, [False, True])))
-def test_what_is_fed_beside_the_state_is_as_a_part_of_the_input(unit, padded):
-    """[x; fed] and h, or x and [fed; h]: the same step, the same gradients."""
-    F, a = 2, make(unit)
-    pad = np.arange(B)[:, None] == 1 if padded else None
-    whole, split = run(unit, a, pad), run(unit, a, pad, F)
-    for found, expected in zip(split.now, whole.now, strict=True):
-        assert_close(found, expected)
-    d_state, da = vjp(unit, a, whole, a.d_out, 0.3, pad)
-    (dz, *dc), da_split = vjp(unit, a, split, a.d_out, 0.3, pad, F)
-    assert_close(da_split, da)
-    assert_close(dz, np.hstack([da @ a.W[:, E - F : E], d_state[0]]))
-    for found, expected in zip(dc, d_state[1:], strict=True):
-        assert_close(found, expected)
-    assert_close(weights(unit, a, split, da_split, F), weights(unit, a, whole, da))
 
 
 @pytest.mark.parametrize("unit, pad", list(product(CELLS, [None, PAD])),
@@ -217,24 +199,6 @@ def test_single_precision_stays_single(unit):
 
 
 @UNITS
-def test_weight_gradients_of_an_input_beside_the_state_or_in_front_of_it(unit):
-    """[dW_x dW_h], in recycled memory as in fresh."""
-    rng, cell, N = np.random.default_rng(2), CELLS[unit], 70
-    G = len(cell.gates) * 60
-    da, x, h, saved = (rng.normal(size=(N, n)) for n in (G, 50, 60, 60))
-    workspace = Workspace()
-    workspace.empty(np, (G, 110), "f8")[...] = np.nan  # left behind where dW will be
-    beside = cell.weight_gradient(da, x, h, saved, Workspace())
-    in_front = cell.weight_gradient(
-        da, None, np.hstack([x, h]), np.hstack([x, saved]), workspace)
-    state = np.concatenate([da.T[: 2 * 60] @ h, da.T[2 * 60 :] @ saved]) if unit == "gru" \
-        else da.T @ h
-    for found in (beside, in_front):
-        assert_close(found, np.hstack([da.T @ x, state]))
-        assert found.flags.c_contiguous
-
-
-@UNITS
 def test_a_cell_declares_its_sizes(unit):
     """`states` and `gates` are those that weights and zero states are made of."""
     cell = CELLS[unit]
@@ -251,9 +215,8 @@ def scalar(unit, h_prev, W, b, c_prev=()):
     """One step of width 1 from x = 0."""
     state = tuple(np.full((1, 1), value) for value in (h_prev, *c_prev))
     now, saved = tuple(np.empty((1, 1)) for _ in state), np.empty((1, 1))
-    u, scratch = np.zeros((1, len(b))), np.empty((1, CELLS[unit].scratch))
-    step = Step(u, state[0], state, now, saved)
-    CELLS[unit].forward(step, np.array(b), W[:, 1:].T, None, scratch)
+    u = np.zeros((1, len(b)))
+    CELLS[unit].forward(Step(u, state, now, saved, np.empty_like(u)), np.array(b), W[:, 1:].T, None)
     return [one.item() for one in now]
 
 

@@ -24,7 +24,7 @@ from backend import Array, array_module, to_device
 from backend.rows import RowGradient, check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters
-from lstm.prediction import Bias, OutputCache, output_backward, output_forward
+from lstm.prediction import OutputCache, output_backward, output_forward
 
 INVERSE, EQUAL = SAMPLE_WEIGHTS = ("inverse", "equal")
 SITE = "output.sample"  # its name in the noise
@@ -78,19 +78,15 @@ class SampledCache(NamedTuple):
     has_bias: bool
 
 
-def predicted_forward(
+def sampled_forward(
     prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
-    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", sample: np.ndarray | None = None,
-    bias: Bias | None = None,
-) -> tuple[Array, Any]:
-    """The summed loss of a batch: `output_forward`, over the words of a sample where one is given.
+    lengths: np.ndarray, workspace: Workspace, sample: np.ndarray, name: str = "W_hy",
+) -> tuple[Array, SampledCache]:
+    """The summed loss of a batch as `output_forward`, over the words of a sample.
 
-    Arguments as there; sample (V,) host, from `draw_sample`, with which there is no bias.
-    Returns the loss in nats, 0-d, and the cache. Raises ValueError for a target that is no
-    row of W_hy, or not in the sample.
+    Arguments as there; sample (V,) host, from `draw_sample`. Returns the loss in nats, 0-d, and the
+    cache. Raises ValueError for a target that is no row of W_hy, or not in the sample.
     """
-    if sample is None:
-        return output_forward(prefix, parameters, h, targets, lengths, workspace, name, bias=bias)
     names, xp = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h)
     W_hy, b = parameters[names[0]], parameters.get(names[1])
     check_ids(targets, len(W_hy), "targets")
@@ -101,18 +97,16 @@ def predicted_forward(
         raise ValueError("sample: expected one that holds every word of the batch, got another")
     rows = to_device(ids)
     shift = to_device(np.log(sample[ids]).astype(h.dtype))                 # -log Q(k)
-    own = {f"{prefix}.{name}": xp.take(W_hy, rows, axis=0),
-           names[1]: shift if b is None else b[rows] + shift}
-    loss, cache = output_forward(prefix, own, h, places, lengths, workspace, name)  # (Jean 12)
+    sampled = {names[0]: xp.take(W_hy, rows, axis=0),
+               names[1]: shift if b is None else b[rows] + shift}
+    loss, cache = output_forward(prefix, sampled, h, places, lengths, workspace, name)  # (Jean 12)
     return loss, SampledCache(cache, ids, names, len(W_hy), b is not None)
 
 
-def predicted_backward(cache: Any, workspace: Workspace) -> tuple[Array, Parameters]:
+def sampled_backward(cache: SampledCache, workspace: Workspace) -> tuple[Array, Parameters]:
     """Gradient of h (T, B, H) and of the output parameters: of W_hy the rows of the sample."""
-    if not isinstance(cache, SampledCache):
-        return output_backward(cache, workspace)
-    dh, found = output_backward(cache.output, workspace)
-    dW, db = (found[name] for name in cache.names)
+    dh, gradients_of_rows = output_backward(cache.output, workspace)
+    dW, db = (gradients_of_rows[name] for name in cache.names)
     rows = to_device(cache.ids)
     gradients: Any = {cache.names[0]: RowGradient(rows, dW, (cache.V, dW.shape[1]), cache.ids)}
     if cache.has_bias:

@@ -10,7 +10,7 @@ from pathlib import Path
 from backend.errors import UserError
 from nmt.fusing import check_language_model
 from nmt.language_models import LanguageSystem
-from nmt.models.deep_fusion import LANGUAGE
+from nmt.models.heads.fusion import LANGUAGE
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.recipe import Recipe

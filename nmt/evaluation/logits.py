@@ -15,7 +15,7 @@ from backend import array_module, to_host
 from backend.errors import UserError
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import SPECIALS
-from nmt.models.lexical import W_HY, W_L, lexical_step
+from nmt.models.heads.lexical import W_HY, W_L, lexical_step
 from nmt.system import System
 
 
@@ -67,7 +67,7 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     batch = next(system.batches([pair], 1).in_order())
     model: Any = system.model
     _, cache = model.loss(system.parameters, batch)
-    prediction = cache.output.prediction
+    prediction = cache.head.output.prediction
     h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
     cut = system.parameters[W_HY].shape[1]
     ends = [slice(0, cut), slice(cut, None)][: 1 + (W.shape[1] > cut)]

@@ -30,14 +30,7 @@ from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import RecurrentCache, recurrent_backward, recurrent_forward, recurrent_step
 from nmt.models.feeding import FeedingCache, feeding_backward, feeding_forward
-
-
-class Run(NamedTuple):
-    """What the output layer reads of a teacher-forced batch; its gradients have the same form."""
-
-    s: Array  # (T + 1, B, H), s_0 first
-    y: Array  # (T, B, E), the embedding of the word before
-    c: Array  # (T, B, He)
+from nmt.models.heads.head import Decoded
 
 
 def query(s: Array, y: Array | None) -> Array:
@@ -100,7 +93,7 @@ class SearchingCache(NamedTuple):
 def searching_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array,
     memory: Memory, unit: str, asks_with_word: bool, workspace: Workspace,
-) -> tuple[Run, SearchingCache]:
+) -> tuple[Decoded, SearchingCache]:
     """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
     With the vanilla unit it is that of the slides (Sennrich decoder).
@@ -112,11 +105,12 @@ def searching_forward(
     feedback = ContextFeedback(memory, y if asks_with_word else None)
     s, fed, cache = feeding_forward(
         y, [(s_0,)], feedback, prefix, unit, parameters, [None], False, workspace)
-    return Run(s, y, fed[:-1]), SearchingCache(embedding_cache, feedback, cache)
+    decoded = Decoded(states=s, words=y, contexts=fed[:-1])
+    return decoded, SearchingCache(embedding_cache, feedback, cache)
 
 
 def searching_backward(
-    d: Run, cache: SearchingCache, parameters: Mapping[str, Array], prefix: str,
+    d: Decoded, cache: SearchingCache, parameters: Mapping[str, Array], prefix: str,
     clip: float | None = None,
 ) -> tuple[Array, Array, Parameters]:
     """Backpropagation through time, the attention inside the loop.
@@ -126,9 +120,9 @@ def searching_backward(
     """
     feeding, feedback = cache.feeding, ContextFeedbackGradient(cache.feedback)
     dy, [(ds_0,)], gradients = feeding_backward(
-        d.s, d.c, feedback, feeding, parameters, clip=clip)
-    dstates, dy_asked, more = feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
-    dy += d.y                                              # E y_{i-1} is read twice
+        d.states, d.contexts, feedback, feeding, parameters, clip=clip)
+    dstates, dy_asked, more = feedback.gradients(d.contexts, feeding.steps[0].states[0][:-1])
+    dy += d.words                                              # E y_{i-1} is read twice
     if dy_asked is not None:
         dy += dy_asked                                     # or three times
     gradients[f"{prefix}.W_e"] = embedding_backward(dy, cache.embedding)
@@ -143,7 +137,7 @@ class FixedCache(NamedTuple):
 def fixed_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array, c: Array,
     unit: str, workspace: Workspace,
-) -> tuple[Run, FixedCache]:
+) -> tuple[Decoded, FixedCache]:
     """All steps of a decoder that reads c (B, He) at each of them (Nair 6.2 step 4a)."""
     y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     xp, (T, B, E), He = array_module(y), y.shape, c.shape[1]
@@ -153,22 +147,22 @@ def fixed_forward(
         CELLS[unit], read, (s_0,), parameters[f"{prefix}.0.W"], parameters.get(f"{prefix}.0.b"),
         workspace=workspace,
     )
-    run = Run(cache.steps.states[0], read[:, :, :E], read[:, :, E:])
-    return run, FixedCache(embedding_cache, cache)
+    decoded = Decoded(states=cache.steps.states[0], words=read[:, :, :E], contexts=read[:, :, E:])
+    return decoded, FixedCache(embedding_cache, cache)
 
 
 def fixed_backward(
-    d: Run, cache: FixedCache, parameters: Mapping[str, Array], prefix: str,
+    d: Decoded, cache: FixedCache, parameters: Mapping[str, Array], prefix: str,
     clip: float | None = None,
 ) -> tuple[Array, Array, Parameters]:
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
-    E = d.y.shape[2]
-    d_read, (ds_0,), dW, db = recurrent_backward(d.s[1:], None, cache.recurrent, clip=clip)
+    E = d.words.shape[2]
+    d_read, (ds_0,), dW, db = recurrent_backward(d.states[1:], None, cache.recurrent, clip=clip)
     gradients: Parameters = {f"{prefix}.0.W": dW}
     if f"{prefix}.0.b" in parameters:
         gradients[f"{prefix}.0.b"] = db
-    gradients[f"{prefix}.W_e"] = embedding_backward(d_read[:, :, :E] + d.y, cache.embedding)
-    return ds_0 + d.s[0], (d_read[:, :, E:] + d.c).sum(axis=0), gradients
+    gradients[f"{prefix}.W_e"] = embedding_backward(d_read[:, :, :E] + d.words, cache.embedding)
+    return ds_0 + d.states[0], (d_read[:, :, E:] + d.contexts).sum(axis=0), gradients
 
 
 def contextual_step(

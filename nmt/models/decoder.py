@@ -8,13 +8,12 @@ gradient through it is exactly zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from attention.attention import alignment_of, attentional_backward, attentional_forward
-from attention.memory import Memory
 from attention.scores import Variant, score_weights
 from attention.several import (
     AnyMemory,
@@ -32,6 +31,7 @@ from lstm.embedding import embedding_backward, embedding_forward, embedding_weig
 from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_step, stack_weights
 from nmt.models.contract import Noise
+from nmt.models.heads.head import Decoded
 
 
 def decoder_weights(
@@ -58,6 +58,8 @@ def attention_weights(
 
 class DecoderCache(NamedTuple):
     prefix: str
+    parameters: Mapping[str, Array]
+    memory: Any  # as `decoder_forward` got it
     embedding: Any
     stack: StackCache
     h: Array  # (B, T, H), the top states
@@ -66,28 +68,18 @@ class DecoderCache(NamedTuple):
     h_tilde: Array | None  # (B, T, H)
     mask: Array | None  # of the joined vector, (T, B, He + H)
 
-    def joined_at(self, t: Array, b: Array) -> Array:
-        """[c_t; h_t] (N, He + H), after dropout, of sentences b at times t, from 0, (N,) each."""
-        assert self.joined is not None
-        return self.joined[b, t]
-
-    def alignment(self, memory: Memory) -> Array:
-        """a_t (B, T, S) over the source's words as they are written."""
-        assert self.attention is not None
-        return alignment_of(self.attention, memory)
-
 
 def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: AnyMemory | None, unit: str, noise: Noise,
-    workspace: Workspace,
-) -> tuple[Array, DecoderCache]:
+    initial: Sequence[State], memory: Any, unit: str, noise: Noise,
+    workspace: Workspace, reads: Collection[str],
+) -> tuple[Decoded, DecoderCache]:
     """The input of the output layer, for all steps of a teacher-forced batch.
 
-    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, None without
-    attention; unit, the stack's cells; noise, with the dropout masks `{prefix}.{l}` of the layers'
-    inputs and `{prefix}.joined` of [c_t; h_t], or without. Returns h~ (T, B, H) (h where there is
-    no attention), and the cache.
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, of one source or
+    several, None without attention; unit, the stack's cells; noise, with the dropout masks
+    `{prefix}.{l}` of the layers' inputs and `{prefix}.joined` of [c_t; h_t], or without; reads, the
+    fields of `Decoded` that the output head reads. Returns these, and the cache.
     """
     W_e = parameters[f"{prefix}.W_e"]
     xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, row_index(target_in))
@@ -99,8 +91,8 @@ def decoder_forward(
     mask = noise.get(f"{prefix}.joined")
     if memory is None:
         out = top if mask is None else top * mask
-        return out, DecoderCache(
-            prefix, embedding_cache, stack_cache, top, None, None, None, mask)
+        return Decoded(out), DecoderCache(prefix, parameters, None, embedding_cache, stack_cache,
+                                          top, None, None, None, mask)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
     c, attention = contexts_forward(h, memory)                            # (4.7)
@@ -109,56 +101,50 @@ def decoder_forward(
         joined *= mask.transpose(1, 0, 2)
     h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters[f"{memory.prefix}.W_c"])
     h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    cache = DecoderCache(
-        prefix, embedding_cache, stack_cache, h, attention, joined, h_tilde, mask)
-    return h_tilde.transpose(1, 0, 2), cache
+    a = alignment_of(attention, memory) if "alignment" in reads else None
+    return Decoded(h_tilde.transpose(1, 0, 2), joined.transpose(1, 0, 2), a), DecoderCache(
+        prefix, parameters, memory, embedding_cache, stack_cache, h, attention, joined, h_tilde,
+        mask)
 
 
 def decoder_backward(
-    d_out: Array, memory: AnyMemory | None, cache: DecoderCache, parameters: Mapping[str, Array],
-    clip: float | None, d_joined: Array | None = None, da: Array | None = None,
+    d: Decoded, cache: DecoderCache, clip: float | None
 ) -> tuple[list[State], Any, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
-    Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned; d_joined
-    (T, B, He + H), of [c_t; h_t] where more than W_c reads it, or None; da (B, T, S), of the
-    alignment where more than c_t reads it, or None. Returns the gradients of the initial states, of
-    the encoder's states (S, B, He), of several encoders a tuple, or None, and of the parameters.
+    Arguments: d, the gradient of what `decoder_forward` returned. Returns the gradients of the
+    initial states, of the encoder's states (S, B, He), of several encoders a tuple, or None, and of
+    the parameters.
     """
     gradients: Parameters = {}
-    dstates = None
-    if memory is None:
-        d_top = d_out if cache.mask is None else d_out * cache.mask
-    else:
-        d_top, dstates, gradients = _attention_backward(
-            d_out, d_joined, da, memory, cache, parameters)
+    dstates, d_top = None, d.h_tilde
+    if cache.memory is not None:
+        d_top, dstates, gradients = _attention_backward(d, cache)
+    elif cache.mask is not None:
+        d_top = d_top * cache.mask
     dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=clip)
     gradients[f"{cache.prefix}.W_e"] = embedding_backward(dx, cache.embedding)
     return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
 
-def _attention_backward(
-    d_out: Array, d_more: Array | None, da: Array | None, memory: AnyMemory, cache: DecoderCache,
-    parameters: Mapping[str, Array],
-) -> tuple[Array, Any, Parameters]:
+def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Parameters]:
     """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
-    xp = array_module(d_out)
-    h = cache.h
+    xp, h, memory = array_module(d.h_tilde), cache.h, cache.memory
     joined: Any = cache.joined
     h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
-    d_rows = xp.ascontiguousarray(d_out.transpose(1, 0, 2)).reshape(B * T, H)
-    W_c = parameters[f"{memory.prefix}.W_c"]
-    d_joined, dz = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
-    dW_c = matmul(dz.T, joined.reshape(B * T, -1))                         # (2.12)
+    d_rows = xp.ascontiguousarray(d.h_tilde.transpose(1, 0, 2)).reshape(B * T, H)
+    W_c = cache.parameters[f"{memory.prefix}.W_c"]
+    d_joined, da = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
+    dW_c = matmul(da.T, joined.reshape(B * T, -1))                         # (2.12)
     d_joined = d_joined.reshape(B, T, -1)
-    if d_more is not None:
-        d_joined += d_more.transpose(1, 0, 2)
+    if d.joined is not None:
+        d_joined += d.joined.transpose(1, 0, 2)
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
     sums = all_accumulators(memory)
-    dh_attention, step = contexts_backward(dc, cache.attention, memory, sums, da)
+    dh_attention, step = contexts_backward(dc, cache.attention, memory, sums, d.alignment)
     dstates, gradients = memories_backward(dc, h, [cache.attention], [step], memory, sums)
     gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients

@@ -9,7 +9,7 @@ is not counted, so every gradient through it is exactly zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +22,6 @@ from attention.attention import (
     join_backward,
 )
 from attention.blocks import joined as joined_parts
-from attention.memory import Memory
 from attention.several import (
     AnyMemory,
     all_accumulators,
@@ -39,6 +38,7 @@ from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import Steps, make_steps, transposed, weight_gradients
 from nmt.models.contract import Noise
+from nmt.models.heads.head import Decoded
 
 
 class Feedback(Protocol):
@@ -291,29 +291,21 @@ class StateFeedback:
 
 
 class InputFeedingCache(NamedTuple):
+    prefix: str
+    parameters: Mapping[str, Array]
     embedding: tuple[RowIndex, int]
     x_mask: Array | None  # (T, B, E)
     out_mask: Array | None  # (T, B, H), without attention
     feedback: AttentionalFeedback | StateFeedback
     feeding: FeedingCache
 
-    def joined_at(self, t: Array, b: Array) -> Array:
-        """[c_t; h_t] (N, He + H), after dropout, of sentences b at times t, from 0, (N,) each."""
-        assert isinstance(self.feedback, AttentionalFeedback)
-        return self.feedback.joined[t, b]
-
-    def alignment(self, memory: Memory) -> Array:
-        """a_t (B, T, S) over the source's words as they are written."""
-        assert isinstance(self.feedback, AttentionalFeedback)
-        return joined_parts([alignment_of(one, memory) for one in self.feedback.caches])
-
 
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: AnyMemory | None, unit: str, noise: Noise,
-    workspace: Workspace,
-) -> tuple[Array, InputFeedingCache]:
-    """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache.
+    initial: Sequence[State], memory: Any, unit: str, noise: Noise,
+    workspace: Workspace, reads: Collection[str],
+) -> tuple[Decoded, InputFeedingCache]:
+    """As `nmt.models.decoder.decoder_forward`, with input feeding.
 
     noise may also have `{prefix}.fed`, the dropout mask of what is fed.
     """
@@ -321,45 +313,42 @@ def input_feeding_forward(
     masks = [noise.get(f"{prefix}.{layer}") for layer in range(len(initial))]
     if masks[0] is not None:
         x *= masks[0]
-    joined, feedback = noise.get(f"{prefix}.joined"), _feedback(
-        memory, initial, parameters, len(x), noise.get(f"{prefix}.joined"), workspace)
+    feedback: AttentionalFeedback | StateFeedback
+    joined = a = out_mask = None
+    if memory is None:
+        feedback, out_mask = StateFeedback(initial[-1][0].shape[1]), noise.get(f"{prefix}.joined")
+    else:
+        feedback = AttentionalFeedback(len(x), memory, parameters[f"{memory.prefix}.W_c"],
+                                       noise.get(f"{prefix}.joined"), workspace)
     _, fed, cache = feeding_forward(x, initial, feedback, prefix, unit, parameters, masks, True,
                                     workspace, noise.get(f"{prefix}.fed"))
-    out_mask = joined if memory is None else None
+    if isinstance(feedback, AttentionalFeedback):
+        joined = feedback.joined
+        if "alignment" in reads:
+            a = joined_parts([alignment_of(step, memory) for step in feedback.caches])
     out = fed[1:] if out_mask is None else fed[1:] * out_mask
-    return out, InputFeedingCache(embedding_cache, masks[0], out_mask, feedback, cache)
-
-
-def _feedback(
-    memory: AnyMemory | None, initial: Sequence[State], parameters: Mapping[str, Array], T: int,
-    joined: Array | None, workspace: Workspace,
-) -> AttentionalFeedback | StateFeedback:
-    """What is fed: h~_t, or without attention h_t."""
-    if memory is None:
-        return StateFeedback(initial[-1][0].shape[1])
-    return AttentionalFeedback(T, memory, parameters[f"{memory.prefix}.W_c"], joined, workspace)
+    return Decoded(out, joined, a), InputFeedingCache(
+        prefix, parameters, embedding_cache, masks[0], out_mask, feedback, cache)
 
 
 def input_feeding_backward(
-    d_out: Array, cache: InputFeedingCache, parameters: Mapping[str, Array], prefix: str,
-    clip: float | None, workspace: Workspace, d_joined: Array | None = None,
-    da: Array | None = None,
+    d: Decoded, cache: InputFeedingCache, clip: float | None
 ) -> tuple[list[State], Any, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
-    Arguments: d_out (T, B, H), gradient of the returned h~; d_joined (T, B, He + H), of [c_t; h_t]
-    where more than W_c reads it, or None; da (B, T, S), of the alignment likewise. Returns the
-    gradients of the initial states, of the encoder's states (S, B, He), of several encoders a
-    tuple, or None, and of the parameters.
+    Arguments: d, the gradient of what `input_feeding_forward` returned. Returns the gradients of
+    the initial states, of the encoder's states (S, B, He), of several encoders a tuple, or None,
+    and of the parameters.
     """
-    xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
-    d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
-    d_fed[1:] = d_out if cache.out_mask is None else d_out * cache.out_mask
-    feedback: Any = cache.feedback.gradient(workspace, d_joined, da)
+    feeding, workspace = cache.feeding, cache.feeding.workspace
+    xp, (T, B, H) = array_module(d.h_tilde), d.h_tilde.shape
+    d_fed = workspace.empty(xp, (T + 1, B, H), d.h_tilde.dtype)
+    d_fed[1:] = d.h_tilde if cache.out_mask is None else d.h_tilde * cache.out_mask
+    feedback: Any = cache.feedback.gradient(workspace, d.joined, d.alignment)
     dx, d_initial, gradients = feeding_backward(
-        None, d_fed, feedback, feeding, parameters, clip=clip)
+        None, d_fed, feedback, feeding, cache.parameters, clip=clip)
     if cache.x_mask is not None:
         dx *= cache.x_mask
-    dstates, more = feedback.gradients(feeding.steps[-1].states[0][1:])
-    gradients[f"{prefix}.W_e"] = embedding_backward(dx, cache.embedding)
-    return d_initial, dstates, gradients | more
+    dstates, of_attention = feedback.gradients(feeding.steps[-1].states[0][1:])
+    gradients[f"{cache.prefix}.W_e"] = embedding_backward(dx, cache.embedding)
+    return d_initial, dstates, gradients | of_attention

@@ -1,40 +1,29 @@
 """RNNsearch and RNNencdec: encoder, alignment, decoder and deep output of Bahdanau et al. (2015).
 
 Source: their Appendix A.2; letters as there, shapes and names in `RNNSearch.weights`. The parts are
-the encoder, `attention.attention` (score `additive` with the query s_{i-1}),
-`nmt.models.contextual`
-and `nmt.models.deep_output`.
+the encoder, `attention.attention` (score `additive` with the query s_{i-1}), the decoder
+`nmt.models.contextual` and the head `nmt.models.heads.deep_output`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attention.attention import alignment_of, attention_forward
 from attention.memory import Memory, memory_forward, memory_select
-from attention.scores import Variant, score_weights
+from attention.scores import score_weights
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
-from lstm.cells import CELLS, State
+from lstm.cells import State
 from lstm.embedding import embedding_weight
-from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
-from lstm.prediction import output_step
-from lstm.sampled import (
-    SITE,
-    check_sample,
-    predicted_backward,
-    predicted_forward,
-    sample_of,
-)
-from lstm.stack import Stack, check_among, check_clip, stack_weights
+from lstm.parameters import Parameters, Weight, axis
+from lstm.stack import Stack, stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
-    Run,
     contextual_step,
     fixed_backward,
     fixed_forward,
@@ -51,87 +40,18 @@ from nmt.models.contract import (
     Tables,
     Variants,
 )
-from nmt.models.deep_output import LAYERS, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
-from nmt.models.finished import finished
-
-CONTEXTS = ("search", "last")
-QUERIES = ("state", "state-word")
-DEEP_STATES = ("before", "now")
-ADDITIVE = Variant("additive")
-UNITS = tuple(name for name, cell in CELLS.items() if cell.states == 1)  # s_0 has one part
-
-
-@dataclass(frozen=True)
-class RNNSearchConfig:
-    """The parts of the model and their sizes; checked when made (ValueError).
-
-    The defaults are RNNsearch's at paper size (A.2.3). `context: last` is RNNencdec: an encoder
-    that reads forward only, and its last state as c_i at every step. Sennrich's simplified model
-    (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`,
-    or `query: state-word` (their f_score(z_{t-1}, y_{t-1}, h_i), 7.2).
-    """
-
-    attends_before_reading: ClassVar[bool] = True  # a_i is made from s_{i-1}: y_{i-1} comes after
-
-    context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
-    query: str = "state"  # the score reads state (s_{i-1}) or state-word ([s_{i-1}; E y_{i-1}])
-    unit: str = "gru"  # recurrent unit: gru or rnn
-    hidden_size: int = 1000  # n, units of a state, and of the alignment model
-    embedding_size: int = 620  # m
-    layer: str = "maxout"  # hidden layer of the output: maxout or tanh
-    layer_size: int = 500  # l, its units
-    deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
-    biases: bool = True  # of units, initial state and hidden layer
-    output_bias: bool = True  # of the prediction layer
-    clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
-    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
-    initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
-    scale: float = 0.1  # half-width of the uniform initialisation
-
-    def __post_init__(self) -> None:
-        check_among("context", self.context, CONTEXTS)
-        check_among("query", self.query, QUERIES)
-        check_among("unit", self.unit, UNITS)
-        check_among("layer", self.layer, LAYERS)
-        check_among("deep_state", self.deep_state, DEEP_STATES)
-        check_among("initialisation", self.initialisation, SCHEMES)
-        for name in ("hidden_size", "embedding_size", "layer_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        check_clip(self.clip_elements)
-        check_sample(self)
-
-    @property
-    def searches(self) -> bool:
-        """Whether c_i is computed by alignment, over the states of a bidirectional encoder."""
-        return self.context == "search"
-
-    @property
-    def asks_with_word(self) -> bool:
-        """Whether the score reads the previous word beside the state."""
-        return self.searches and self.query == "state-word"
-
-    @property
-    def attention(self) -> str:
-        """`global` or `none`, as of other models: whether there are alignments."""
-        return "global" if self.searches else "none"
-
-    @property
-    def score(self) -> str:
-        """The score, under the name that other configurations use."""
-        return ADDITIVE.score
-
-    @property
-    def scheme(self) -> Scheme:
-        """How the weights start."""
-        return Scheme(self.initialisation, self.scale)
-
-    @property
-    def encoder(self) -> Stack:
-        """The encoder's stack."""
-        return Stack(self.unit, 1, self.hidden_size, self.searches, self.biases)
+from nmt.models.heads.deep_output import DeepOutput
+from nmt.models.heads.head import Decoded, Head
+from nmt.models.heads.hidden_layer import LAYERS
+from nmt.models.rnnsearch_config import (
+    ADDITIVE,
+    CONTEXTS,
+    DEEP_STATES,
+    QUERIES,
+    UNITS,
+    RNNSearchConfig,
+)
 
 
 class RNNSearchCache(NamedTuple):
@@ -141,8 +61,7 @@ class RNNSearchCache(NamedTuple):
     s_0: Array  # (B, H)
     memory: Memory | None
     decoder: Any
-    deep: Any  # of the output layer
-    output: Any
+    head: Any
 
 
 class SearchState(NamedTuple):
@@ -152,6 +71,7 @@ class SearchState(NamedTuple):
     s: Array  # (N, H)
     memory: Memory | None  # of the B sentences
     c: Array | None  # (N, H), the fixed context
+    head: Any  # the output head's state
 
 
 class RNNSearch(Model):
@@ -159,23 +79,25 @@ class RNNSearch(Model):
 
     def __init__(
         self, config: RNNSearchConfig, source_size: int, target_size: int,
-        reverse_source: bool = False,
+        reverse_source: bool = False, head: type[DeepOutput] = DeepOutput,
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
         reverse_source, whether the batches' sources are reversed: alignments are in written order.
+        head, the class of the output head.
         """
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self._variant = ADDITIVE._replace(reverse=reverse_source)
         self.workspace = Workspace()
+        self.head: Head = head(config, target_size, self.workspace)
 
     def weights(self) -> dict[str, Weight]:
         """Names and shapes of all parameters, in the order in which they are initialised.
 
         `encoder.*` and `decoder.W_e` (V, E) as everywhere; `bridge.W_s` (H, H), `bridge.b`;
         `decoder.0.W` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), or (H,
-        H + E) where the score reads the word too, `U_a` (H, He), `v_a` (H,); `output.*` of
-        `deep_weights`.
+        H + E) where the score reads the word too, `U_a` (H, He), `v_a` (H,); the
+        head's.
         """
         config, V = self.config, self.target_size
         E, H, He = config.embedding_size, config.hidden_size, config.encoder.width
@@ -191,66 +113,48 @@ class RNNSearch(Model):
             **stack_weights("decoder", Stack(config.unit, 1, H, biases=config.biases),
                             {"x": E, "c": He}, scheme),
             **score,
-            **deep_weights("output", config.layer, config.layer_size, (H, E, He), V, config.biases,
-                           config.output_bias, scheme),
+            **self.head.weights(),
         }
 
     # --- training -------------------------------------------------------------------------------
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
-        """This model has no dropout; `output.sample`: of `lstm.sampled`."""
-        return sample_of(self.config, batch, self.target_size, rng, dtype) or None
+        """This model has no dropout; what its head draws."""
+        return self.head.noise(batch, rng, dtype) or None
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, RNNSearchCache]:
         """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads."""
-        config, workspace = self.config, self.workspace
-        last, memory, encoder_cache = self._read(parameters, batch.sources[0])
+        config = self.config
+        last, memory, encoder = self._read(parameters, batch.sources[0])
         s_0 = _first_state_forward(last, parameters)
-        decoder_cache: Any
+        decoder: Any
         if memory is not None:
-            run, decoder_cache = searching_forward(
+            decoded, decoder = searching_forward(
                 "decoder", parameters, batch.target_in, s_0, memory, config.unit,
-                config.asks_with_word, workspace
-            )
+                config.asks_with_word, self.workspace)
         else:
-            run, decoder_cache = fixed_forward(
-                "decoder", parameters, batch.target_in, s_0, last, config.unit, workspace
-            )
-        steps, B, _ = run.y.shape
-        t, deep_cache = self._predicted(parameters, run, batch)
-        loss, output_cache = predicted_forward(
-            "output", parameters, t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
-            workspace, "W_o", (noise or {}).get(SITE),
-        )
-        return loss, RNNSearchCache(parameters, encoder_cache, last, s_0, memory, decoder_cache,
-                                    deep_cache, output_cache)
+            decoded, decoder = fixed_forward(
+                "decoder", parameters, batch.target_in, s_0, last, config.unit, self.workspace)
+        loss, head = self.head.forward(parameters, decoded, batch, noise or {})
+        return loss, RNNSearchCache(parameters, encoder, last, s_0, memory, decoder, head)
 
     def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""
-        config, parameters, memory = self.config, cache.parameters, cache.memory
-        dt, gradients = predicted_backward(cache.output, self.workspace)
-        xp, (steps, B, M) = array_module(dt), dt.shape
-        (ds, dy, dc), more = self._predicted_backward(dt.reshape(steps * B, M), cache.deep)
-        gradients = finished(gradients | more)
-        d_states: Any = xp.zeros((steps + 1, *cache.s_0.shape), dtype=dt.dtype)
-        d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)
-        d = Run(d_states, dy.reshape(steps, B, -1), dc.reshape(steps, B, -1))
+        parameters, memory, clip = cache.parameters, cache.memory, self.config.clip_elements
+        d, gradients = self.head.backward(cache.head)
         dstates = d_last = None
         if memory is not None:
-            ds_0, dstates, more = searching_backward(
-                d, cache.decoder, parameters, "decoder", config.clip_elements)
+            ds_0, dstates, of_decoder = searching_backward(
+                d, cache.decoder, parameters, "decoder", clip)
         else:
-            ds_0, d_last, more = fixed_backward(
-                d, cache.decoder, parameters, "decoder", config.clip_elements)
-        finished(more)
-        d_start, started = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
+            ds_0, d_last, of_decoder = fixed_backward(d, cache.decoder, parameters, "decoder", clip)
+        d_start, of_bridge = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
         ends: list[State] = [end] if memory is None else [(None,), end]
-        return gradients | more | started | encoder_backward(
-            dstates, [ends], cache.encoder, config.clip_elements
-        )
+        return gradients | of_decoder | of_bridge | encoder_backward(
+            dstates, [ends], cache.encoder, clip)
 
     def _read(
         self, parameters: Mapping[str, Array], source: Side
@@ -266,26 +170,6 @@ class RNNSearch(Model):
                                     "attention")
         return last[0][-1][0], memory, cache
 
-    def _parts(self, run: Run) -> tuple[Array, ...]:
-        """The output layer's inputs of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
-        steps, B, _ = run.y.shape
-        return tuple(part.reshape(steps * B, -1)
-                     for part in (run.s[self._states(steps)], run.y, run.c))
-
-    def _predicted(
-        self, parameters: Mapping[str, Array], run: Run, batch: Batch
-    ) -> tuple[Array, Any]:
-        """t (N, M), the rows of all steps, and the cache."""
-        return deep_forward("output", parameters, self._parts(run), self.config.layer)
-
-    def _predicted_backward(self, dt: Array, cache: Any) -> tuple[tuple[Array, ...], Gradients]:
-        """Gradients of s, y, c, as rows, and of the parameters, from dt (N, M)."""
-        return deep_backward(dt, cache)
-
-    def _states(self, steps: int) -> slice:
-        """Which of s_0 .. s_T the output layer reads (erratum 18)."""
-        return slice(0, steps) if self.config.deep_state == "before" else slice(1, steps + 1)
-
     # --- search ---------------------------------------------------------------------------------
 
     def encode(
@@ -294,7 +178,8 @@ class RNNSearch(Model):
         """Read a batch of `rows` sentences."""
         last, memory, _ = self._read(parameters, sources[0])
         c = None if memory is not None else last * 1.0
-        return SearchState(_first_state_forward(last, parameters), memory, c)
+        head = self.head.start(parameters, sources, Decoded())
+        return SearchState(_first_state_forward(last, parameters), memory, c, head)
 
     def step(
         self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
@@ -304,42 +189,31 @@ class RNNSearch(Model):
         Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
         the next word; the new state; the alignment (N, S) or None.
         """
-        parts, after, alignment = self._advance(parameters, state, tokens)
-        return self._logits(parameters, parts), after, alignment
-
-    def _advance(
-        self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
-    ) -> tuple[tuple[Array, ...], SearchState, Array | None]:
-        """A step as far as the output layer's inputs: rows of s, y and c."""
-        config, (s, memory, c) = self.config, state
+        config, (s, memory, fixed, head) = self.config, state
         W_e, N = parameters["decoder.W_e"], len(s)
         check_ids(tokens, W_e.shape[0], "tokens")
-        y, alignment = gather_rows(W_e, to_device(tokens)), None           # (N, E)
+        y, c, alignment = gather_rows(W_e, to_device(tokens)), fixed, None  # (N, E)
         if memory is not None:
             B, S, He = memory.hbar.shape
             asked = query(s, y if config.asks_with_word else None)
-            found, cached = attention_forward(asked.reshape(B, N // B, -1), memory, together=True)
-            c, alignment = found.reshape(N, He), alignment_of(cached, memory).reshape(N, S)
-        context: Array = c
-        after = contextual_step("decoder", parameters, y, s, context, config.unit)
-        deep = s if config.deep_state == "before" else after
-        stays = SearchState(after, memory, None if memory is not None else c)
-        return (deep, y, context), stays, alignment
-
-    def _logits(self, parameters: Mapping[str, Array], parts: tuple[Array, ...]) -> Array:
-        """Logits (N, V) from the output layer's inputs."""
-        t, _ = deep_forward("output", parameters, parts, self.config.layer)
-        return output_step("output", parameters, t, "W_o")                 # (Bahdanau A.2.2 output)
+            c, cache = attention_forward(asked.reshape(B, N // B, -1), memory, together=True)
+            c, alignment = c.reshape(N, He), alignment_of(cache, memory).reshape(N, S)
+        s_now = contextual_step("decoder", parameters, y, s, c, config.unit)
+        states = array_module(s).stack([s, s_now])
+        logits, head = self.head.step(
+            parameters, head, Decoded(states=states, words=y, contexts=c), tokens)
+        return logits, SearchState(s_now, memory, fixed, head), alignment
 
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
     ) -> SearchState:
         """Reorder, widen or drop hypotheses; drop finished sentences; as the translator's."""
-        on_device, memory = to_device(rows), state.memory
+        on_device, kept, memory = to_device(rows), to_device(sentences), state.memory
         if memory is not None and len(sentences) != memory.hbar.shape[0]:
-            memory = memory_select(memory, to_device(sentences))
+            memory = memory_select(memory, kept)
         c = None if state.c is None else state.c[on_device]
-        return SearchState(state.s[on_device], memory, c)
+        return SearchState(state.s[on_device], memory, c,
+                           self.head.select(state.head, on_device, kept))
 
 
 def _first_state_forward(last: Array, parameters: Mapping[str, Array]) -> Array:

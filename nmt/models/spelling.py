@@ -39,7 +39,7 @@ from lstm.stack import (
     zero_state,
 )
 from nmt.data.batches import Side
-from nmt.data.characters import Spelled
+from nmt.data.characters import Spelled, unknown_steps
 from nmt.data.vocabulary import END
 from nmt.models.contract import Gradients, Noise
 
@@ -73,6 +73,16 @@ def _sum(parts: Sequence[Gradients]) -> Gradients:
         for name, one in part.items():
             total[name] = add_gradients(total[name], one) if name in total else one
     return total
+
+
+def check_characters(name: str, steps: np.ndarray, side: Side) -> None:
+    """Raise ValueError unless the side has the characters of each of its unknown words."""
+    unknown = np.flatnonzero(unknown_steps(steps, side.lengths))
+    places = [group.places for group in side.characters]
+    given = np.sort(np.concatenate(places)) if places else np.zeros(0, np.int64)
+    if not np.array_equal(given, unknown):
+        raise ValueError(f"{name}: expected the characters of its {len(unknown)} words <unk>, at "
+                         f"their places, got {len(given)}")
 
 
 # --- read: the vectors of source words ------------------------------------------------------------

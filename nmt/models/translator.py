@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.memory import Memory, by_words, memory_forward
+from attention.memory import by_steps, by_words, memory_forward
 from attention.scores import WINDOWS
 from attention.several import AnyMemory, memories_select
 from backend import Array, array_module, to_device
@@ -15,13 +15,6 @@ from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import Weight
-from lstm.prediction import Bias, bias_backward, output_step, output_weights
-from lstm.sampled import (
-    SITE,
-    predicted_backward,
-    predicted_forward,
-    sample_of,
-)
 from lstm.stack import Stack, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
@@ -44,37 +37,34 @@ from nmt.models.decoder import (
 )
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
-from nmt.models.finished import finished
-from nmt.models.fixnorm import brought_backward, brought_forward
-from nmt.models.lexical import SITE as LEXICAL_SITE
-from nmt.models.lexical import (
-    LexicalCache,
-    lexical_backward,
-    lexical_forward,
-    lexical_step,
-    lexical_weights,
-)
-from nmt.models.lexicon import (
-    Entries,
-    LexiconCache,
-    batch_entries,
-    lexicon_backward,
-    lexicon_forward,
-    lexicon_step,
-)
+from nmt.models.heads.head import Decoded, Head
+from nmt.models.heads.softmax import Softmax
 from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 
 
-class TranslatorCache(NamedTuple):
-    parameters: Mapping[str, Array]
+class Read(NamedTuple):
+    """What reading the source gives to the decoder, and what its backward reads."""
+
+    memory: Any  # Memory, what the decoder attends to; of two sources Memories; or None
+    initial: list[State]  # where it starts, a state per layer
     encoder: Any  # EncoderCache, of two encoders a tuple
     bridge: BridgeCache | None
-    memory: AnyMemory | None
-    decoder: Any
-    output: Any = None  # OutputCache, once the words are predicted
-    length: Any = None  # NormCache of h~, where it is brought to a length
-    lexical: LexicalCache | None = None
-    lexicon: LexiconCache | None = None
+
+
+class TranslatorCache(NamedTuple):
+    read: Read
+    decoder: Any  # DecoderCache or InputFeedingCache
+    head: Any
+
+    @property
+    def word_loss(self) -> Array:
+        """Nats, what perplexity is of."""
+        return self.head.losses.words
+
+    @property
+    def character_loss(self) -> Array | None:
+        """Nats, of words that are spelled; None where there are none."""
+        return self.head.losses.characters
 
 
 class SearchState(NamedTuple):
@@ -84,9 +74,8 @@ class SearchState(NamedTuple):
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
     memory: AnyMemory | None  # of the B sentences
+    head: Any  # the output head's state
     t: int = 1  # the time step to come, of all hypotheses: where local-m is centred
-    words: Array | None = None  # (B, S, E), what the lexical module averages
-    entries: Entries | None = None  # the lexicon of the sentences
 
 
 class Translator(Model):
@@ -111,7 +100,6 @@ class Translator(Model):
             raise ValueError("lexicon_epsilon: expected a number exactly where there is a lexicon "
                              f"(data.lexicon), got {config.lexicon_epsilon} with "
                              f"{'none' if lexicon is None else 'one'}")
-        self.lexicon = lexicon
         if len(factor_sizes) != len(config.factors):
             raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
                              f"{list(factor_sizes)}")
@@ -123,6 +111,7 @@ class Translator(Model):
                             config.biases)
         self.characters: tuple[str, Stack] | None = None  # a network of words without a row
         self.workspace = Workspace()
+        self.head: Head = Softmax(config, target_size, self.workspace, lexicon, reverse_source)
 
     def weights(self) -> dict[str, Weight]:
         """Names and shapes of all parameters, in the order in which they are initialised."""
@@ -136,8 +125,7 @@ class Translator(Model):
             **decoder_weights("decoder", target, self.target_size, inputs, scheme),
             **({} if config.attention == "none"
                else attention_weights("attention", self.variant, H, source, scheme)),
-            **output_weights("output", H, self.target_size, config.output_bias, scheme),
-            **(lexical_weights("lexical", E, self.target_size, scheme) if config.lexical else {}),
+            **self.head.weights(),
         }
 
     # --- training -------------------------------------------------------------------------------
@@ -148,15 +136,14 @@ class Translator(Model):
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
         also what the attentional vector (without attention, the output layer) reads,
         `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
-        top layer (erratum 29). `output.sample`: of `lstm.sampled`; `lexical.output`: of the lexical
-        module's h^l.
+        top layer (erratum 29). The head's own sites follow.
         """
-        config = self.config
-        sample = sample_of(config, batch, self.target_size, rng, dtype)
-        if config.dropout == 0.0:
-            return sample or None
-        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
-                         for site, shape in self._mask_shapes(batch).items()}
+        drawn = self.head.noise(batch, rng, dtype)
+        if self.config.dropout == 0.0:
+            return drawn or None
+        shapes = self._mask_shapes(batch) | self.head.mask_shapes(batch)
+        return {**drawn, **{site: dropout_mask(rng, shape, self.config.dropout, dtype)
+                            for site, shape in shapes.items()}}
 
     def _mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
         """The dropout masks' shapes, by site."""
@@ -170,8 +157,6 @@ class Translator(Model):
             shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
         elif config.input_feeding:
             shapes["decoder.fed"] = (T, B, H)
-        if config.lexical:
-            shapes[LEXICAL_SITE] = (T, B, E)
         return shapes
 
     def loss(
@@ -184,101 +169,64 @@ class Translator(Model):
         reads.
         """
         noise = noise or {}
-        h, cache = self._decode(parameters, batch, noise)
-        h, length = brought_forward(h, self.config.output_norm)
-        lexical, memory, own = None, cache.memory, parameters
-        if self.config.lexical and isinstance(memory, Memory):
-            h, own, lexical = lexical_forward(
-                "lexical", parameters, h, cache.encoder.x, cache.decoder.alignment(memory), memory,
-                self.config.output_norm, noise.get(LEXICAL_SITE))
-        bias = lexicon = None
-        if self.lexicon is not None and isinstance(memory, Memory):
-            words, p = self._entries(batch.sources, h)
-            values, lexicon = lexicon_forward(
-                cache.decoder.alignment(memory), p, self.config.lexicon_epsilon or 0.0)
-            bias = Bias(words, values)
-        loss, output_cache = predicted_forward(
-            "output", own, h, batch.target_out, batch.target.lengths, self.workspace,
-            sample=noise.get(SITE), bias=bias,
-        )
-        return loss, cache._replace(output=output_cache, length=length, lexical=lexical,
-                                    lexicon=lexicon)
-
-    def _entries(self, sources: tuple[Side, ...], like: Array) -> Entries:
-        """The lexicon of a batch's sources, in the real dtype of an array."""
-        assert self.lexicon is not None
-        return batch_entries(self.lexicon, sources[0], self.variant.reverse, like.real.dtype)
+        read = self._read(parameters, batch.sources, noise)
+        decoded, decoder = self._decode(parameters, batch, read, noise)
+        loss, head = self.head.forward(parameters, decoded, batch, noise)
+        return loss, TranslatorCache(read, decoder, head)
 
     def _decode(
-        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
-    ) -> tuple[Array, TranslatorCache]:
-        """The output layer's input, h~ (T, B, H), and the cache of all below it."""
-        config = self.config
-        memory, initial, encoder_cache, bridge_cache = self._read(
-            parameters, batch.sources, noise)
-        forward: Any = input_feeding_forward if config.input_feeding else decoder_forward
-        h, decoder_cache = forward(
-            "decoder", parameters, batch.target_in, initial, memory, config.unit, noise,
-            self.workspace
-        )
-        return h, TranslatorCache(parameters, encoder_cache, bridge_cache, memory, decoder_cache)
+        self, parameters: Mapping[str, Array], batch: Batch, read: Read, noise: Noise
+    ) -> tuple[Decoded, Any]:
+        """What the head reads of the decoder, and the decoder's cache."""
+        forward: Any = input_feeding_forward if self.config.input_feeding else decoder_forward
+        decoded, cache = forward(
+            "decoder", parameters, batch.target_in, read.initial, read.memory, self.config.unit,
+            noise, self.workspace, self.head.reads)
+        return decoded._replace(source=self._source(read)), cache
+
+    def _source(self, read: Read) -> Array | None:
+        """The source's embeddings (B, S, E) as they are written, for a head that reads them."""
+        if "source" not in self.head.reads:
+            return None
+        assert read.memory is not None
+        return by_words(read.encoder.x, read.memory.rows)
 
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
-        dh, gradients = predicted_backward(cache.output, self.workspace)
-        da = df = None
-        if cache.lexical is not None:
-            dh, da, df, gradients = lexical_backward(dh, gradients, cache.lexical)
-        if cache.lexicon is not None:
-            more = lexicon_backward(bias_backward(cache.output), cache.lexicon)
-            da = more if cache.lexical is None else da + more
-        return finished(gradients) | self._decode_backward(
-            brought_backward(dh, cache.length), cache, da=da, df=df)
-
-    def _decode_backward(
-        self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None,
-        da: Array | None = None, df: Array | None = None,
-    ) -> Gradients:
-        """From the gradient of what `_decode` returned; and where more reads them, of [c_t; h_t],
-        of the alignment da (B, T, S) and of the source's embeddings df (S, B, E)."""
-        config, parameters, memory = self.config, cache.parameters, cache.memory
-        if config.input_feeding:
-            d_initial, dstates, gradients = input_feeding_backward(
-                dh, cache.decoder, parameters, "decoder", config.clip_elements, self.workspace,
-                d_joined, da,
-            )
-        else:
-            d_initial, dstates, gradients = decoder_backward(
-                dh, memory, cache.decoder, parameters, config.clip_elements, d_joined, da
-            )
-        return finished(gradients) | self._read_backward(dstates, d_initial, cache, df)
-
-    def _read_backward(
-        self, dstates: Any, d_initial: list[State], cache: TranslatorCache, df: Array | None
-    ) -> Gradients:
-        """From the gradients of the encoder's states, of the decoder's first ones, and where more
-        reads them of the source's embeddings df (S, B, E)."""
-        clip, d_last = self.config.clip_elements, [[state] for state in d_initial]
-        if cache.bridge is None:
-            return encoder_backward(dstates, d_last, cache.encoder, clip, df)
-        d_last, gradients = bridge_backward(d_initial, cache.bridge)
-        return gradients | encoder_backward(dstates, d_last, cache.encoder, clip, df)
+        d, gradients = self.head.backward(cache.head)
+        backward: Any = input_feeding_backward if self.config.input_feeding else decoder_backward
+        d_initial, dstates, of_decoder = backward(d, cache.decoder, self.config.clip_elements)
+        return gradients | of_decoder | self._read_backward(
+            dstates, d_initial, cache.read, d.source)
 
     def _read(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
-    ) -> tuple[AnyMemory | None, list[State], Any, BridgeCache | None]:
-        """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
-        states, padding, last, encoder_cache = encoder_forward(
+    ) -> Read:
+        """The encoder, the bridge, and the memory that the decoder attends to."""
+        states, padding, last, encoder = encoder_forward(
             "encoder", parameters, sources[0], self.source, noise, self.workspace,
             self.characters, tuple(self.factors)
         )
         memory = None if self.config.attention == "none" else memory_forward(
             states, padding, self.variant, parameters, "attention")
         if not self.config.bridge:
-            return memory, [ends[0] for ends in last], encoder_cache, None
-        initial, bridge_cache = bridge_forward("bridge", parameters, last)
-        return memory, initial, encoder_cache, bridge_cache
+            return Read(memory, [ends[0] for ends in last], encoder, None)
+        initial, bridge = bridge_forward("bridge", parameters, last)
+        return Read(memory, initial, encoder, bridge)
+
+    def _read_backward(
+        self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
+    ) -> Gradients:
+        """From the gradients of the encoder's states, of the decoder's first ones, and where a head
+        reads them of the source's embeddings (B, S, E), as they are written."""
+        clip, gradients = self.config.clip_elements, Gradients()
+        d_last = [[state] for state in d_initial]
+        if read.bridge is not None:
+            d_last, gradients = bridge_backward(d_initial, read.bridge)
+        if d_source is not None:
+            d_source = by_steps(d_source, read.memory.rows)                # (S, B, E)
+        return gradients | encoder_backward(dstates, d_last, read.encoder, clip, d_source)
 
     # --- search ---------------------------------------------------------------------------------
 
@@ -286,14 +234,11 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
         """Algorithm 5, line 1, for a batch of `rows` sentences."""
-        memory, layers, encoder, _ = self._read(parameters, sources, {})
-        h_tilde = words = None
+        read, h_tilde = self._read(parameters, sources, {}), None
         if self.config.input_feeding:
-            h_tilde = array_module(layers[0][0]).zeros_like(layers[0][0])
-        if self.config.lexical and isinstance(memory, Memory):
-            words = by_words(encoder.x, memory.rows)
-        entries = None if self.lexicon is None else self._entries(sources, layers[0][0])
-        return SearchState(layers, h_tilde, memory, words=words, entries=entries)
+            h_tilde = array_module(read.initial[0][0]).zeros_like(read.initial[0][0])
+        head = self.head.start(parameters, sources, Decoded(source=self._source(read)))
+        return SearchState(read.initial, h_tilde, read.memory, head)
 
     def step(
         self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
@@ -310,15 +255,10 @@ class Translator(Model):
             "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.config.unit,
             state.t,
         )
-        read, _ = brought_forward(h, self.config.output_norm)
-        logits = output_step("output", parameters, read)                   # (N, V)  (2.4)
-        if state.words is not None and alignment is not None:
-            logits += lexical_step(
-                "lexical", parameters, state.words, alignment, self.config.output_norm)
-        if state.entries is not None and alignment is not None:
-            lexicon_step(logits, alignment, state.entries, self.config.lexicon_epsilon or 0.0)
+        logits, head = self.head.step(
+            parameters, state.head, Decoded(h, alignment=alignment), tokens)
         fed = h if self.config.input_feeding else None
-        return logits, state._replace(layers=layers, h_tilde=fed, t=state.t + 1), alignment
+        return logits, SearchState(layers, fed, state.memory, head, state.t + 1), alignment
 
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
@@ -328,15 +268,13 @@ class Translator(Model):
         Arguments: rows (N',) host, which hypotheses to keep, those of a sentence together;
         sentences (B',) host, ascending, which sentences they belong to.
         """
-        on_device = to_device(rows)
+        on_device, kept = to_device(rows), to_device(sentences)
         layers = select_states(state.layers, on_device)
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
-        memory, words, entries = state.memory, state.words, state.entries
+        memory, head = state.memory, self.head.select(state.head, on_device, kept)
         if memory is not None and len(sentences) != memory.sentences:
-            kept = to_device(sentences)
-            memory, words = memories_select(memory, kept), None if words is None else words[kept]
-            entries = None if entries is None else Entries(*(one[kept] for one in entries))
-        return SearchState(layers, h_tilde, memory, state.t, words, entries)
+            memory = memories_select(memory, kept)
+        return SearchState(layers, h_tilde, memory, head, state.t)
 
 
 def build(config: ModelConfig, tables: Tables) -> Translator:

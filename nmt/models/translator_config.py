@@ -9,8 +9,7 @@ from attention.scores import CONTENT, SCORES, WINDOWS, Variant
 from lstm.parameters import Scheme
 from lstm.sampled import check_sample
 from lstm.stack import check_among, check_stack_config
-from nmt.models.fixnorm import check_length
-from nmt.models.lexicon import check_lexicon
+from nmt.models.heads.lexicon import check_lexicon
 
 SITES = ("vertical", "author")
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
@@ -65,7 +64,8 @@ class ModelConfig:
                              f"{self.embedding_size} together, got {self.factors}")
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
-        check_length(self.output_norm)
+        if self.output_norm is not None and not 0.0 < self.output_norm < float("inf"):
+            raise ValueError(f"output_norm: expected a positive number, got {self.output_norm}")
         if self.lexical and self.attention == "none":
             raise ValueError("lexical: expected false where attention is 'none', got true")
         check_lexicon(self)

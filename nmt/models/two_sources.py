@@ -23,14 +23,13 @@ from attention.several import Memories, alignment_columns
 from backend import Array, array_module, matmul, to_device
 from lstm.cells import State
 from lstm.parameters import Parameters, Scheme, Weight, axis
-from lstm.prediction import output_weights
 from lstm.stack import Stack
 from nmt.data.batches import Batch, Side
 from nmt.models.bridge import BridgeCache
 from nmt.models.contract import NEVER, Architecture, Gradients, Noise, Tables, Variants
 from nmt.models.decoder import attention_weights, decoder_weights
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
-from nmt.models.translator import SearchState, Translator, TranslatorCache
+from nmt.models.translator import Read, SearchState, Translator
 from nmt.models.translator_config import ModelConfig
 
 ENCODERS = ("encoder", "second_encoder")  # prefixes of the parameters' names
@@ -134,7 +133,7 @@ class TwoSources(Translator):
             **decoder_weights("decoder", source._replace(bidirectional=False), self.target_size,
                               inputs, scheme),
             **({} if config.attention == "none" else self._attention_weights()),
-            **output_weights("output", H, self.target_size, config.output_bias, scheme),
+            **self.head.weights(),
         }
 
     def _attention_weights(self) -> dict[str, Weight]:
@@ -157,7 +156,7 @@ class TwoSources(Translator):
 
     def _read(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
-    ) -> Any:
+    ) -> Read:
         memories, ends, caches = [], [], []
         for prefix, attention, side in zip(ENCODERS, ATTENTIONS, sources, strict=True):
             states, padding, last, cache = encoder_forward(
@@ -169,15 +168,15 @@ class TwoSources(Translator):
                                                attention))
         initial, combined = combiner_forward(COMBINER, parameters, ends)
         memory = Memories(tuple(memories)) if memories else None
-        return memory, initial, tuple(caches), combined
+        return Read(memory, initial, tuple(caches), combined)
 
     def _read_backward(
-        self, dstates: Any, d_initial: list[State], cache: TranslatorCache, df: Array | None
+        self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
     ) -> Gradients:
-        assert cache.bridge is not None
-        d_last, gradients = combiner_backward(d_initial, cache.bridge, self.source.directions)
-        for d, last, own in zip(dstates or (None, None), d_last, cache.encoder, strict=True):
-            gradients |= encoder_backward(d, last, own, self.config.clip_elements)
+        assert read.bridge is not None
+        d_last, gradients = combiner_backward(d_initial, read.bridge, self.source.directions)
+        for d, last, encoder in zip(dstates or (None, None), d_last, read.encoder, strict=True):
+            gradients |= encoder_backward(d, last, encoder, self.config.clip_elements)
         return gradients
 
     def encode(

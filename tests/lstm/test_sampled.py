@@ -8,7 +8,7 @@ import pytest
 from backend.rows import RowGradient
 from backend.workspace import Workspace
 from lstm.prediction import output_backward, output_forward
-from lstm.sampled import check_sample, draw_sample, predicted_backward, predicted_forward
+from lstm.sampled import check_sample, draw_sample, sampled_backward, sampled_forward
 from nmt.models.hybrid import HybridConfig
 from nmt.models.translator import ModelConfig
 
@@ -25,9 +25,9 @@ def parts(bias=True):
 
 def run(sample, bias=True):
     h, weights = parts(bias)
-    loss, cache = predicted_forward("output", weights, h, TARGETS, LENGTHS, Workspace(),
+    loss, cache = sampled_forward("output", weights, h, TARGETS, LENGTHS, Workspace(),
                                     sample=sample)
-    return loss, *predicted_backward(cache, Workspace())
+    return loss, *sampled_backward(cache, Workspace())
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -13,8 +13,8 @@ from grads.derivations.fusion import (
     fused_output_grad,
 )
 from lstm.embedding import factored_backward, factored_forward
-from nmt.models.deep_fusion import gate_backward, gate_forward
-from nmt.models.deep_output import deep_backward, deep_forward
+from nmt.models.heads.deep_output import deep_backward, deep_forward
+from nmt.models.heads.fusion import gate_backward, gate_forward
 
 H, E, HE, HL, M, V, N = 3, 2, 4, 5, 2, 6, 4
 STEP = 1e-30

@@ -17,13 +17,14 @@ from lstm.cells import CELLS
 from lstm.parameters import Scheme
 from lstm.recurrent import ENOUGH, make_padding
 from lstm.stack import Stack, stack_weights
-from nmt.models.contextual import Run, searching_backward, searching_forward
+from nmt.models.contextual import searching_backward, searching_forward
 from nmt.models.feeding import (
     feeding_backward,
     feeding_forward,
     input_feeding_backward,
     input_feeding_forward,
 )
+from nmt.models.heads.head import Decoded
 from nmt.models.translator import ModelConfig
 
 B, E, H, F = 3, 2, 4, 5
@@ -190,14 +191,13 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
         memory = memory_forward(v["states"], padding, config.variant(), v, "attention")
         initial = [tuple(v[f"state {(layer, k)}"] for k in range(CELLS[unit].states))
                    for layer in range(layers)]
-        h_tilde, cache = input_feeding_forward(
-            "decoder", v, ids, initial, memory, unit, noise, workspace)
-        return h_tilde, (cache, v, workspace)
+        decoded, cache = input_feeding_forward(
+            "decoder", v, ids, initial, memory, unit, noise, workspace, {"h_tilde"})
+        assert decoded.alignment is None
+        return decoded.h_tilde, cache
 
     def backward(d, cache):
-        found, v, workspace = cache
-        d_initial, dstates, gradients = input_feeding_backward(
-            d, found, v, "decoder", None, workspace)
+        d_initial, dstates, gradients = input_feeding_backward(Decoded(d), cache, None)
         return {"states": dstates, **{f"state {(layer, k)}": d_initial[layer][k]
                                       for layer, k in names},
                 **{name: d.dense() if hasattr(d, "dense") else d
@@ -249,13 +249,14 @@ def rnnsearch(unit, T=3):
 
     def forward(v):
         memory = memory_forward(v["states"], padding, variant, v, "attention")
-        run, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, False,
-                                       Workspace())
-        return run._asdict(), (cache, v)
+        decoded, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, False,
+                                           Workspace())
+        made = {name: array for name, array in decoded._asdict().items() if array is not None}
+        return made, (cache, v)
 
     def backward(d, cache, clip=None):
         found, v = cache
-        upstream = Run(**{name: array.copy() for name, array in d.items()})
+        upstream = Decoded(**{name: array.copy() for name, array in d.items()})
         ds_0, dstates, gradients = searching_backward(upstream, found, v, "decoder", clip)
         return {"s_0": ds_0, "states": dstates,
                 **{name: d.dense() if hasattr(d, "dense") else d

@@ -7,8 +7,8 @@ import pytest
 from literal import draw
 
 from grads.derivations.lexical import predict_both
+from nmt.models.heads.lexical import hidden, lexical_step
 from nmt.models.hybrid import HybridConfig
-from nmt.models.lexical import hidden, lexical_step
 from nmt.models.translator import ModelConfig
 
 

@@ -10,11 +10,11 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import SourceIds, make_batch
 from nmt.models.contract import Tables
-from nmt.models.deep_fusion import DeepFusion, DeepFusionConfig
 from nmt.models.hybrid import Hybrid, HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.models.two_sources import TwoSources, TwoSourcesConfig
@@ -33,7 +33,7 @@ CONFIGS: dict[str, Any] = {
     "two_sources": TwoSourcesConfig(**SIZES, dropout=0.3),
 }
 KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "hybrid": Hybrid, "transformer": Transformer,
-         "language_model": LanguageModel, "deep_fusion": DeepFusion,
+         "language_model": LanguageModel, "deep_fusion": RNNSearch,
          "two_sources": TwoSources}
 
 

@@ -11,7 +11,7 @@ from literal import assert_close, dense, draw_parameters
 from grads.derivations import rnnsearch as literal
 from lstm.cells.gru import GATES
 from nmt.data.batches import make_batch
-from nmt.models.deep_output import LAYERS, maxout_backward, maxout_forward
+from nmt.models.heads.hidden_layer import LAYERS, maxout_backward, maxout_forward
 from nmt.models.rnnsearch import CONTEXTS, UNITS, RNNSearch, RNNSearchConfig
 
 V, E, H, M = 6, 3, 2, 4

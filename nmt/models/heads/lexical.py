@@ -18,13 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attention.memory import Memory, by_steps, by_words
-from attention.norms import NormCache
+from attention.norms import NormCache, scale_norm_backward, scale_norm_forward
 from backend import Array, array_module, matmul
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Scheme, Weight, axis
 from nmt.models.contract import Gradients
-from nmt.models.fixnorm import brought_backward, brought_forward
 from nmt.models.parametrization import Stacked
 
 SITE = "lexical.output"  # of the noise: dropout of h^l
@@ -44,7 +42,6 @@ class LexicalCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     words: Array  # (B, S, E), f_s in the order of the written words
-    rows: Array | None  # `Memory.rows`
     a: Array  # (B, T, S), the alignment
     f: Array  # (B, T, E), f_t
     u: Array  # (B T, E), tanh(W f_t)
@@ -53,23 +50,24 @@ class LexicalCache(NamedTuple):
 
 
 def lexical_forward(
-    prefix: str, parameters: Mapping[str, Array], h_tilde: Array, x: Array, a: Array,
-    memory: Memory, length: float | None, mask: Array | None,
+    prefix: str, parameters: Mapping[str, Array], h_tilde: Array, words: Array, a: Array,
+    length: float | None, mask: Array | None,
 ) -> tuple[Array, dict[str, Array], LexicalCache]:
     """What the prediction layer reads, [h~; h^l] (T, B, H + E), parameters with its [W_o, W_l].
 
-    Arguments: h_tilde (T, B, H); x (S, B, E), what the encoder read; a (B, T, S), a_t over the
-    words as they are written; length, that h^l is brought to, or None; mask (T, B, E), dropout of
-    h^l, or None.
+    Arguments: h_tilde (T, B, H); words (B, S, E), what the encoder read, and a (B, T, S), a_t, both
+    in the order in which the words are written; length, that h^l is scaled to, or None; mask
+    (T, B, E), dropout of h^l, or None.
     """
-    xp, words = array_module(x), by_words(x, memory.rows)                  # (B, S, E)
+    norm = None
     f, u, h = hidden(words, a, parameters[f"{prefix}.W"])
-    h = h.transpose(1, 0, 2) if mask is None else h.transpose(1, 0, 2) * mask
-    h, norm = brought_forward(h, length)                                   # (T, B, E)
-    joined = xp.concatenate([h_tilde, h], axis=2)                      # (Nguyen 3.2.4 output)
+    h = h.transpose(1, 0, 2) if mask is None else h.transpose(1, 0, 2) * mask  # (T, B, E)
+    if length is not None:
+        h, norm = scale_norm_forward(h, length)
+    joined = array_module(h).concatenate([h_tilde, h], axis=2)         # (Nguyen 3.2.4 output)
     W = _stacked(parameters).forward(W_HY, parameters)                     # (V, H + E)
     return joined, {**parameters, W_HY: W}, LexicalCache(
-        prefix, parameters, words, memory.rows, a, f, u, mask, norm)
+        prefix, parameters, words, a, f, u, mask, norm)
 
 
 def hidden(words: Array, a: Array, W: Array) -> tuple[Array, Array, Array]:
@@ -83,14 +81,16 @@ def hidden(words: Array, a: Array, W: Array) -> tuple[Array, Array, Array]:
 def lexical_backward(
     d_joined: Array, gradients: Gradients, cache: LexicalCache
 ) -> tuple[Array, Array, Array, Gradients]:
-    """Gradients of h~ (T, B, H), of the alignment (B, T, S), of the embeddings (S, B, E) and, by
+    """Gradients of h~ (T, B, H), of the alignment (B, T, S), of the embeddings (B, S, E) and, by
     name, of W, W_o and W_l.
 
     Arguments: d_joined (T, B, H + E) and gradients, of the prediction layer that read [h~; h^l].
     """
     xp, (B, T, E), W_name = array_module(d_joined), cache.f.shape, f"{cache.prefix}.W"
     output = _stacked(cache.parameters).backward(W_HY, gradients[W_HY], cache.parameters)
-    dh = brought_backward(d_joined[..., -E:], cache.length)            # (Nguyen 3.2.4 output)
+    dh = d_joined[..., -E:]                                            # (Nguyen 3.2.4 output)
+    if cache.length is not None:
+        dh, _ = scale_norm_backward(dh, cache.length)
     if cache.mask is not None:
         dh = dh * cache.mask
     dh = xp.ascontiguousarray(dh.transpose(1, 0, 2))                       # (B, T, E)
@@ -101,8 +101,7 @@ def lexical_backward(
     d_sum = (1.0 - cache.f * cache.f) * df                 # tanh' o df_t (Nguyen 3.2.4 average)
     da = xp.matmul(d_sum, cache.words.transpose(0, 2, 1))                  # f_s' d, for each s
     d_words = xp.matmul(cache.a.transpose(0, 2, 1), d_sum)                 # sum over t of a_t(s) d
-    return (d_joined[..., :-E], da, by_steps(d_words, cache.rows),
-            {**gradients, **output, W_name: dW})
+    return d_joined[..., :-E], da, d_words, {**gradients, **output, W_name: dW}
 
 
 def _stacked(parameters: Mapping[str, Array]) -> Stacked:
@@ -116,5 +115,7 @@ def lexical_step(
     """The module's share of the logits (N, V), for search: words (B, S, E), a (N, S), N = B K."""
     B, S, _ = words.shape
     h = hidden(words, a.reshape(B, -1, S), parameters[f"{prefix}.W"])[2]
-    h, _ = brought_forward(h.reshape(len(a), -1), length)
+    h = h.reshape(len(a), -1)
+    if length is not None:
+        h, _ = scale_norm_forward(h, length)
     return matmul(h, parameters[W_L].T)                                # (Nguyen 3.2.4 output)

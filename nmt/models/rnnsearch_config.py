@@ -1,0 +1,114 @@
+"""The configurations of RNNsearch and RNNencdec, alone and fused with a language model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attention.scores import Variant
+from lstm.cells import CELLS
+from lstm.parameters import SCHEMES, Scheme
+from lstm.sampled import check_sample
+from lstm.stack import Stack, check_among, check_clip
+from nmt.models.heads.hidden_layer import LAYERS
+
+CONTEXTS = ("search", "last")
+QUERIES = ("state", "state-word")
+DEEP_STATES = ("before", "now")
+ADDITIVE = Variant("additive")
+UNITS = tuple(name for name, cell in CELLS.items() if cell.states == 1)  # s_0 has one part
+
+
+@dataclass(frozen=True)
+class RNNSearchConfig:
+    """The parts of the model and their sizes; checked when made (ValueError).
+
+    The defaults are RNNsearch's at paper size (A.2.3). `context: last` is RNNencdec: an encoder
+    that reads forward only, and its last state as c_i at every step. Sennrich's simplified model
+    (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`,
+    or `query: state-word` (their f_score(z_{t-1}, y_{t-1}, h_i), 7.2).
+    """
+
+    attends_before_reading: ClassVar[bool] = True  # a_i is made from s_{i-1}: y_{i-1} comes after
+
+    context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
+    query: str = "state"  # the score reads state (s_{i-1}) or state-word ([s_{i-1}; E y_{i-1}])
+    unit: str = "gru"  # recurrent unit: gru or rnn
+    hidden_size: int = 1000  # n, units of a state, and of the alignment model
+    embedding_size: int = 620  # m
+    layer: str = "maxout"  # hidden layer of the output: maxout or tanh
+    layer_size: int = 500  # l, its units
+    deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
+    biases: bool = True  # of units, initial state and hidden layer
+    output_bias: bool = True  # of the prediction layer
+    clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
+    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
+    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
+    initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
+    scale: float = 0.1  # half-width of the uniform initialisation
+
+    def __post_init__(self) -> None:
+        check_among("context", self.context, CONTEXTS)
+        check_among("query", self.query, QUERIES)
+        check_among("unit", self.unit, UNITS)
+        check_among("layer", self.layer, LAYERS)
+        check_among("deep_state", self.deep_state, DEEP_STATES)
+        check_among("initialisation", self.initialisation, SCHEMES)
+        for name in ("hidden_size", "embedding_size", "layer_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        check_clip(self.clip_elements)
+        check_sample(self)
+
+    @property
+    def searches(self) -> bool:
+        """Whether c_i is computed by alignment, over the states of a bidirectional encoder."""
+        return self.context == "search"
+
+    @property
+    def asks_with_word(self) -> bool:
+        """Whether the score reads the previous word beside the state."""
+        return self.searches and self.query == "state-word"
+
+    @property
+    def attention(self) -> str:
+        """`global` or `none`, as of other models: whether there are alignments."""
+        return "global" if self.searches else "none"
+
+    @property
+    def score(self) -> str:
+        """The score, under the name that other configurations use."""
+        return ADDITIVE.score
+
+    @property
+    def scheme(self) -> Scheme:
+        """How the weights start."""
+        return Scheme(self.initialisation, self.scale)
+
+    @property
+    def encoder(self) -> Stack:
+        """The encoder's stack."""
+        return Stack(self.unit, 1, self.hidden_size, self.searches, self.biases)
+
+
+@dataclass(frozen=True)
+class DeepFusionConfig(RNNSearchConfig):
+    """RNNsearch and a language model; checked when made (ValueError)."""
+
+    lm_unit: str = "lstm"  # recurrent unit of the language model: lstm, rnn or gru
+    lm_layers: int = 1  # its depth
+    lm_hidden_size: int = 256  # its units per layer
+    lm_embedding_size: int = 256  # its embeddings' width
+    lm_biases: bool = True  # of its recurrent units
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_among("lm_unit", self.lm_unit, tuple(CELLS))
+        for name in ("lm_layers", "lm_hidden_size", "lm_embedding_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+
+    @property
+    def language(self) -> Stack:
+        """The language model's stack."""
+        return Stack(self.lm_unit, self.lm_layers, self.lm_hidden_size, biases=self.lm_biases)

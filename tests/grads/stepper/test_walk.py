@@ -47,6 +47,17 @@ def square_gradient(x):
     dx = 3 * x
     return dx
 
+def kink_inputs(rng):
+    return [np.array([0.0, 2.0])]
+
+def kink(x):
+    y = abs(x)
+    return y.sum()
+
+def kink_gradient(x):
+    dx = np.sign(x)
+    return dx
+
 def alone_inputs(rng):
     return [2.0]
 
@@ -100,7 +111,8 @@ def test_all_steps_of_the_lstm_are_printed(printed):
     assert re.search(r"reads  c  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
     assert re.search(r"makes  do  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
     verification = re.search(r"verified: d loss / d o \(made at step (\d+)\), 3 of 3 entries, "
-                      r"relative error (\S+) \(central difference (\S+)\)", step)
+                      r"relative error (\S+) \(complex step; central differences agree with it to (\S+)\)\n",
+                      step)
     assert float(verification[2]) < 1e-10 and float(verification[3]) < 1e-5
     assert marked[int(verification[1]) - 1] == "i, f, o, h_hat = np.split(u, 4)"
     numbers = [float(one) for one in re.search(r"\[0, 0\](.*)", step)[1].split()]
@@ -127,7 +139,16 @@ def test_own_pair_is_verified(own, printed):
 
 
 def test_own_gradient_that_is_wrong_is_said_to_be(own, printed):
-    assert "wrong: d loss / d x, 3 of 3 entries, relative error 3.3e-01" in printed(f"{own}:square")
+    """With one error, its own: the central differences are compared with the complex step."""
+    found = re.search(r"wrong: d loss / d x, 3 of 3 entries, relative error 0.33 \(complex step; "
+                      r"central differences agree with it to (\S+)\)\n", printed(f"{own}:square"))
+    assert float(found[1]) < 1e-6
+
+
+def test_at_a_kink_the_reason_stands_beside_the_error(own, printed):
+    text = printed(f"{own}:kink")
+    assert "undecided: d loss / d x, 2 of 2 entries, relative error 0.0e+00 (the methods" in text
+    assert not re.search("analytic .*central", text)
 
 
 def test_own_function_alone_has_values_only(own, printed):

@@ -130,11 +130,12 @@ def check_case(
 
     Arguments: rng, from which the seed of upstream gradients, samples and directions is drawn, 0 if
     None (see `own_stream`); names, which inputs to check, None for all; upstream, gradients of the
-    outputs, or a function of these that returns them, None for random ones; alone, whether each output is also given an upstream gradient
-    alone; vanish, whether a gradient may be zero everywhere; empty, whether all tensors may be
-    without entries; time_limit in seconds, after which the check ends with what it has covered (a
-    running call of the function is finished), or a watch that has one; extent, the fields of
-    `Extent`. Nothing passed in is modified. Raises ValueError for invalid arguments.
+    outputs, or a function of these that returns them, None for random ones; alone, whether each
+    output is also given an upstream gradient alone; vanish, whether a gradient may be zero
+    everywhere; empty, whether all tensors may be without entries; time_limit in seconds, after
+    which the check ends with what it has covered (a running call of the function is finished), or a
+    watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
+    ValueError for invalid arguments.
 
     It also checks whether the function or its backward writes into its arguments, whether two runs
     differ, and whether padding has exactly zero gradient (`case.zeros`).

@@ -14,7 +14,7 @@ from grads.check.nesting import flatten, holds_arrays, like, matched, same_form
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
-LARGEST = 1e150  # of an input: its square is finite
+LARGEST = 1e300  # of an input: steps and sums of a check stay finite
 FROZEN = "expected it inside the function (a lambda or functools.partial), not among the inputs"
 
 

@@ -1,7 +1,7 @@
 """Running a user's code so that it ends neither the command nor its output.
 
-Whatever it raises becomes one line. `os._exit` is such an error too: the command would end as if all
-were right. The standard streams are its own to close or replace, and ours again afterwards.
+Whatever it raises becomes one line. So does `os._exit`, with which the command would end as if all
+were right. It may close or replace the standard streams, which are ours again afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from backend.errors import UserError
 from grads.check.continuation.state import is_users
@@ -46,14 +46,14 @@ def contained(what: str) -> Iterator[None]:
     process, leave, streams = os.getpid(), os._exit, (sys.stdin, sys.stdout, sys.stderr)
     left: list[str] = []
 
-    def refused(status: int) -> None:
+    def refused(status: int) -> NoReturn:
         if os.getpid() != process:  # that of a process which the user's code has started
             leave(status)
         left.append(f"os._exit({status})")
         raise SystemExit(left[-1])
 
-    os._exit = refused  # type: ignore[assignment]
-    sys.stdin, sys.stdout, sys.stderr = map(Lent, streams)  # type: ignore[assignment]
+    os._exit = refused
+    sys.stdin, sys.stdout, sys.stderr = map(Lent, streams)
     try:
         yield
     except (KeyboardInterrupt, TimeUp, UserError):

@@ -165,8 +165,8 @@ def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:
     like = {0: (RUN, np.abs(power) < LIKE), 1: (RUN, np.abs(power - 1) < LIKE),
             2: (CURVED, np.abs(power - 2) < LIKE)}
     for end in range(len(power), 0, -1):  # a run's smallest step
-        for p, (length, fits) in like.items():
-            if end >= length and fits[end - length:end].all():
+        for p, (run, fits) in like.items():
+            if end >= run and fits[end - run:end].all():
                 return p, end
     return None, 0
 

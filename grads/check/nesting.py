@@ -48,7 +48,7 @@ def same_form(found: Any, inputs: Any) -> bool:
     """Whether mappings and lists of gradients have the form of an input that is no array; of a list
     of numbers, its shape."""
     if not is_branch(inputs):
-        return not is_branch(found) and (isinstance(inputs, np.ndarray) or not np.ndim(found))
+        return not is_branch(found) and (isinstance(inputs, np.ndarray) or np.ndim(found) == 0)
     if isinstance(inputs, Mapping):
         return isinstance(found, Mapping) and found.keys() == inputs.keys() and all(
             same_form(found[key], part) for key, part in inputs.items())

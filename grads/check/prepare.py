@@ -73,8 +73,7 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
         {name: value.copy() for name, value in exact.items()}).items()}
     for name, out in outputs.items():
         if out.dtype.kind not in "fiub":
-            raise ValueError(f"forward: expected real numbers in output {name!r}, got an array of "
-                             f"{out.dtype}")
+            raise ValueError(f"forward: expected real numbers in output {name!r}, got {out.dtype}")
         if not np.isfinite(out).all():
             findings.append(Finding("not finite", name, "the output is NaN or infinite"))
     for name in same_bits(again, outputs):

@@ -39,7 +39,7 @@ def check_file(
     """
     file, _, name = target.rpartition(":")
     path = Path(file)
-    watch = watch or Watch()
+    watch = watch or Watch(how.pop("time_limit", None))
     try:
         with watch.user_code():
             module = load_module(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.tasks import TASKS, is_of_tasks
 from nmt.recipe.tree import read_tree
 from nmt.training.directory_lock import left_by_killed
-from nmt.training.kept import SUFFIX
+from nmt.training.kept import SUFFIX, kept
 from nmt.training.trainer import BEST, LAST
 
 RECIPE = "recipe.yaml"
@@ -45,6 +45,12 @@ def checkpoint_path(directory: Path, which: str) -> Path:
         return directory
     best = directory / BEST
     return best if which == "best" and best.is_file() else directory / LAST
+
+
+def checkpoints_in(directory: Path) -> list[str]:
+    """The names of the checkpoints that a run directory has, `last` at the end."""
+    paths = [*kept(directory), directory / BEST, directory / LAST]
+    return [path.name for path in paths if path.is_file()]
 
 
 def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
@@ -80,8 +86,8 @@ def need(directory: Path, what: str, files: Iterable[str]) -> None:
             raise UserError(f"{directory}: expected {what}, found {found}")
 
 
-def take_back(directory: Path, names: Collection[str], made: bool) -> None:
-    """Remove the files, and the directories made for them, as far as possible."""
+def take_back(directory: Path, names: Sequence[str], made: bool) -> None:
+    """Remove the files, in this order, and the directories made for them, as far as possible."""
     with suppress(OSError):
         for name in names:
             (directory / name).unlink(missing_ok=True)

@@ -4,8 +4,9 @@
     TASK/recipe.yaml, *.vocab, last.safetensors, best.safetensors   a translator's, as any other
 
 A task's directory is independent of the others: its checkpoints hold its parameters, including
-shared ones, and are written each time the mixture's are, or when it next goes on. `best` is decided by the reference task,
-at one epoch for all, since they are one system (thesis, Tables 6.2 to 6.6).
+shared ones, and are written each time the mixture's are; a resume writes those that a stopped save
+left out. `best` is decided by the reference task, at one epoch for all, since they are one system
+(thesis, Tables 6.2 to 6.6).
 """
 
 from __future__ import annotations

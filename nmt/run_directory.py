@@ -48,7 +48,6 @@ from nmt.run_files import (
 )
 from nmt.training import checkpoint
 from nmt.training.batch_source import BatchSource
-from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG, Trainer, Validate, saved_step
@@ -194,7 +193,7 @@ class RunDirectory:
                     saved = [str(place / one) for place in places
                              for one in checkpoints_in(path / place)]
                     # Killed in between, it can be resumed or, without a checkpoint, begun again.
-                    take_back(path, [LOG, *saved, *names, LOCK], made)
+                    take_back(path, [LOG, *saved, *names], made)
                 raise
 
 

@@ -219,7 +219,7 @@ def _same_checkpoint(ours: checkpoint.Checkpoint, whole: checkpoint.Checkpoint) 
                               whole.arrays[name]), name
     for saved in (ours, whole):
         saved.metadata.get("training", {}).pop("meter", None)
-    assert ours.metadata == whole.metadata, [(k, ours.metadata.get(k), whole.metadata.get(k)) for k in {**ours.metadata, **whole.metadata} if ours.metadata.get(k)!=whole.metadata.get(k)]
+    assert ours.metadata == whole.metadata
 
 
 def _records(log: Path) -> list[dict[str, Any]]:

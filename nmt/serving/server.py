@@ -14,11 +14,9 @@ import json
 import re
 import socket
 import sys
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import TCPServer, ThreadingMixIn
@@ -53,7 +51,8 @@ class Server(ThreadingMixIn, HTTPServer):
 
     def __init__(self, service: Service, page: Page, host: str, port: int) -> None:
         self.service, self.page, self.host = service, page, host
-        self._connections: OrderedDict[socket.socket, None] = OrderedDict()  # oldest first
+        # What ends each: of one that is still read from only that, since its request may be there.
+        self.connections: OrderedDict[socket.socket, int] = OrderedDict()  # oldest first
         try:
             self.address_family, *_, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -74,27 +73,18 @@ class Server(ThreadingMixIn, HTTPServer):
         return f"http://{name}:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread. With too many connections the oldest ends: a client that sends its
-        request at once is never it."""
-        self._connections[request] = None
-        if len(self._connections) > CONNECTIONS:
+        """Start a thread. With too many connections the oldest ends."""
+        self.connections[request] = socket.SHUT_RD
+        if len(self.connections) > CONNECTIONS:
             with suppress(OSError, KeyError):  # it has just ended by itself
-                self._connections.popitem(last=False)[0].shutdown(socket.SHUT_RDWR)
+                oldest, end = self.connections.popitem(last=False)
+                oldest.shutdown(end)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection."""
-        self._connections.pop(request, None)
+        self.connections.pop(request, None)
         super().shutdown_request(request)
-
-    @contextmanager
-    def answering(self, connection: socket.socket) -> Iterator[None]:
-        """Context: the connection waits for its answer, and is not ended for being old."""
-        self._connections.pop(connection, None)
-        try:
-            yield
-        finally:
-            self._connections[connection] = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print an error, unless the client closed the connection."""
@@ -161,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
             self._incoming.allow(DRAINED)
-            while self.rfile.read1(BODY):  # type: ignore[attr-defined]
+            while self.rfile.read1(BODY):
                 pass
         super().finish()
 
@@ -205,8 +195,8 @@ class Handler(BaseHTTPRequestHandler):
                        {"Content-Security-Policy": page.policy})
         else:
             request = self._request()
-            with self.server.answering(self.connection):
-                answer = self.server.service.answer(request)
+            self.server.connections.pop(self.connection, None)  # it waits for us now
+            answer = self.server.service.answer(request)
             text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             self._send(HTTPStatus.OK, text.encode(), JSON, {})
 
@@ -248,6 +238,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str, headers: dict[str, str]) -> None:
         """Send an answer."""
+        self.server.connections[self.connection] = socket.SHUT_RDWR
         self.connection.settimeout(SECONDS)
         self.request_version = "HTTP/1.0"  # so that headers are sent for every request
         self.send_response(status)

@@ -20,7 +20,7 @@ from nmt.serving import server as module
 from nmt.serving.server import BODY, Server
 
 GOOD = json.dumps({"text": "one two"}).encode()
-SOON = 3.0  # seconds within which a client with good manners is answered, on a busy machine
+SOON = 5.0  # seconds within which a client with good manners is answered, on a busy machine
 MANY = 40
 Connect = Callable[..., socket.socket]
 
@@ -53,11 +53,12 @@ def connect() -> Iterator[Connect]:
 
 
 def answered(server: Server, connect: Connect) -> None:
-    """A client with good manners is answered soon."""
-    begun = time.monotonic()
-    status, answer = read(connect(server, post(GOOD)))
+    """A client with good manners is answered soon, if it asks again while others are translated."""
+    begun, status = time.monotonic(), 503
+    while status == 503:
+        status, answer = read(connect(server, post(GOOD)))
+        assert time.monotonic() - begun < SOON
     assert (status, answer["source"]) == (200, ["one", "two"])
-    assert time.monotonic() - begun < SOON
 
 
 def ended(connection: socket.socket, sending: bytes = b"") -> float:
@@ -84,7 +85,6 @@ def test_slow_clients_hold_no_place(serving: Any, connect: Connect, sent: bytes)
     more than the places, and the next is answered."""
     server = serving()
     slow = [connect(server, sent) for _ in range(MANY)]
-    time.sleep(0.5 if sent.endswith(b"}") else 0)
     answered(server, connect)
     assert len(slow) == MANY
 
@@ -114,8 +114,8 @@ def test_a_translation_under_way_does_not_end(serving: Any, connect: Connect,
     monkeypatch.setattr(server.service, "_translated", slowly)
     first = connect(server, post(GOOD))
     assert begun.wait(30)
-    for _ in range(MANY):
-        connect(server)
+    silent = [connect(server) for _ in range(MANY)]
+    assert max(map(ended, silent)) < 2 * module.IDLE  # the last two of themselves
     gate.set()
     assert read(first)[0] == 200
 
@@ -188,11 +188,8 @@ def test_cancelled_requests(serving: Any, connect: Connect, capsys: Any) -> None
         connection = connect(server, sent)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
-    deadline = time.monotonic() + 30
-    while server.service._places._value < 5:  # the last of them are still translated
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
     answered(server, connect)
+    assert all(server.service._places.acquire(timeout=30) for _ in range(5))
     assert capsys.readouterr() == ("", "")
 
 

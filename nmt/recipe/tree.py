@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from backend.errors import UserError
+from backend.files import read_file
 from nmt.recipe import DEFAULT_ARCHITECTURE
 
 BASE = "base"
@@ -108,11 +109,9 @@ def _merged(below: Tree, above: Tree) -> Tree:
 def _parse(path: Path) -> Tree:
     """The file itself."""
     try:
-        loader = _Loader(path, _read_bytes(path))
+        loader = _Loader(path, read_file(path, LARGEST, "a recipe"))
         node = loader.get_single_node()
         tree = _value(loader, node, path, "") if node is not None else None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a path with a NUL
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -124,15 +123,6 @@ def _parse(path: Path) -> Tree:
         found = "an empty file" if tree is None else type(tree).__name__
         raise UserError(f"{path}: expected a mapping of sections, got {found}")
     return tree
-
-
-def _read_bytes(path: Path) -> bytes:
-    """The content of the file. Raises UserError if it is too large."""
-    with open(path, "rb") as file:
-        raw = file.read(LARGEST + 1)
-    if len(raw) > LARGEST:
-        raise UserError(f"{path}: expected a recipe of at most {LARGEST:,} bytes, got more")
-    return raw
 
 
 class _Loader(yaml.SafeLoader):

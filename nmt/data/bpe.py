@@ -63,7 +63,7 @@ class Codes:
                      and (draw is None or draw() >= dropout)]
             if not found:
                 break
-            symbols = self._merged(symbols, found)
+            symbols = self._merged(symbols, found)                          # (Sennrich bpe)
         return _written(symbols)
 
     def _merged(self, symbols: list[str], found: Sequence[tuple[int, int]]) -> list[str]:

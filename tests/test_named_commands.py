@@ -29,7 +29,7 @@ PROSE = {"and", "as", "is", "would", "import"}  # `nmt` as a module's, a derivat
 PROGRAM = r"(?:python -m )?\b(nmt|grads)|python -m (benchmarks)"
 QUOTED = re.compile(rf"`(?:{PROGRAM})\s([^`]{{1,300}})`")
 HEAD = re.compile(rf"^# (?:{PROGRAM}) ((?:.*\\\n)*.*)", re.MULTILINE)
-NAMED = re.compile(rf"(?<![\w.*/-])(?:{PROGRAM}) (?:\\\n#? *)?([a-z][\w-]*(?: [a-z][\w-]*)?)")
+NAMED = re.compile(rf"(?<![\w.*/-])(?:{PROGRAM}) (?:\\\n#? *)?([a-z][\w-]*)")
 
 
 def files() -> list[Path]:
@@ -72,7 +72,7 @@ def faults(text: str) -> Iterator[str]:
             if wrong := fault(found[1] or found[2], follow.words(re.sub("['\"]", "", words))):
                 yield f"{' '.join(found[0].split())}: {wrong}"
     for found in NAMED.finditer(text):
-        first, *rest = found[3].split()
+        first = found[3]
         if first not in PROSE and (wrong := fault(found[1] or found[2], [first])):
             yield f"{found[0]}: {wrong}"
 

@@ -162,9 +162,10 @@ def prepare_pairs(
 
 
 def choose_pairs(
-    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False
+    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False,
+    most: int | None = None,
 ) -> PreparedPairs:
-    """The pairs that can be trained on, by the rules of `prepare_pairs`.
+    """The pairs that can be trained on, by the rules of `prepare_pairs`: the first `most`.
 
     Raises ValueError if max_length < 1.
     """
@@ -181,4 +182,6 @@ def choose_pairs(
             too_long += 1
         else:
             chosen.append((source, target))
+            if len(chosen) == most:
+                break
     return PreparedPairs(chosen, empty, too_long)

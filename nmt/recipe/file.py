@@ -32,31 +32,35 @@ from nmt.recipe.keys import (
 from nmt.recipe.limits import beyond_limits
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
+from nmt.recipe.unused import check_used
 
 R = TypeVar("R", bound=AnyRecipe)
 Where = Callable[[str], str]  # where a dotted key was given: file and line, or "override"
 
 
-def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
+def load_recipe(
+    kind: type[R], path: str | Path, overrides: Sequence[str] = (), *, of_run: bool = False
+) -> R:
     """Read a recipe, its bases, and apply overrides.
 
     Arguments: kind, `Recipe`, `LanguageModelRecipe`, `TasksRecipe`, or a class above some of them
     for any; path of the YAML file; overrides, each `--section.key=value`, which count as a recipe
-    based on the file.
+    based on the file; of_run, whether it is a run directory's, whose values without use are
+    left.
     Raises UserError, naming file and line or the override: errors of `read_tree`, an unknown
     architecture, one whose recipes are of another kind, an unknown key (with the nearest known
-    one), a value of the wrong type or out of range.
+    one), a value of the wrong type or out of range, one without use (`nmt.recipe.unused`).
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
     if is_of_tasks(tree):
         if not issubclass(TasksRecipe, kind):
             raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one model, got "
                             "one of several tasks")
-        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe))
+        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe, of_run=of_run))
         return made
     if kind is TasksRecipe:
         raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
-    return _one(kind, tree, path, given)
+    return _one(kind, tree, path, given, of_run=of_run)
 
 
 def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -66,7 +70,8 @@ def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def _one(
-    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]]
+    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]],
+    of_run: bool = False,
 ) -> R:
     """The recipe of one model, from a file's tree and overrides."""
     architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
@@ -86,14 +91,22 @@ def _one(
 
     stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
     flat = _typed(keys, stated, chosen, where)
-    values = _nested(flat)
-    values.get("model", {}).pop("architecture", None)
-    types = {"model": MODELS[architecture].config}
-    recipe = _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    recipe = _made(architecture, flat, where)
     for key, value in flat.items():
         if expected := beyond_limits(key, value):
             raise UserError(f"{where(key)}: {key}: expected {expected}, got {value!r}")
-    return recipe
+    unused = check_used(recipe, chosen if of_run else flat, flat,
+                        {name: key.default for name, key in keys.items()}, where, str(path))
+    used = {key: value for key, value in flat.items() if key not in unused}
+    return recipe if used == flat else _made(architecture, used, where)
+
+
+def _made(architecture: str, flat: Mapping[str, Any], where: Where) -> Any:
+    """The recipe of these values by dotted key."""
+    values = _nested(flat)
+    values.get("model", {}).pop("architecture", None)
+    return _make(kind_of(architecture), values, dataclasses.MISSING, "", where,
+                 {"model": MODELS[architecture].config})
 
 
 def as_text(recipe: AnyRecipe) -> str:

@@ -208,9 +208,9 @@ def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
 
 
 def test_values_of_every_type_arrive(tmp_path) -> None:
-    recipe = load(tmp_path, "data: {corpus: cldr, max_length: null, reverse_source: yes}\n"
+    recipe = load(tmp_path, "data: {corpus: cldr, max_vocabulary: null, reverse_source: yes}\n"
                             "train:\n  learning_rate: 5e-4\n  optimizer: adam\nmodel:\n")
-    assert recipe.data.max_length is None and recipe.data.reverse_source is True
+    assert recipe.data.max_vocabulary is None and recipe.data.reverse_source is True
     assert recipe.train.learning_rate == 5e-4  # a string to PyYAML
     assert recipe.train.optimizer == "adam"
     assert recipe.model.layers == 2 and recipe.search.beam == 5  # defaults
@@ -336,11 +336,11 @@ def write(directory, **files):
 def test_a_recipe_says_what_differs_from_its_base(tmp_path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "root.yaml").write_text(
-        "data: {corpus: cldr, max_length: 9}\nmodel: {layers: 3, dropout: 0.5}\ntrain: {seed: 4}\n")
+        "data: {corpus: cldr, min_frequency: 9}\nmodel: {layers: 3, dropout: 0.5}\ntrain: {seed: 4}\n")
     write(tmp_path, middle="base: below/root.yaml\nmodel:\ntrain: {epochs: 2}\n",
           top="model: {layers: 4, unit: rnn, input_feeding: no}\nbase: middle.yaml\n")
     recipe = load_recipe(Recipe, tmp_path / "top.yaml", ["--model.dropout=0.25"])
-    assert (recipe.data.corpus, recipe.data.max_length) == ("cldr", 9)
+    assert (recipe.data.corpus, recipe.data.min_frequency) == ("cldr", 9)
     assert (recipe.train.epochs, recipe.train.seed) == (2, 4)
     assert (recipe.model.layers, recipe.model.unit, recipe.model.dropout) == (4, "rnn", 0.25)
     save_recipe(recipe, tmp_path / "saved.yaml")

@@ -6,8 +6,10 @@ import dataclasses
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from importlib.resources import as_file, files
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
@@ -30,11 +32,14 @@ from nmt.recipe.keys import (
     subsections,
 )
 from nmt.recipe.limits import beyond_limits
+from nmt.recipe.numbers import misread_text
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
 from nmt.recipe.unused import check_used
 
 R = TypeVar("R", bound=AnyRecipe)
+# In no file's name; the halves of surrogate pairs between these stand for bytes that are no UTF-8.
+NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 Where = Callable[[str], str]  # where a dotted key was given: file and line, or "override"
 
 
@@ -168,6 +173,10 @@ def _typed(
 ) -> dict[str, Any]:
     """Dotted key -> value of the file or of its override, converted to the type that its section
     declares."""
+    for key, text in (*given.items(), *chosen.items()):
+        if isinstance(text, str) and str not in _kinds(keys[key].type) and \
+                (problem := misread_text(text)):
+            raise UserError(f"{where(key)}: {key}: expected {problem}")
     right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
     rest = {key: value for key, value in given.items() if key not in right}
     parser = ArgumentParser(exit_on_error=False)  # slow: values that need no conversion skip it
@@ -175,8 +184,12 @@ def _typed(
         parser.add_argument(f"--{key}", type=keys[key].type)
 
     def wrong(key: str) -> UserError:
-        return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
-                         f"got {chosen.get(key, given.get(key))!r}".replace("None", "null"))
+        value = chosen.get(key, given.get(key))
+        quoted = ", in quotes" if keys[key].type is str and type(value) not in (str, NoneType) \
+            else ""
+        shown = str(value) if isinstance(value, date) else repr(value)
+        return UserError(f"{where(key)}: {key}: expected {keys[key].written}{quoted}, "
+                         f"got {shown}".replace("None", "null"))
 
     arguments = [f"--{key}={value}" for key, value in chosen.items()]
     try:
@@ -194,15 +207,29 @@ def _typed(
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
-        if isinstance(value, str) and "\0" in value:  # no file name may contain it
-            raise UserError(f"{where(key)}: {key}: expected no NUL character, got {value!r}")
+        if unfit := next(filter(NO_TEXT.search, _texts(value)), None):
+            raise UserError(f"{where(key)}: {key}: expected no NUL character and no half of a "
+                            f"surrogate pair, got {unfit!r}")
     return values
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a value: it may be a mapping or a list."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in chain(value, value.values()) if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def _is_of(value: Any, kind: Any) -> bool:
     """Whether a value is of a type without conversion."""
-    kinds = {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
-    return type(value) in kinds & {bool, int, float, str, NoneType}
+    return type(value) in _kinds(kind) & {bool, int, float, str, NoneType}
+
+
+def _kinds(kind: Any) -> set[Any]:
+    """A type, and of a union those in it."""
+    return {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

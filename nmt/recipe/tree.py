@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from backend.errors import UserError
+from nmt.recipe.numbers import misread
 from nmt.recipe import DEFAULT_ARCHITECTURE
 
 BASE = "base"
@@ -170,7 +171,10 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) ->
     """The value of a node; for a mapping, its entries."""
     if not isinstance(node, yaml.MappingNode):
         try:
-            return loader.construct_object(node, deep=True)
+            value = loader.construct_object(node, deep=True)
+            if problem := misread(node):
+                raise UserError(f"{path}:{_line(node)}: {prefix.rstrip('.')}: expected {problem}")
+            return value
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise UserError(f"{path}:{_line(node)}: expected YAML, got {node.value!r}, which is no "
                             f"{node.tag.rpartition(':')[2]}") from error

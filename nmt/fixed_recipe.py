@@ -19,8 +19,9 @@ from nmt.training import checkpoint
 R = TypeVar("R", bound=AnyRecipe)
 # What a resumed run may change: paths of files, and options of translation only. The number of
 # pairs is that of the training data, whose fingerprint must stay.
-FREE = {"data.directory", "data.max_translate_length", "data.train_size", "data.subwords.source_codes",
-        "data.subwords.target_codes", "data.subwords.more_text", "data.lexicon",
+FREE = {"data.directory", "data.max_translate_length", "data.train_size",
+        "data.subwords.source_codes", "data.subwords.target_codes",
+        "data.subwords.more_text", "data.lexicon",
         "text.train", "text.dev", "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "second_source", "target"))}
@@ -59,7 +60,8 @@ def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
 
     For RESUME also if the validation scores, or the parameters that tasks share, differ.
     """
-    before = _recorded(checkpoint_path(path, DEFAULT)) or fixed_values(run_recipe(type(recipe), path))
+    before = (_recorded(checkpoint_path(path, DEFAULT))
+              or fixed_values(run_recipe(type(recipe), path)))
     sections = (*MADE_BY, *MIXED_BY, "evaluate") if what == RESUME else MADE_BY[:3]
     unused = dict(unused_keys(recipe, before))
     before = {key: value for key, value in before.items()

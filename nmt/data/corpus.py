@@ -8,12 +8,14 @@ corpus. For the same reason words are separated by spaces and tabs only.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 from backend.errors import UserError
 from backend.files import write_file
+from backend.notes import note
 from backend.progress import counted
+from nmt.data.letters import composed
 from nmt.data.sources import as_text, longest, shortened
 from nmt.data.stored import Pair, StoredPairs
 
@@ -49,12 +51,14 @@ def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
 
 
 def plain_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    """As `decoded`, without a byte order mark and without "\\r" before "\\n"."""
-    text = decoded(lines, name)
-    for first in islice(text, 1):
-        yield first.removeprefix("\ufeff").removesuffix("\r")
-    for line in text:
-        yield line.removesuffix("\r")
+    """As `decoded`, without a byte order mark and without "\\r" before "\\n", in Unicode's normal
+    form C; of a file that is not, a note says so."""
+    for number, line in enumerate(decoded(lines, name), 1):
+        plain = composed(line)
+        if plain != line:
+            note(str(name), f"{name}:{number}: not in Unicode's normal form C; such lines are read "
+                            "as if they were")
+        yield (plain.removeprefix("\ufeff") if number == 1 else plain).removesuffix("\r")
 
 
 def stream_lines(path: str | Path, read: Reading = plain_lines) -> Iterator[str]:
@@ -76,8 +80,7 @@ def decode_lines(path: str | Path) -> list[str]:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 text file, without a byte order mark and without "\\r" before "\\n".
-    Errors as `stream_lines`."""
+    """The lines of a UTF-8 text file, as `plain_lines`. Errors as `stream_lines`."""
     return list(stream_lines(path))
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from backend.errors import UserError
-from nmt.recipe.numbers import misread
 from nmt.recipe import DEFAULT_ARCHITECTURE
+from nmt.recipe.numbers import misread
 
 BASE = "base"
 LARGEST = 1 << 20  # bytes of a file

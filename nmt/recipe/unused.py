@@ -83,8 +83,8 @@ def check_used(
 ) -> Collection[str]:
     """Those of the keys that a recipe does not use.
 
-    Arguments: given, dotted key -> value, all that was said; defaults, of all
-    keys; path, the recipe's file. Raises UserError for one that is given where what decides is, or above it.
+    Arguments: given, dotted key -> value, all that was said; defaults, of all keys; path, the
+    recipe's file. Raises UserError for one that is given where what decides is, or above it.
     """
     unused = dict(unused_keys(recipe, keys))
     for key, by in unused.items():

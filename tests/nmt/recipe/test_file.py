@@ -336,7 +336,8 @@ def write(directory, **files):
 def test_a_recipe_says_what_differs_from_its_base(tmp_path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "root.yaml").write_text(
-        "data: {corpus: cldr, min_frequency: 9}\nmodel: {layers: 3, dropout: 0.5}\ntrain: {seed: 4}\n")
+        "data: {corpus: cldr, min_frequency: 9}\nmodel: {layers: 3, dropout: 0.5}\n"
+        "train: {seed: 4}\n")
     write(tmp_path, middle="base: below/root.yaml\nmodel:\ntrain: {epochs: 2}\n",
           top="model: {layers: 4, unit: rnn, input_feeding: no}\nbase: middle.yaml\n")
     recipe = load_recipe(Recipe, tmp_path / "top.yaml", ["--model.dropout=0.25"])
@@ -562,7 +563,7 @@ def test_numbers_that_yaml_reads_as_others_are_refused(tmp_path, key, value, rea
 
 
 def test_they_are_refused_inside_of_others_and_as_text_too(tmp_path) -> None:
-    with pytest.raises(UserError, match="data.train_source: .* or text in quotes, got 1:30"):
+    with pytest.raises(UserError, match=r"data\.train_source: .* or text in quotes, got 1:30"):
         load(tmp_path, "data: {corpus: copy, train_source: 1:30, dev_source: d}\n")
     recipe = load(tmp_path, "data: {corpus: copy, train_source: '1:30', dev_source: 08}\n",
                   "--data.test_source=010")
@@ -593,7 +594,7 @@ def test_half_of_a_surrogate_pair_is_no_text(tmp_path, text, key) -> None:
     with pytest.raises(UserError, match=rf"{key}: expected no NUL character and no half of a "
                                         r"surrogate pair, got 'a?\\ud800'"):
         load(tmp_path, text + "\n")
-    with pytest.raises(UserError, match="override: data.directory: expected no NUL"):
+    with pytest.raises(UserError, match=r"override: data\.directory: expected no NUL"):
         load(tmp_path, "data: {corpus: cldr}\n", "--data.directory=\udd00")
     recipe = load(tmp_path, "data: {corpus: cldr}\n", "--data.directory=caf\udce9")
     assert recipe.data.directory == "caf\udce9"  # the byte e9, as the system hands it on

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from backend.errors import UserError
+from nmt.data.monolingual import PAIRINGS
 from nmt.models.contract import character_tables
 from nmt.recipe import GENERATED, AnyRecipe, LanguageModelRecipe, Recipe
 
@@ -49,8 +50,8 @@ RULES = (
     _data("test_size", "corpus", lambda data: data.corpus in GENERATED),
     _data("dev_size seed", "corpus dev_source", lambda data:
           data.corpus in GENERATED or (data.corpus == "files" and not data.dev_source)),
-    _data("source_language transliterate", "corpus", lambda data: data.corpus != "reverse"),
-    _data("target_language", "corpus", lambda data: data.corpus in ("files", "cldr")),
+    _data("transliterate", "corpus", lambda data: data.corpus != "reverse"),
+    _data("target_language", "corpus", lambda data: data.corpus not in PAIRINGS),
     _data("second_source_language", "train_second_source", lambda data:
           bool(data.train_second_source)),
     _data("subwords.joint", "subwords.merges", lambda data: data.subwords.merges is not None),

@@ -25,7 +25,7 @@ def load(directory, text, *overrides, **others):
     (CLDR, "data.max_length", "9"), (CLDR, "data.cut_long", "true"),
     (TEXT, "data.train_target", "a.fr"), (TEXT, "data.target_language", "de"),
     (TEXT, "data.dev_size", "9"), (FILES, "data.test_size", "9"), (FILES, "data.dev_size", "9"),
-    (FILES, "data.seed", "9"), ("data: {corpus: reverse}\n", "data.source_language", "de"),
+    (FILES, "data.seed", "9"),
     ("data: {corpus: reverse}\n", "data.transliterate", "true"),
     (FILES, "data.second_source_language", "de"), (FILES, "data.subwords.joint", "false"),
     (FILES, "data.max_characters", "9"), (FILES, "search.longest_word", "9"),

@@ -15,6 +15,7 @@ from backend.progress import counted
 from nmt.base_system import BaseSystem
 from nmt.data.batches import Batch, stream_batches
 from nmt.data.corpus import LONGEST_OF_TEXT, read_lines, split_words, stream_lines
+from nmt.data.letters import composed, letters
 from nmt.data.stored import Lazy, StoredSentences, StoredText
 from nmt.data.vocabulary import END, Vocabulary
 from nmt.evaluation.scores import perplexity
@@ -38,7 +39,7 @@ def _tokens_of_line(line: str, level: str) -> list[str]:
     """The tokens of a line and its end."""
     if level == "words":
         return [*split_words(line), "</s>"]
-    return [*(WRITTEN.get(character, character) for character in line), LINE_END]
+    return [*(WRITTEN.get(character, character) for character in letters(line)), LINE_END]
 
 
 def text_of(tokens: Sequence[str], level: str) -> str:
@@ -130,7 +131,7 @@ class LanguageSystem(BaseSystem):
         if length < 1:
             raise UserError(f"length: expected at least 1, got {length}")
         level = self.recipe.text.level
-        tokens = tokens_of(prompt.split("\n"), level)[:-1] if prompt else []
+        tokens = tokens_of(composed(prompt).split("\n"), level)[:-1] if prompt else []
         states = self.model.encode(self.parameters, (), 1)
         for token in [END, *_ids(self.vocabulary, tokens)]:
             logits, states, _ = self.model.step(self.parameters, states, np.array([token]))

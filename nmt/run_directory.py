@@ -30,9 +30,9 @@ from backend.files import make_directory, write_text
 from nmt.base_system import BaseSystem, Pruning, check_memory, pruning_of
 from nmt.data.corpus import write_lines
 from nmt.data.vocabulary import Vocabulary
-from nmt.fixed_recipe import check_same
+from nmt.fixed_recipe import check_same, run_recipe
 from nmt.recipe import AnyRecipe
-from nmt.recipe.file import load_recipe, save_recipe
+from nmt.recipe.file import save_recipe
 from nmt.run_files import (
     INIT,
     LEXICON,
@@ -226,4 +226,4 @@ def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
                         "again with the command that began it")
     need(directory, "a run directory to go on in", [RECIPE, LAST])
     checkpoint.load_metadata(directory / LAST)
-    return load_recipe(kind, directory / RECIPE, list(overrides))
+    return run_recipe(kind, directory, list(overrides))

@@ -9,13 +9,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
 from backend.errors import UserError
 from backend.files import write_file
+from backend.notes import note
 from backend.progress import counted
+from nmt.data.letters import composed
 from nmt.data.sources import as_text, longest, shortened
 from nmt.data.stored import Pair, StoredPairs
 
@@ -58,12 +60,14 @@ def decoded(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Iterato
 
 
 def plain_lines(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
-    """As `decoded`, without a byte order mark and without "\\r" before "\\n"."""
-    text = decoded(file, name, longest)
-    for first in islice(text, 1):
-        yield first.removeprefix("\ufeff").removesuffix("\r")
-    for line in text:
-        yield line.removesuffix("\r")
+    """As `decoded`, without a byte order mark and without "\\r" before "\\n", in Unicode's normal
+    form C; of a file that is not, a note says so."""
+    for number, line in enumerate(decoded(file, name, longest), 1):
+        plain = composed(line)
+        if plain != line:
+            note(str(name), f"{name}:{number}: not in Unicode's normal form C; such lines are read "
+                            "as if they were")
+        yield (plain.removeprefix("\ufeff") if number == 1 else plain).removesuffix("\r")
 
 
 def stream_lines(
@@ -88,8 +92,7 @@ def decode_lines(path: str | Path) -> list[str]:
 
 
 def read_lines(path: str | Path, longest: int = LONGEST) -> list[str]:
-    """The lines of a UTF-8 text file, without a byte order mark and without "\\r" before "\\n".
-    Errors as `stream_lines`."""
+    """The lines of a UTF-8 text file, as `plain_lines`. Errors as `stream_lines`."""
     return list(stream_lines(path, longest=longest))
 
 
@@ -174,9 +177,10 @@ def prepare_pairs(
 
 
 def choose_pairs(
-    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False
+    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False,
+    most: int | None = None,
 ) -> PreparedPairs:
-    """The pairs that can be trained on, by the rules of `prepare_pairs`.
+    """The pairs that can be trained on, by the rules of `prepare_pairs`: the first `most`.
 
     Raises ValueError if max_length < 1.
     """
@@ -193,4 +197,6 @@ def choose_pairs(
             too_long += 1
         else:
             chosen.append((source, target))
+            if len(chosen) == most:
+                break
     return PreparedPairs(chosen, empty, too_long)

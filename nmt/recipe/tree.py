@@ -11,6 +11,7 @@ import yaml
 from backend.errors import UserError
 from backend.files import read_file
 from nmt.recipe import DEFAULT_ARCHITECTURE
+from nmt.recipe.numbers import misread
 
 BASE = "base"
 LARGEST = 1 << 20  # bytes of a file
@@ -160,7 +161,10 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) ->
     """The value of a node; for a mapping, its entries."""
     if not isinstance(node, yaml.MappingNode):
         try:
-            return loader.construct_object(node, deep=True)
+            value = loader.construct_object(node, deep=True)
+            if problem := misread(node):
+                raise UserError(f"{path}:{_line(node)}: {prefix.rstrip('.')}: expected {problem}")
+            return value
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise UserError(f"{path}:{_line(node)}: expected YAML, got {node.value!r}, which is no "
                             f"{node.tag.rpartition(':')[2]}") from error

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import backend
-from backend import fused, gemm, progress
+from backend import fused, gemm, notes, progress
 from backend.defects import told
 from backend.errors import Terminated, UserError
 from backend.host import crowded, slow_blas, use_threads
@@ -170,7 +170,7 @@ def run_command(
         if heavy:
             for warning in filter(None, (slow_blas(), None if threads else crowded())):
                 _complain(name, warning, 0)
-        with progress.shown():
+        with progress.shown(), notes.heard():
             status: int | None = options.run(options)
         return status
 

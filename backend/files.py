@@ -1,5 +1,5 @@
-"""Writing files atomically: used for checkpoints, vocabularies, recipes and every option that
-writes.
+"""Reading small files, and writing files atomically: used for checkpoints, vocabularies, recipes
+and every option that writes.
 
 A regular file is replaced by a rename: it is either complete or unchanged. Anything else (a device,
 a FIFO, `/dev/stdout`) is written to directly; links are followed. A process that is killed while
@@ -25,6 +25,22 @@ Part = bytes | memoryview  # bytes, or a buffer contiguous in memory
 LINKS = 40  # symbolic links in a chain, as many as Linux follows
 NAMED = 50  # characters of a name that its temporary file repeats: names have at most 255 bytes
 UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
+
+
+def read_file(path: str | os.PathLike[str], most: int, what: str) -> bytes:
+    """The content of a file of at most so many bytes; what it should be, for the error.
+
+    A user may name a device without an end, such as /dev/zero, or a pipe: both are only read to
+    the limit. Raises UserError if the file cannot be read, or is longer.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > most:
+        raise UserError(f"{path}: expected {what} of at most {most:,} bytes, got more")
+    return content
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -3,15 +3,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from backend.errors import UserError
+from backend.files import read_file
+
+LARGEST = 1 << 26  # bytes of a result file, or of a page with its tables
 Row = Mapping[str, Any]
 Record = Mapping[str, Any]
 Timing = Mapping[str, float]
 Value = float | tuple[float, float, float]  # or a median with its quartiles
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record of a result file. Raises UserError if it is none, or as `read_file`."""
+    try:
+        found: dict[str, Any] = json.loads(read_file(path, LARGEST, "a result file"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: expected a result file, got no JSON: {error}") from error
+    return found
 
 
 def nested(entries: Iterable[tuple[Any, ...]]) -> dict[Any, Any]:

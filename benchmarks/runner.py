@@ -22,7 +22,7 @@ from backend.files import write_text
 from benchmarks.case import Case
 from benchmarks.devices import CPU, Device, device_options, devices
 from benchmarks.pictures import Chart, draw_record
-from benchmarks.records import ratios, sizes_of, speeds
+from benchmarks.records import ratios, read_record, sizes_of, speeds
 from benchmarks.timing import Timing, blas_kernels, describe, environment, timed
 
 RESULTS = Path(__file__).parent / "results"
@@ -92,7 +92,7 @@ def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Na
                 print(f"FAILED {record['failed'][-1]}")
         record["rows"] = [rows[key_of(one)] for one in cases if key_of(one) in rows]
         write_text(path, json.dumps(record, indent=1) + "\n")
-    record = json.loads(path.read_text(encoding="utf-8"))
+    record = read_record(path)
     print("\n".join([*(benchmark.summary(record) if record["rows"] else []),
                      f"written: {path.name}"]))
     if benchmark.chart is not None and record["rows"]:
@@ -196,7 +196,7 @@ def rows_of(path: Path, record: Record) -> dict[str, Row]:
     """The rows of a record that was made with the same options on the same machine, by key."""
     if not path.exists():
         return {}
-    before = json.loads(path.read_text(encoding="utf-8"))
+    before = read_record(path)
     same = all(before["environment"][key] == record["environment"][key]
                for key in ("cpu", "cores", "kernels", "versions", "gpu"))
     timing = "seconds", "device"

@@ -8,7 +8,6 @@ for.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -18,14 +17,24 @@ from typing import Any
 
 from backend.command import PlainParser
 from backend.errors import UserError
-from backend.files import write_text
+from backend.files import read_file, write_text
 from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED
 from benchmarks.parts import PARTS
 from benchmarks.pictures import draw_record, number
 from benchmarks.recipes import shares
-from benchmarks.records import Row, exponent, medians, nested, ratios, sizes_of, speeds
+from benchmarks.records import (
+    LARGEST,
+    Row,
+    exponent,
+    medians,
+    nested,
+    ratios,
+    read_record,
+    sizes_of,
+    speeds,
+)
 from benchmarks.registry import MODULES
 from benchmarks.runner import RESULTS
 from benchmarks.step import PRODUCTS_GOAL
@@ -48,7 +57,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="default: docs/speed.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the files are")
     options = parser.parse_args(arguments)
-    text = options.page.read_text(encoding="utf-8")
+    text = read_file(options.page, LARGEST, "a page").decode()
     made = rewritten(text, read(options.results), options.page.name)
     if made == text:
         print(f"{options.page.name}: up to date")
@@ -70,11 +79,11 @@ def redraw(arguments: list[str]) -> None:
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: beside the files")
     options = parser.parse_args(arguments)
     for stem in options.only or sorted(path.stem for path in options.results.glob("*.json")):
+        record = read_record(options.results / f"{stem}.json")
         try:
-            record = json.loads((options.results / f"{stem}.json").read_text(encoding="utf-8"))
             name = record["benchmark"]
             chart = import_module(f"benchmarks.{MODULES[name]}").BENCHMARKS[name].chart
-        except (OSError, ValueError, KeyError) as error:
+        except KeyError as error:
             raise UserError(f"{stem}.json: expected a result file, got: {error!r}") from error
         directory = options.output or options.results
         directory.mkdir(parents=True, exist_ok=True)
@@ -87,11 +96,7 @@ def read(directory: Path) -> dict[str, dict[str, Any]]:
     a run with --quick."""
     if not directory.is_dir():
         raise UserError(f"{directory}: expected a directory of result files, found none")
-    try:
-        records = {path.stem: json.loads(path.read_text(encoding="utf-8"))
-                   for path in sorted(directory.glob("*.json"))}
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{directory}: expected JSON in its result files, got: {error}") from error
+    records = {path.stem: read_record(path) for path in sorted(directory.glob("*.json"))}
     for name, record in records.items():
         if record.get("options", {}).get("quick"):
             raise UserError(f"{name}.json: expected a measurement, got a run with --quick")

@@ -145,7 +145,8 @@ def block_bias(blocks: tuple[str, ...], name: str, value: float) -> Initial:
 
 def uniform(limit: float) -> Initial:
     """From [-limit, limit]."""
-    return lambda rng, shape: rng.uniform(-limit, limit, shape)
+    most = limit + 0.0  # -0.0 becomes 0.0: NumPy takes its interval for one that ends too early
+    return lambda rng, shape: rng.uniform(-most, most, shape)
 
 
 def normal(std: float) -> Initial:

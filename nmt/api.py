@@ -17,6 +17,7 @@ import numpy as np
 from backend.errors import UserError
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.corpora import tokenisers
+from nmt.data.corpus import LONGEST
 from nmt.data.vocabulary import END, SPECIALS
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import require_drawing
@@ -217,10 +218,12 @@ def train(
 
 
 def _one(text: str, sources: int = 1) -> str:
-    """A sentence. Raises TypeError for what is not text, and UserError for several lines where one
-    source is read."""
+    """A sentence. Raises TypeError for what is not text, and UserError for text too long to be cut
+    into words, and for several lines where one source is read."""
     if not isinstance(text, str):
         raise TypeError(f"text: expected str, got {type(text).__name__}")
+    if len(text) > LONGEST:
+        raise UserError(f"text: expected at most {LONGEST:,} characters, got {len(text):,}")
     if sources == 1 and "\n" in text.strip("\n"):
         raise UserError("text: expected one sentence, got several lines; pass them as a list")
     return text

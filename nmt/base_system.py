@@ -18,12 +18,11 @@ from nmt.checkpoint_option import DEFAULT
 from nmt.data.factors import factor_sizes, factor_tables
 from nmt.data.lexicon import Lexicon, lexicon_lines, read_lexicon
 from nmt.data.vocabulary import Vocabulary
-from nmt.fixed_recipe import check_recipe, fixed_values
+from nmt.fixed_recipe import check_recipe, fixed_values, run_recipe
 from nmt.models.contract import Tables, character_tables
 from nmt.models.parametrization import Masked, Parametrized
 from nmt.models.registry import architecture_of, make_model
 from nmt.recipe import AnyRecipe
-from nmt.recipe.file import load_recipe
 from nmt.recipe.parametrize import parametrized
 from nmt.run_files import (
     LEXICON,
@@ -137,7 +136,7 @@ class BaseSystem:
             raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"
                             + tasks_hint(directory))
         need(directory, what, map(vocabulary_file, cls.names))
-        recipe = load_recipe(cls.recipes, directory / RECIPE)
+        recipe = run_recipe(cls.recipes, directory, saved=path)
         need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
         vocabularies = read_vocabularies(directory, cls.names_of(recipe))
         saved = checkpoint.load(path)
@@ -196,6 +195,10 @@ class BaseSystem:
         self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
     ) -> None:
         """Hook: called in the run directory `path` after its checkpoint `file` was written."""
+
+    def complete(self, path: Path, file: str) -> None:
+        """Hook: called before a run goes on in `path`, for each checkpoint `file` there: its save
+        may have been stopped before `saved` was done."""
 
     def masks(self) -> dict[str, Array]:
         """What a checkpoint holds beside the parameters: the pruning masks, by their names

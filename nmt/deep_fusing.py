@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from nmt.fixed_recipe import run_recipe
 from nmt.fusing import check_language_model
 from nmt.language_models import LanguageSystem
 from nmt.models.heads.fusion import LANGUAGE
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.recipe import Recipe
-from nmt.recipe.file import load_recipe
-from nmt.run_files import RECIPE
 from nmt.system import System
 
 TRAINED = "output"  # the part that is trained
@@ -29,7 +28,7 @@ def fusion_recipe(
 
     Arguments: directory, the translator's run; overrides, `--section.key=value`.
     Raises UserError unless the translator is RNNsearch, for overrides of the model, and as
-    `load_recipe`.
+    `run_recipe`.
     """
     if type(system.recipe.model) is not RNNSearchConfig:
         raise UserError(f"{directory}: expected a run of the architecture rnnsearch for deep "
@@ -46,7 +45,7 @@ def fusion_recipe(
             raise UserError(f"{override}: expected no override of the model, which is that of the "
                             "two runs")
     fixed = [f"--{key}={value}" for key, value in given.items()]
-    return load_recipe(Recipe, directory / RECIPE, [*fixed, *overrides])
+    return run_recipe(Recipe, directory, [*fixed, *overrides])
 
 
 def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name: str) -> System:

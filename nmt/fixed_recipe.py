@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from backend.errors import UserError
 from nmt.checkpoint_option import DEFAULT
-from nmt.recipe import AnyRecipe
+from nmt.recipe import GENERATED, AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe
 from nmt.recipe.tasks import PRIVATE, RATIOS, SHARE, TASKS, VOCABULARIES
+from nmt.recipe.unused import unused_keys
 from nmt.run_files import RECIPE, checkpoint_path
 from nmt.training import checkpoint
 
-# What a resumed run may change: paths of files, and options of translation only.
-FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_codes",
-        "data.subwords.target_codes", "data.subwords.more_text", "data.lexicon",
+R = TypeVar("R", bound=AnyRecipe)
+# What a resumed run may change: paths of files, and options of translation only. The number of
+# pairs is that of the training data, whose fingerprint must stay.
+FREE = {"data.directory", "data.max_translate_length", "data.train_size",
+        "data.subwords.source_codes", "data.subwords.target_codes",
+        "data.subwords.more_text", "data.lexicon",
         "text.train", "text.dev", "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "second_source", "target"))}
@@ -28,17 +32,40 @@ NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # the best checkpoint depends on them too
 
 
+def run_recipe(
+    kind: type[R], directory: Path, overrides: Sequence[str] = (), saved: Path | None = None
+) -> R:
+    """The recipe of a run directory; overrides and errors as those of `load_recipe`; saved, the
+    checkpoint that is of interest.
+
+    Checkpoints of older versions recorded `data.train_size`, which only corpora that are generated
+    read: of files they have all pairs.
+    """
+    before = _recorded(saved or checkpoint_path(directory, DEFAULT))
+    whole = [f"--{key.removeprefix(f'{TASKS}.')}=null" for key in before
+             if _of_its_task(key) == "data.train_size"
+             and before.get(key.replace("train_size", "corpus")) not in GENERATED]
+    return load_recipe(kind, directory / RECIPE, [*whole, *overrides], of_run=True)
+
+
+def _recorded(saved: Path) -> Mapping[str, Any]:
+    """The values of its recipe that a checkpoint records; none of an older run."""
+    known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
+    found: Mapping[str, Any] = known.get("recipe", {})
+    return found
+
+
 def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
     """Raise UserError if the run in `path` has another model, or other training data.
 
     For RESUME also if the validation scores, or the parameters that tasks share, differ.
     """
-    saved = checkpoint_path(path, DEFAULT)
-    known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
-    before = known.get("recipe") or fixed_values(load_recipe(type(recipe), path / RECIPE))
+    before = (_recorded(checkpoint_path(path, DEFAULT))
+              or fixed_values(run_recipe(type(recipe), path)))
     sections = (*MADE_BY, *MIXED_BY, "evaluate") if what == RESUME else MADE_BY[:3]
+    unused = dict(unused_keys(recipe, before))
     before = {key: value for key, value in before.items()
-              if _of_its_task(key).split(".")[0] in sections}
+              if _of_its_task(key).split(".")[0] in sections and key not in unused}
     changes = _changes(before, fixed_values(recipe), "now")
     if changes:
         raise UserError(f"{path}: cannot {what} with other options: {changes}")

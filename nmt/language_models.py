@@ -14,7 +14,8 @@ from backend.errors import UserError
 from backend.progress import counted
 from nmt.base_system import BaseSystem
 from nmt.data.batches import Batch, stream_batches
-from nmt.data.corpus import read_lines, split_words, stream_lines
+from nmt.data.corpus import LONGEST_OF_TEXT, read_lines, split_words, stream_lines
+from nmt.data.letters import composed, letters
 from nmt.data.stored import Lazy, StoredSentences, StoredText
 from nmt.data.vocabulary import END, Vocabulary
 from nmt.evaluation.scores import perplexity
@@ -22,6 +23,7 @@ from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
 from nmt.run_directory import RunDirectory, Training
 from nmt.search.sample import draw
+from nmt.training.finite import naming_overflow
 from nmt.training.progress import Observer
 
 LINE_END = "\\n"  # two characters, so that it differs from every character of a text
@@ -37,7 +39,7 @@ def _tokens_of_line(line: str, level: str) -> list[str]:
     """The tokens of a line and its end."""
     if level == "words":
         return [*split_words(line), "</s>"]
-    return [*(WRITTEN.get(character, character) for character in line), LINE_END]
+    return [*(WRITTEN.get(character, character) for character in letters(line)), LINE_END]
 
 
 def text_of(tokens: Sequence[str], level: str) -> str:
@@ -109,7 +111,8 @@ class LanguageSystem(BaseSystem):
         total, tokens = 0.0, 0
         state = None
         for piece in counted(stream_batches(ids, 1, 256), "perplexity, pieces"):
-            loss, cache = self.model.loss(self.parameters, replace(piece, state=state))
+            with naming_overflow(self.parameters):
+                loss, cache = self.model.loss(self.parameters, replace(piece, state=state))
             state = cache.state
             total += float(to_host(loss))
             tokens += piece.target_out.size
@@ -128,7 +131,7 @@ class LanguageSystem(BaseSystem):
         if length < 1:
             raise UserError(f"length: expected at least 1, got {length}")
         level = self.recipe.text.level
-        tokens = tokens_of(prompt.split("\n"), level)[:-1] if prompt else []
+        tokens = tokens_of(composed(prompt).split("\n"), level)[:-1] if prompt else []
         states = self.model.encode(self.parameters, (), 1)
         for token in [END, *_ids(self.vocabulary, tokens)]:
             logits, states, _ = self.model.step(self.parameters, states, np.array([token]))
@@ -199,9 +202,11 @@ class StreamIds(Lazy[int]):
 
 def read_text(text: TextConfig) -> tuple[StoredText, list[str]]:
     """Training and dev tokens. Raises UserError when a file is missing or too short."""
-    lines = StoredSentences(_tokens_of_line(line, text.level) for line in stream_lines(text.train))
+    lines = StoredSentences(_tokens_of_line(line, text.level)
+                            for line in stream_lines(text.train, longest=LONGEST_OF_TEXT))
     if text.dev:
-        train, dev = StoredText(lines, len(lines)), tokens_of(read_lines(text.dev), text.level)
+        train = StoredText(lines, len(lines))
+        dev = tokens_of(read_lines(text.dev, LONGEST_OF_TEXT), text.level)
     else:
         cut = len(lines) - max(1, round(len(lines) * text.dev_share))
         train = StoredText(lines, max(cut, 0))

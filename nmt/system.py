@@ -39,17 +39,19 @@ from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.texts import Texts
 from nmt.training.accuracy import loss_cost
+from nmt.training.finite import naming_overflow
 from nmt.translation import Translation, WordVectors
 
 FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
 
 @contextmanager
-def _fitting(sentences: int) -> Iterator[None]:
-    """Context: raise UserError with the number of sentences where a batch does not fit the
-    memory."""
+def _running(parameters: Mapping[str, Array], sentences: int) -> Iterator[None]:
+    """Context of a batch: raise UserError with the number of sentences where it does not fit the
+    memory, or with the name of a parameter where that is too large."""
     try:
-        yield
+        with naming_overflow(parameters):
+            yield
     except MemoryError as error:
         raise too_large(error, f"a batch of {sentences} sentences", FEWER) from error
 
@@ -114,7 +116,7 @@ class System(Texts):
         totals = {"": 0.0, "character_": 0.0, "length_": 0.0}
         counts = {"": 0, "character_": 0, "length_": 0}
         for batch in source.in_order("perplexity, batches"):
-            with _fitting(len(batch.indices)):
+            with _running(self.parameters, len(batch.indices)):
                 loss, cache = self.model.loss(self.parameters, batch)
             words, characters, lengths = losses(loss, cache)
             totals[""] += float(to_host(words))
@@ -173,7 +175,7 @@ class System(Texts):
             return results
         batches = self.batches([pairs[i] for i in places], self.recipe.evaluate.batch_size)
         for batch in batches.in_order("scoring, batches"):
-            with _fitting(len(batch.indices)):
+            with _running(self.parameters, len(batch.indices)):
                 found = force_decode(self.model, self.parameters, batch)
             for index, hypothesis in zip(batch.indices, found, strict=True):
                 place = places[index]
@@ -256,7 +258,7 @@ class System(Texts):
         rows = options.beam * options.lengths
         check_fits(2 * 4 * len(own) * rows * len(self.target),  # logits, and their sums
                    f"{len(own)} sentences, {rows} hypotheses each", FEWER)
-        with _fitting(len(own)):
+        with _running(self.parameters, len(own)):
             found = find(self.model, parameters, sources)
         return [[self._translation(one) for one in hypotheses] for hypotheses in found]
 
@@ -272,7 +274,7 @@ class System(Texts):
             "spelling, batches") if pairs else ()
         model: Any = self.model
         for batch in batches:
-            with _fitting(len(batch.indices)):
+            with _running(self.parameters, len(batch.indices)):
                 spelled = spell(model, self.parameters, batch, options)
             for index, words in zip(batch.indices, spelled, strict=True):
                 i, k = places[index]

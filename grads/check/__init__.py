@@ -36,7 +36,7 @@ from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
-from grads.check.prepare import prepared, wanted_names
+from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
 from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
@@ -122,7 +122,7 @@ class Extent:
 
 def check_case(
     case: Case, *, rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
-    upstream: Mapping[str, np.ndarray] | None = None, alone: bool = True, vanish: bool = True,
+    upstream: Upstream = None, alone: bool = True, vanish: bool = True,
     empty: bool = False, title: str = "gradient check", time_limit: float | None = None,
     watch: Watch | None = None, **extent: Any,
 ) -> Report:
@@ -130,11 +130,12 @@ def check_case(
 
     Arguments: rng, from which the seed of upstream gradients, samples and directions is drawn, 0 if
     None (see `own_stream`); names, which inputs to check, None for all; upstream, gradients of the
-    outputs, None for random ones; alone, whether each output is also given an upstream gradient
-    alone; vanish, whether a gradient may be zero everywhere; empty, whether all tensors may be
-    without entries; time_limit in seconds, after which the check ends with what it has covered (a
-    running call of the function is finished), or a watch that has one; extent, the fields of
-    `Extent`. Nothing passed in is modified. Raises ValueError for invalid arguments.
+    outputs, or a function of these that returns them, None for random ones; alone, whether each
+    output is also given an upstream gradient alone; vanish, whether a gradient may be zero
+    everywhere; empty, whether all tensors may be without entries; time_limit in seconds, after
+    which the check ends with what it has covered (a running call of the function is finished), or a
+    watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
+    ValueError for invalid arguments.
 
     It also checks whether the function or its backward writes into its arguments, whether two runs
     differ, and whether padding has exactly zero gradient (`case.zeros`).

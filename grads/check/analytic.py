@@ -10,10 +10,11 @@ import numpy as np
 
 import backend
 from grads.check.case import Case, Labels
-from grads.check.nesting import flatten, holds_arrays, like, matched
+from grads.check.nesting import flatten, holds_arrays, like, matched, same_form
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
+LARGEST = 1e300  # of an input: steps and sums of a check stay finite
 FROZEN = "expected it inside the function (a lambda or functools.partial), not among the inputs"
 
 
@@ -49,11 +50,10 @@ def pair_case(
 def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
     labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
-) -> tuple[Case, dict[str, np.ndarray]]:
-    """The case of a function with given gradients, and the upstream gradient that they belong
-    to."""
+) -> tuple[Case, Callable[[Arrays], dict[str, np.ndarray]]]:
+    """The case of a function with given gradients, and from its outputs the upstream gradient that
+    they belong to."""
     named, form = name_inputs(f, inputs)
-    validate_inputs(named)
 
     def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
         return flatten(form.call(f, a)), a
@@ -61,20 +61,23 @@ def gradients_case(
     def vjp(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
         return form.gradients(form.call(gradients, a) if callable(gradients) else gradients)
 
-    case = Case(named, forward_pass, vjp, labels=dict(labels),
-                decisions=_decide(decisions, form), cacheless=True)
-    outputs = forward_pass({name: np.array(value) for name, value in named.items()})[0]
+    return Case(named, forward_pass, vjp, labels=dict(labels), decisions=_decide(decisions, form),
+                cacheless=True), lambda outputs: _given(upstream, outputs)
+
+
+def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
+    """The upstream gradient of the outputs: a given one, or that of a single number, 1."""
     if upstream is None:
         if list(outputs) != ["f"] or np.size(outputs["f"]) != 1:
             raise ValueError("upstream: expected gradients of the outputs "
                              f"{', '.join(outputs)}, since f is not one number; got none")
-        return case, {"f": np.ones(np.shape(outputs["f"]))}
+        return {"f": np.ones(np.shape(outputs["f"]))}
     d_out = {name: np.array(d, float) for name, d in flatten(upstream).items()}
     if {k: v.shape for k, v in d_out.items()} != {k: np.shape(v) for k, v in outputs.items()}:
         raise ValueError("upstream: expected arrays of the shapes of f's outputs, "
                          f"{[np.shape(v) for v in outputs.values()]}, "
                          f"got {[v.shape for v in d_out.values()]}")
-    return case, d_out
+    return d_out
 
 
 def _decide(decisions: Callable[..., Any] | None, form: Form) -> Callable[[Any], Any] | None:
@@ -141,6 +144,8 @@ def _numbers(name: Any, value: Any) -> np.ndarray:
 
 def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
     """Gradients by the names of the inputs."""
+    if len(named) == 1 and same_form(gradients, *named.values()):
+        gradients = (gradients,)
     if isinstance(gradients, Mapping):
         return dict(gradients)
     if gradients is None and len(named) > 1:
@@ -193,6 +198,8 @@ def _kind(value: Any) -> str:
     """The kind of a value that is no number; for a list, that of its first such element."""
     while isinstance(value, (list, tuple)) and value:
         value = next((x for x in value if not isinstance(x, (int, float))), value[0])
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
     return "None" if value is None else "a function" if callable(value) else type(value).__name__
 
 
@@ -203,7 +210,7 @@ def same_bits(found: Arrays, expected: Arrays) -> list[str]:
 
 
 def validate_inputs(inputs: Arrays) -> None:
-    """Raise ValueError unless there are inputs, all real, floating and finite."""
+    """Raise ValueError unless there are inputs, all real, floating, finite and not extreme."""
     if not inputs:
         raise ValueError("inputs: expected at least one tensor, got none")
     for name, value in inputs.items():
@@ -217,6 +224,10 @@ def validate_inputs(inputs: Arrays) -> None:
             index = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
             raise ValueError(f"inputs: expected finite values in {name!r}, "
                              f"got {value[index]} at {index}")
+        largest = np.abs(value.astype(float)).max(initial=0.0)
+        if largest > LARGEST:
+            raise ValueError(f"inputs: expected values of at most {LARGEST:g} in {name!r}, got "
+                             f"{largest:g}: the steps and sums of a check would overflow")
 
 
 def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:

@@ -187,7 +187,8 @@ def compare(
     a, (_, value, error, scale) = analytic[estimate.where], estimate
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         size = np.maximum(np.abs(a), np.abs(value))
-        limit = eps * (may.relative * size + may.tensor * (scale + own) + may.all * largest)
+        limit = eps * may.relative * size + eps * may.tensor * scale  # eps first: no overflow
+        limit += eps * may.tensor * own + eps * may.all * largest
         limit += may.absolute + SAFETY * error + rtol * size
         gap = np.where(a == value, 0.0, np.abs(a - value))
         floor = FLOOR * own + FLOOR_ALL * largest

@@ -26,6 +26,7 @@ from grads.check.evaluate import (
     Function,
     Lines,
     NotAnalytic,
+    length,
     weights_of,
 )
 from grads.check.kinks import Kink, agreeing_step, find_kink, find_kink_along
@@ -246,8 +247,8 @@ def _noise(change: Array, k: int, scale: Array, probe: Probe) -> Array:
     output is computed in less than float64, so may a step that changes nothing.
     """
     moves = (change != 0).any(axis=(0, 2))  # (n,)
-    outputs = moves * np.sqrt(((probe.weights[k] * probe.base[k]) ** 2).sum())
-    observed = np.sqrt(((probe.weights[k] * probe.noise[k]) ** 2).sum())
+    outputs = moves * length([probe.weights[k] * probe.base[k]])
+    observed = length([probe.weights[k] * probe.noise[k]])
     return ROUNDINGS / 2 * (EPS * (outputs + scale * probe.coarse) + observed)
 
 

@@ -71,13 +71,14 @@ def slopes(
     return found
 
 
+@np.errstate(all="ignore")  # a gradient that is not finite is wrong
 def _slope(
     evaluate: Evaluator, gradients: Arrays, own: Mapping[str, float], direction: Arrays,
     value: float, error: float, scale: float,
 ) -> Slope:
-    """The limit is that of `compare`, summed over the entries."""
-    with np.errstate(invalid="ignore"):  # a gradient that is not finite is wrong
-        products = [gradients[name].astype(np.float64) * v for name, v in direction.items()]
+    """The limit is that of `compare`, summed over the entries; where the sum overflows, only the
+    entries can be right."""
+    products = [gradients[name].astype(np.float64) * v for name, v in direction.items()]
     analytic, largest = sum(float(product.sum()) for product in products), max(own.values())
     lengths = {name: float(np.abs(v).sum()) for name, v in direction.items()}
     terms = sum(_terms(evaluate, gradients[name], name, v, own[name], largest)
@@ -88,12 +89,13 @@ def _slope(
                               if name in evaluate.rounding), default=None))
     size = max(abs(analytic), abs(value))
     spread = max(sum(float(np.abs(product).sum()) for product in products), size)
-    limit = eps * (may.relative * size + may.tensor * scale) + terms + SAFETY * error
+    limit = eps * may.relative * size + eps * may.tensor * scale + terms + SAFETY * error
     limit += evaluate.rtol * spread
     gap = 0.0 if analytic == value else abs(analytic - value)
     coarse = error > max((NOISY if evaluate.noise else COARSE) * spread, terms)
-    status = "wrong" if not gap <= limit else "inconclusive" if coarse else "ok"
-    return Slope(analytic, value, status, gap / max(spread, floor) if gap else 0.0)
+    right = gap <= limit and spread < np.inf
+    status = "wrong" if not right else "inconclusive" if coarse else "ok"
+    return Slope(analytic, value, status, gap / (max(spread, floor) or 1.0))
 
 
 def _terms(
@@ -102,7 +104,7 @@ def _terms(
     """The limit along a direction for the entries' rounding, mostly independent errors."""
     eps = max(evaluate.eps, float(np.finfo(gradient.dtype).eps))
     may = allowance(eps, evaluate.rounding.get(name))
-    one = eps * (may.tensor * own + may.all * largest) + may.absolute
+    one = eps * may.tensor * own + eps * may.all * largest + may.absolute
     return one * max(3 * length([v]), float(np.abs(v).sum()) / ALIKE)
 
 

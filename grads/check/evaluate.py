@@ -355,8 +355,8 @@ def scales_of(x: Array) -> tuple[Array, Array, Array]:
 
 
 def _power_of_2(a: Array) -> Array:
-    """The next power of 2: adding it to x rounds little or nothing."""
-    return 2.0 ** np.ceil(np.log2(a))
+    """The next power of 2, or the largest: adding it to x rounds little or nothing."""
+    return 2.0 ** np.minimum(np.ceil(np.log2(a)), np.finfo(float).maxexp - 1)
 
 
 def _floating(inputs: Mapping[str, Array], name: str, argument: str) -> Array:

@@ -22,6 +22,7 @@ from grads.check.evaluate import (
     Evaluator,
     Function,
     Lines,
+    length,
     weights_of,
 )
 
@@ -89,6 +90,7 @@ class Sides(NamedTuple):
     slack: Array  # their rounding error
 
 
+@np.errstate(all="ignore")  # a step may leave the domain
 def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines) -> Sides:
     h = LARGEST * place.unit[0] * 0.5 ** np.arange(HALVINGS)
     left, right, noise = _changes(evaluate, weights, place, h)
@@ -96,6 +98,7 @@ def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | L
     return Sides(left, right, h, slack)
 
 
+@np.errstate(all="ignore")
 def _by_halving(left: Array, right: Array, h: Array, slack: Array) -> Kink | None:
     """The kink or jump shown by the smallest steps at which differences exceed rounding."""
     bend, rise = right + left, right - left
@@ -138,14 +141,14 @@ def _changes(
     """L(-h) - L(0) and L(h) - L(0), (m,) each, and the rounding of L."""
     t = np.concatenate([-h, h, [0.0]])
     found = evaluate.at(place, np.zeros(len(t), np.int64), t)
-    total, square, observed = np.zeros(len(t)), 0.0, 0.0
+    total, moved, observed = np.zeros(len(t)), [], []
     for name, weight in weights.items():
         out = found[name].reshape(len(t), -1)
         change = out - out[-1]
         total += change @ weight
-        square += float((change != 0).any(axis=0) @ (weight * out[-1]) ** 2)
-        observed += float(((weight * evaluate.noise.get(name, 0.0)) ** 2).sum())
-    return total[:len(h)], total[len(h):-1], EPS * square**0.5 + observed**0.5
+        moved.append((change != 0).any(axis=0) * weight * out[-1])
+        observed.append(weight * evaluate.noise.get(name, 0.0))
+    return total[:len(h)], total[len(h):-1], EPS * length(moved) + length(observed)
 
 
 def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:
@@ -162,8 +165,8 @@ def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:
     like = {0: (RUN, np.abs(power) < LIKE), 1: (RUN, np.abs(power - 1) < LIKE),
             2: (CURVED, np.abs(power - 2) < LIKE)}
     for end in range(len(power), 0, -1):  # a run's smallest step
-        for p, (length, fits) in like.items():
-            if end >= length and fits[end - length:end].all():
+        for p, (run, fits) in like.items():
+            if end >= run and fits[end - run:end].all():
                 return p, end
     return None, 0
 

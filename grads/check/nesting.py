@@ -44,6 +44,18 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
     return type(value)(*made.values()) if hasattr(value, "_fields") else type(value)(made.values())
 
 
+def same_form(found: Any, inputs: Any) -> bool:
+    """Whether mappings and lists of gradients have the form of an input that is no array; of a list
+    of numbers, its shape."""
+    if not is_branch(inputs):
+        return not is_branch(found) and (isinstance(inputs, np.ndarray) or np.ndim(found) == 0)
+    if isinstance(inputs, Mapping):
+        return isinstance(found, Mapping) and found.keys() == inputs.keys() and all(
+            same_form(found[key], part) for key, part in inputs.items())
+    return isinstance(found, (list, tuple)) and len(found) == len(inputs) and all(
+        map(same_form, found, inputs))
+
+
 def matched(found: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
     """Gradients in the form of nested inputs, by name.
 

@@ -6,7 +6,7 @@ results are found before anything is differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ from grads.check.report import Finding
 from grads.check.watch import Watch
 
 Arrays = dict[str, np.ndarray]
+# Gradients of the outputs, from these where it is a function; None for random ones
+Upstream = Mapping[str, np.ndarray] | Callable[[Arrays], Mapping[str, np.ndarray]] | None
 
 
 class Ready(NamedTuple):
@@ -37,7 +39,7 @@ class Ready(NamedTuple):
 
 
 def prepared(
-    case: Case, upstream: Mapping[str, np.ndarray] | None, alone: bool, vanish: bool,
+    case: Case, upstream: Upstream, alone: bool, vanish: bool,
     wanted: Sequence[str], watch: Watch, rng: np.random.Generator, findings: list[Finding],
 ) -> Ready | None:
     """Prepare a check, and append faults other than wrong values to `findings`; None if nothing can
@@ -46,7 +48,8 @@ def prepared(
     outputs = outputs_of(case, exact, findings)
     if findings:
         return None
-    d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
+    d_out = dict((upstream(outputs) if callable(upstream) else upstream)
+                 or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
     validate_upstream(d_out, exact)
     analytic = gradients_of(case, d_out, alone, findings)
     if not findings:

@@ -89,7 +89,8 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a check; `print(report)` shows it, `raise_if_wrong()` is for tests."""
+    """The outcome of a check, true if it is ok; `print(report)` shows it, `raise_if_wrong()` is for
+    tests."""
 
     rows: list[Row]
     findings: list[Finding] = field(default_factory=list)
@@ -121,6 +122,10 @@ class Report:
         """Whether nothing is wrong, and every tensor that has entries was really compared."""
         return not self.wrong and not self.findings and not self.stopped
 
+    def __bool__(self) -> bool:
+        """`ok`, so that `assert check_pair(...)` fails for a wrong gradient."""
+        return self.ok
+
     def raise_if_wrong(self) -> None:
         """Raise AssertionError, with the table, unless the report is ok."""
         __tracebackhide__ = True  # hides this frame in pytest's traceback
@@ -141,8 +146,9 @@ class Report:
         directions = sum(row.directions for row in rows)
         extent = [f"{len(tensors)} tensors, {checked} of {size} entries"] if tensors else []
         extent += [f"{directions} random directions"] if directions else []
-        return (f"{self.title}: {SAID[self.verdict]}; {' and '.join(extent)}{alone}; "
-                f"{self.evaluations} evaluations in {said_seconds(self.seconds)}")
+        covered = [" and ".join(extent) + alone] if extent else []
+        return "; ".join([f"{self.title}: {SAID[self.verdict]}", *covered,
+                          f"{self.evaluations} evaluations in {said_seconds(self.seconds)}"])
 
     def table(self, digits: int = 9) -> tuple[list[str], list[list[str]]]:
         """Headings and cells; digits of the gradients at the worst entry."""

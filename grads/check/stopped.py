@@ -51,4 +51,4 @@ def covered(rows: Sequence[Row], watch: Watch) -> str:
     nothing = [row.name for row in own if not row.checked + row.directions]
     said = [*[f"entries covered: {', '.join(parts)}"] * bool(parts),
             *[f"nothing of {', '.join(nothing)}"] * bool(nothing)]
-    return f"the time was up after {watch.seconds:.3g} s; {'; '.join(said)}"
+    return f"the time was up after {watch.seconds:.3g} s; {'; '.join(said) or 'nothing was run'}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,17 +16,20 @@ from backend.errors import UserError
 from grads.check import check_gradients, check_pair
 from grads.check.analytic import name_inputs
 from grads.check.case import Block, Labels
-from grads.check.continuation.state import is_users
+from grads.check.contained import contained
 from grads.check.report import Report
+from grads.check.stopped import covered
+from grads.check.watch import TimeUp, Watch
 
-FAILURES = (Exception, SystemExit)  # exceptions of a user's code that are reported
 SHOWN = 8  # most names of a file in an error
 ENDS = ("_inputs", "_forward", "_backward", "_gradient")  # of the names of functions
-_PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are not the user's
 
 
-def check_file(target: str, rng: np.random.Generator, **how: Any) -> Report:
-    """Check the function of `FILE.py:NAME`; `how` as in `grads.check.check_case`.
+def check_file(
+    target: str, rng: np.random.Generator, *, watch: Watch | None = None, **how: Any
+) -> Report:
+    """Check the function of `FILE.py:NAME`; watch and how as in `grads.check.check_case`. The time
+    includes that of the file itself.
 
     The file has NAME_inputs(rng), which returns the inputs, and either NAME_forward and
     NAME_backward or a scalar NAME and its NAME_gradient. It may have NAME_labels: for an input the
@@ -37,22 +39,36 @@ def check_file(target: str, rng: np.random.Generator, **how: Any) -> Report:
     """
     file, _, name = target.rpartition(":")
     path = Path(file)
-    module = load_module(path)
-    if not name:
-        raise UserError(f"{path}: expected FILE.py:NAME, got no name{_names(module)}")
-    make = find(module, path, f"{name}_inputs")
-    check, functions = _functions(module, path, name)
-    f, g = (find(module, path, function) for function in functions)
+    watch = watch or Watch(how.pop("time_limit", None))
     try:
-        inputs = make(rng)
+        with watch.user_code():
+            module = load_module(path)
+        if not name:
+            raise UserError(f"{path}: expected FILE.py:NAME, got no name{_names(module)}")
+        find(module, path, f"{name}_inputs")
+        check, functions = _functions(module, path, name)
+        f, g = (find(module, path, function) for function in functions)
+        with watch.user_code():
+            inputs = make_inputs(module, path, name, rng)
+    except TimeUp:
+        return Report([], title=target, seconds=watch.seconds, stopped=covered([], watch))
+    with contained(f"{path}: {name}_inputs"):
         named = name_inputs(f, inputs)[0]
-    except FAILURES as error:
-        raise UserError(f"{path}: {name}_inputs: {_said(error)}") from error
     labels = _labels(getattr(module, f"{name}_labels", {}), named, f"{path}: {name}_labels")
-    try:
-        return check(f, g, inputs, rng=rng, title=target, labels=labels, **how)
-    except FAILURES as error:
-        raise UserError(f"{target}: {_said(error)}") from error
+    with contained(target):
+        return check(f, g, inputs, rng=rng, title=target, labels=labels, watch=watch, **how)
+
+
+def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Generator) -> Any:
+    """What NAME_inputs(rng) of the file returns."""
+    make = find(module, path, f"{name}_inputs")
+    with contained(f"{path}: {name}_inputs"):
+        try:
+            return make(rng)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # of its own code
+            raise UserError(f"{path}: expected a function {name}_inputs(rng): {error}") from error
 
 
 def _functions(
@@ -66,18 +82,6 @@ def _functions(
         return _check_scalar, (name, f"{name}_gradient")
     raise UserError(f"{path}: expected {name}_forward and {name}_backward, or {name} and "
                     f"{name}_gradient, beside {name}_inputs; found none of them")
-
-
-def _said(error: BaseException) -> str:
-    """An error in one line: its kind and the line of the user's file where it is the user's own."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_users(frame.filename)
-           and not frame.filename.startswith((_PROJECT, "<frozen"))]
-    checker = frames and not is_users(frames[-1].filename) and isinstance(error, ValueError)
-    if not own or (checker and "numpy" not in frames[-1].filename):
-        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        return f"{kind}{error}"
-    return f"{type(error).__name__}: {error} at {own[-1].filename}:{own[-1].lineno}"
 
 
 def _labels(given: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labels]:
@@ -121,9 +125,8 @@ def load_module(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     sys.modules[name] = module  # dataclasses and inspect need it there
     try:
-        spec.loader.exec_module(module)
-    except FAILURES as error:
-        raise UserError(f"{path}: {_said(error)}") from error
+        with contained(str(path)):
+            spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
     return module

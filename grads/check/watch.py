@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
@@ -62,17 +63,25 @@ class Watch:
     def _watched(self, function: Callable[..., Result]) -> Callable[..., Result]:
         @wraps(function)
         def run(*arguments: Any) -> Result:
-            self.check()
-            start, self.running = time.perf_counter(), True
-            try:
+            with self.user_code():
+                start = time.perf_counter()
                 found = function(*arguments)
-            finally:
-                self.running = False
-            self.run_time = min(self.run_time, time.perf_counter() - start)
-            self.check()
+                self.run_time = min(self.run_time, time.perf_counter() - start)
             return found
 
         return run
+
+    @contextmanager
+    def user_code(self) -> Iterator[None]:
+        """Context of a user's code, which an alarm ends. Raises TimeUp if the time is up before or
+        after it."""
+        self.check()
+        self.running = True
+        try:
+            yield
+        finally:
+            self.running = False
+        self.check()
 
     def check(self) -> None:
         """Raise TimeUp if the time is up."""

@@ -16,7 +16,7 @@ from rich.text import Text
 from backend import progress
 from backend.terminal import Console
 from grads.stepper.explorer.examples import open_example
-from grads.stepper.explorer.own import is_own, trace_alone
+from grads.stepper.explorer.own import containing, is_own, trace_alone
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.show import Shown
 
@@ -72,12 +72,13 @@ def has_keys() -> bool:
 
 def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
     """The steps for a name, and the notes to be printed before them."""
-    alone = trace_alone(name, settings) if is_own(name) else None
-    if alone is not None:
-        return Shown({"forward": alone}), [name]
-    example = open_example(name, settings)
-    traces = {"forward": example.run.forward, "backward": example.run.backward}
-    return Shown(traces, example.verifications(), example.run), [example.run.title, *example.said]
+    with containing(name):
+        alone = trace_alone(name, settings) if is_own(name) else None
+        if alone is not None:
+            return Shown({"forward": alone}), [name]
+        run = (example := open_example(name, settings)).run
+        traces = {"forward": run.forward, "backward": run.backward}
+        return Shown(traces, example.verifications(), run), [run.title, *example.said]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:

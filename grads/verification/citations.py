@@ -32,7 +32,6 @@ class Item(NamedTuple):
     title: str
     same_as: Key | None = None  # the item that it repeats
     algorithm: bool = True  # False: background, an intermediate step, an "end"
-    later: bool = False  # not implemented yet
 
 
 class Citation(NamedTuple):
@@ -52,7 +51,7 @@ def read_list(text: str) -> tuple[dict[str, str], dict[Key, Item]]:
     """Titles of papers by name, and items by paper and number, in the papers' order.
 
     A paper is `# name: title`, an item `number: title`. A title `= NUMBER`, or `= PAPER NUMBER`,
-    repeats another item; `~` marks what is no algorithm, `-` what is not implemented yet.
+    repeats another item; `~` marks what is no algorithm.
     """
     papers: dict[str, str] = {}
     items: dict[Key, Item] = {}
@@ -65,12 +64,12 @@ def read_list(text: str) -> tuple[dict[str, str], dict[Key, Item]]:
             continue
         if number.startswith("Algorithm"):
             algorithm = number
-        mark, rest = (title[0], title[2:]) if title[1] == " " and title[0] in "=~-" else ("", title)
+        mark, rest = (title[0], title[2:]) if title[1] == " " and title[0] in "=~" else ("", title)
         name, _, other = rest.partition(" ")
         same = (name, other) if name in papers else (paper, rest)
         number = f"{algorithm} {number}" if number.startswith("line ") else number
         items[paper, number] = Item("" if mark == "=" else rest, same if mark == "=" else None,
-                                    mark != "~", mark == "-")
+                                    mark != "~")
     return papers, items
 
 

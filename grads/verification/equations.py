@@ -117,19 +117,17 @@ def carriers(key: Key, citations: list[Citation], source: Source) -> list[Citati
 
 
 def problems(source: Source) -> list[str]:
-    """The problems: citations of unknown numbers; numbers without a citation, or with one although
-    not implemented; functions without a check."""
+    """The problems: citations of unknown numbers; numbers without a citation; functions without a
+    check."""
     unknown = [f"{one.file}:{one.line}: {one.key[0]} has no {one.key[1]!r}"
                for one in source.citations if one.key not in ITEMS]
     rows = rows_of(source)
     lost = [f"{' '.join(row.key)}: no derivation and no kernel cites it"
-            for row in rows if _missing(row) and not row.item.later]
-    built = [f"{' '.join(row.key)}: listed as not implemented yet, but {one.file}:{one.line} is it"
-             for row in rows if row.item.later for one in (row.derivation + row.kernel)[:1]]
+            for row in rows if _missing(row)]
     bare = [f"{one.file}:{one.line}: no gradient calls {one.owner}, no test names it"
             for one in {(one.file, one.owner): one for one in source.citations}.values()
             if one.owner and not checks_of(one, source)]
-    return unknown + lost + built + bare
+    return unknown + lost + bare
 
 
 def _missing(row: Row) -> bool:
@@ -187,8 +185,7 @@ def to_markdown(source: Source) -> str:
                  if row.key[0] == paper and row.item.algorithm and not _missing(row)]
         parts += [f"## {title}\n\n| no. | what | derivation | kernel | check |\n"
                   "|---|---|---|---|---|\n", *lines, "\n"]
-    parts += ["## Not implemented yet\n\n", *_listed(row for row in rows if row.item.later),
-              "\n## No algorithm\n\nBackground, and steps on the way to another equation.\n\n",
+    parts += ["## No algorithm\n\nBackground, and steps on the way to another equation.\n\n",
               *_listed(row for row in rows if not row.item.algorithm and " line" not in row.key[1])]
     return "".join(parts)
 

@@ -28,6 +28,7 @@ from nmt.data.corpora import (
     tokenisers,
 )
 from nmt.data.corpus import (
+    LONGEST_OF_TEXT,
     prepare_pairs,
     read_lines,
     read_parallel,
@@ -43,6 +44,7 @@ from nmt.recipe.tasks import TasksRecipe
 from nmt.run_directory import resumable
 from nmt.run_files import check_new
 from nmt.system import System, score_bleu
+from nmt.training.finite import naming_overflow
 from nmt.training.progress import ConsoleObserver, Observer
 from nmt.training.tensorboard import Observers, TensorBoardObserver
 from nmt.training.trainer import LAST
@@ -264,13 +266,16 @@ def lm_sample(options: argparse.Namespace) -> None:
     """`nmt lm sample`."""
     system = language_models.LanguageSystem.open(options.model, options.checkpoint)
     rng = np.random.default_rng(options.seed)
-    print(system.sample(options.prompt, options.length, options.temperature, rng))
+    with naming_overflow(system.parameters):
+        text = system.sample(options.prompt, options.length, options.temperature, rng)
+    print(text)
 
 
 def lm_perplexity(options: argparse.Namespace) -> None:
     """`nmt lm perplexity`."""
     system = language_models.LanguageSystem.open(options.model, options.checkpoint)
-    nats, tokens = system.nats(system.ids(read_lines(options.text), str(options.text)))
+    lines = read_lines(options.text, LONGEST_OF_TEXT)
+    nats, tokens = system.nats(system.ids(lines, str(options.text)))
     unit = "character" if system.recipe.text.level == "characters" else "word"
     print(f"perplexity {perplexity_of(nats, tokens):.4f} per {unit}, "
           f"{nats / tokens / np.log(2):.4f} bits, over {tokens} {unit}s")

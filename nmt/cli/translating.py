@@ -237,7 +237,7 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
 def _asked() -> str:
     """A line that the user types; an empty one at the end of the input."""
     print("> ", end="", file=sys.stderr, flush=True)
-    line = next(plain_lines(iter(sys.stdin.buffer.readline, b""), "<stdin>"), None)
+    line = next(plain_lines(sys.stdin.buffer, "<stdin>"), None)
     if line is None:
         print(file=sys.stderr)
     return line or ""

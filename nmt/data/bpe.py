@@ -1,9 +1,10 @@
 """Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's file format, version 0.2.
 
-A word begins as its characters, the last of them with `</w>`; of the merges that apply, the one
-learned first joins two neighbouring symbols, until none applies. In text, all pieces of a word
-except the last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) skips each merge with
-some probability, drawn anew for each position and each pass over the word.
+A word begins as its characters, each with its marks (`nmt.data.letters`), the last of them with
+`</w>`; of the merges that apply, the one learned first joins two neighbouring symbols, until none
+applies. In text, all pieces of a word except the last end in `@@`. BPE dropout (Provilkov et al.,
+2020, Algorithm 1) skips each merge with some probability, drawn anew for each position and each
+pass over the word.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 from backend.errors import UserError
 from backend.progress import busy
 from nmt.data.corpus import decode_lines, write_lines
+from nmt.data.letters import is_mark, letters
 
 HEADER = "#version: 0.2"
 END_OF_WORD = "</w>"
 CONTINUED = "@@"
 LIBRARY = "subword_nmt"
+PRIVATE = 0xF0000  # first of 65,534 characters that stand for nothing
 
 Merge = tuple[str, str]
 Draw = Callable[[], float]  # the next number from [0, 1)
@@ -32,12 +35,16 @@ Draw = Callable[[], float]  # the next number from [0, 1)
 class Codes:
     """Merges, in the order in which they were learned.
 
+    Where one joins a mark to what stands before it, as those that subword-nmt learned by itself, a
+    word begins as bare characters, which merges then join.
     Raises ValueError for a merge that is not two symbols without spaces, or that is repeated.
     """
 
     def __init__(self, merges: Iterable[Merge]) -> None:
         self.merges = tuple(merges)
         self._ranks: dict[Merge, int] = {}
+        self._cut = list if any(map(is_mark, (part[0] for one in self.merges for part in one))) \
+            else letters
         self._parts: dict[str, Merge] = {}  # result of a merge -> the first merge that makes it
         for rank, merge in enumerate(self.merges):
             if problem := _problem(merge, self._ranks):
@@ -55,7 +62,8 @@ class Codes:
 
         dropout: the probability to skip a merge; draw: the source of random numbers.
         """
-        symbols = [*word[:-1], word[-1] + END_OF_WORD]
+        *before, last = self._cut(word)
+        symbols = [*before, last + END_OF_WORD]
         get = self._ranks.get
         while len(symbols) > 1:
             found = [(rank, place) for place, pair in enumerate(pairwise(symbols))
@@ -63,7 +71,7 @@ class Codes:
                      and (draw is None or draw() >= dropout)]
             if not found:
                 break
-            symbols = self._merged(symbols, found)
+            symbols = self._merged(symbols, found)                          # (Sennrich bpe)
         return _written(symbols)
 
     def _merged(self, symbols: list[str], found: Sequence[tuple[int, int]]) -> list[str]:
@@ -169,9 +177,15 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
     no pair occurs twice.
     """
     require_library(wanted)
-    lines = tuple(f"{word} {counts[word]}" for word in sorted(counts)
-                  if not set(word) & set(" \t\n\r"))
-    codes = _learned(lines, merges)
+    words = {word: letters(word) for word in sorted(counts)
+             if not set(word) & set(" \t\n\r") and not is_mark(word[0])}
+    joint = sorted({one for word in words.values() for one in word if len(one) > 1})
+    single = dict(zip(joint, map(chr, count(PRIVATE)), strict=False))  # for the library, which cuts
+    lines = tuple(f"{''.join(single.get(one, one) for one in word)} {counts[name]}"
+                  for name, word in words.items())
+    marked = str.maketrans({to: one for one, to in single.items()})
+    codes = Codes((left.translate(marked), right.translate(marked))
+                  for left, right in _learned(lines, merges).merges)
     if not codes.merges:
         raise UserError(f"{wanted}: expected words with a pair of characters that occurs twice, "
                         f"got none in {len(lines)} different words")

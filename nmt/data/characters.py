@@ -1,6 +1,7 @@
 """Words outside the vocabulary as characters (Luong, 2016, sections 5.3.2, 5.3.3 and 5.4.1).
 
-The characters of a language are the 200 most frequent in its training words, counted over tokens.
+The characters of a language are the 200 most frequent in its training words, counted over tokens;
+marks are part of their letter (`nmt.data.letters`).
 Ids are a `Vocabulary`'s: 0 is an unknown character, 1 (`</s>`) is the boundary that the thesis
 writes `_`, which ends each word and starts its spelling.
 """
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.data.letters import letters
 from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
 
 LIMIT = 200  # characters a language (5.4.1)
@@ -24,7 +26,7 @@ Word = tuple[int, ...]  # ids of its characters, without the boundary
 def character_vocabulary(sentences: Iterable[Sequence[str]], limit: int = LIMIT) -> Vocabulary:
     """The `limit` most frequent characters of the sentences' words, beside the two symbols."""
     words = (word for sentence in sentences for word in sentence)
-    return Vocabulary.build((list(word) for word in words), max_size=limit + 2)
+    return Vocabulary.build((letters(word) for word in words), max_size=limit + 2)
 
 
 class Spelling:
@@ -41,9 +43,11 @@ class Spelling:
                      if i == UNKNOWN)
 
     def spelled(self, word: str) -> Word:
-        """The characters of a word."""
+        """The characters of a word; of a letter that is not known, itself and its marks."""
         if word not in self._known:
-            self._known[word] = tuple(self._characters.ids(word))
+            parts = [part for one in letters(word)
+                     for part in ([one] if self._characters.ids([one]) != [UNKNOWN] else one)]
+            self._known[word] = tuple(self._characters.ids(parts))
         return self._known[word]
 
     def word(self, ids: Iterable[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +26,7 @@ from nmt.data.monolingual import PAIRINGS
 from nmt.data.sources import BOUNDARY, parts, tokenise_each
 from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.data.transliteration import latin
-from nmt.recipe import DataConfig
+from nmt.recipe import PAIRS, DataConfig
 
 EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
             "countries and languages, and knows no other words.")
@@ -96,7 +97,7 @@ def load_corpus(data: DataConfig) -> ParallelCorpus:
 def _from_cldr(data: DataConfig) -> ParallelCorpus:
     """The embedded corpus."""
     corpus = generate(CldrOptions(
-        data.source_language, data.target_language, data.train_size, data.dev_size,
+        data.source_language, data.target_language, data.train_size or PAIRS, data.dev_size,
         data.test_size, data.seed,
     ))
 
@@ -113,7 +114,7 @@ def _from_cldr(data: DataConfig) -> ParallelCorpus:
 
 def _reversal(data: DataConfig) -> ParallelCorpus:
     """The reverse task."""
-    drawn = reversal.generate(data.train_size, data.dev_size, data.test_size, data.seed)
+    drawn = reversal.generate(data.train_size or PAIRS, data.dev_size, data.test_size, data.seed)
 
     def evaluation(pairs: list[Pair]) -> EvaluationSet:
         return EvaluationSet([x for x, _ in pairs], [" ".join(y) for _, y in pairs], pairs)
@@ -130,7 +131,8 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     drawn: list[tuple[str, str]] = []
     lines = _without(_streamed(paths), places, drawn)
     pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
-    train = choose_pairs(pairs, data.max_length, data.cut_long)
+    train = choose_pairs(pairs, data.max_length, data.cut_long, data.train_size)
+    deque(lines, maxlen=0)  # the rest: pairs are drawn from it too, and the files must end together
     _need_pairs(train, _named(paths), data)
     test = _read_evaluation(data, "test") if data.test_source else None
     if data.dev_source:
@@ -221,7 +223,7 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
     directory = Path(data.directory)
     path = directory / data.train_source
     train = choose_pairs(PAIRINGS[data.corpus](_sentences(data, path)), data.max_length,
-                         data.cut_long)
+                         data.cut_long, data.train_size)
     _need_pairs(train, str(path), data)
     test = _paired_evaluation(data, directory / data.test_source) if data.test_source else None
     dev = _paired_evaluation(data, directory / data.dev_source)

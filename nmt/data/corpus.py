@@ -8,17 +8,25 @@ corpus. For the same reason words are separated by spaces and tabs only.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
+from typing import BinaryIO
 
 from backend.errors import UserError
 from backend.files import write_file
+from backend.notes import note
 from backend.progress import counted
+from nmt.data.letters import composed
 from nmt.data.sources import as_text, longest, shortened
 from nmt.data.stored import Pair, StoredPairs
 
-Reading = Callable[[Iterable[bytes], str | Path], Iterator[str]]
+Reading = Callable[[BinaryIO, str | Path, int], Iterator[str]]
 BLOCK = 1 << 20  # bytes written at once
+# Bytes of a line with its end. A longer one is no sentence: cutting this much into words takes a
+# second. A device such as /dev/zero never ends a line.
+LONGEST = 1 << 18
+LONGEST_OF_TEXT = 1 << 28  # of a language model's text, which may be all one line
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,15 @@ def split_words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+def decoded(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
     """The lines of a UTF-8 file that ends them at "\\n", exactly: nothing else is trimmed.
 
-    Raises UserError, naming `name` and the line, where it is not valid UTF-8.
+    Raises UserError, naming `name` and the line, where it is not valid UTF-8, or too long.
     """
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+        if len(line) > longest:
+            raise UserError(f"{name}:{number}: expected a line of at most {longest:,} bytes, got "
+                            "more")
         try:
             yield line.removesuffix(b"\n").decode()
         except UnicodeDecodeError as error:
@@ -48,23 +59,28 @@ def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
                             f"at column {error.start + 1}") from None
 
 
-def plain_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    """As `decoded`, without a byte order mark and without "\\r" before "\\n"."""
-    text = decoded(lines, name)
-    for first in islice(text, 1):
-        yield first.removeprefix("\ufeff").removesuffix("\r")
-    for line in text:
-        yield line.removesuffix("\r")
+def plain_lines(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
+    """As `decoded`, without a byte order mark and without "\\r" before "\\n", in Unicode's normal
+    form C; of a file that is not, a note says so."""
+    for number, line in enumerate(decoded(file, name, longest), 1):
+        plain = composed(line)
+        if plain != line:
+            note(str(name), f"{name}:{number}: not in Unicode's normal form C; such lines are read "
+                            "as if they were")
+        yield (plain.removeprefix("\ufeff") if number == 1 else plain).removesuffix("\r")
 
 
-def stream_lines(path: str | Path, read: Reading = plain_lines) -> Iterator[str]:
+def stream_lines(
+    path: str | Path, read: Reading = plain_lines, longest: int = LONGEST
+) -> Iterator[str]:
     """The lines of a UTF-8 text file one after another.
 
-    Raises UserError if the file cannot be read, or, with the line, if it is not valid UTF-8.
+    Raises UserError if the file cannot be read, or, with the line, if it is not valid UTF-8 or
+    longer than so many bytes.
     """
     try:
         with open(path, "rb") as file:
-            yield from counted(read(file, path), f"lines of {os.path.basename(path)}")
+            yield from counted(read(file, path, longest), f"lines of {os.path.basename(path)}")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -75,10 +91,9 @@ def decode_lines(path: str | Path) -> list[str]:
     return list(stream_lines(path, decoded))
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 text file, without a byte order mark and without "\\r" before "\\n".
-    Errors as `stream_lines`."""
-    return list(stream_lines(path))
+def read_lines(path: str | Path, longest: int = LONGEST) -> list[str]:
+    """The lines of a UTF-8 text file, as `plain_lines`. Errors as `stream_lines`."""
+    return list(stream_lines(path, longest=longest))
 
 
 def stream_parallel(*paths: str | Path) -> Iterator[tuple[str, ...]]:
@@ -162,9 +177,10 @@ def prepare_pairs(
 
 
 def choose_pairs(
-    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False
+    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False,
+    most: int | None = None,
 ) -> PreparedPairs:
-    """The pairs that can be trained on, by the rules of `prepare_pairs`.
+    """The pairs that can be trained on, by the rules of `prepare_pairs`: the first `most`.
 
     Raises ValueError if max_length < 1.
     """
@@ -181,4 +197,6 @@ def choose_pairs(
             too_long += 1
         else:
             chosen.append((source, target))
+            if len(chosen) == most:
+                break
     return PreparedPairs(chosen, empty, too_long)

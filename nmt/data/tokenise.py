@@ -1,35 +1,41 @@
 """Cutting text into words and putting it together again.
 
 `moses` is the tokeniser of the papers. In scripts without spaces, such as Chinese, Japanese and
-Thai, it finds hardly any words (and separates Thai vowels from their consonants); `characters` is
-for those. `letters` makes each character a token, also in Latin script: the input of a purely
-character-based model (Luong, 2016, 5.4.2).
+Thai, it finds hardly any words; `characters` is for those. `letters` makes each character a token,
+also in Latin script: the input of a purely character-based model (Luong, 2016, 5.4.2). All read
+text in normal form C, and none parts a letter from its marks (`nmt.data.letters`).
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
 from nmt.data.corpus import split_words
+from nmt.data.letters import composed, is_mark, letters
 
 UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"})  # language codes
 TOKENISERS = ("moses", "characters", "letters", "none", "natural")
 SPACE = "\u2581"  # stands for a space between `characters` tokens, as in sentencepiece
 
+Cut = Callable[[str], list[str]]
+Join = Callable[[Iterable[str]], str]
+_LEFT_OUT = re.compile(r"[\s\x00-\x1f]")  # by Moses: spaces and control characters
+
 # What stays whole among characters: a number, a word in Latin letters.
-_RUNS = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z\u00c0-\u024f]+|.", re.DOTALL)
+_RUNS = re.compile(r"[0-9]+(?:[.,][0-9]+)*|"
+                   r"[A-Za-z\u00c0-\u024f][A-Za-z\u00c0-\u024f\u0300-\u036f]*|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Tokeniser:
     """A function that cuts a line of text into words, and its inverse."""
 
-    tokenise: Callable[[str], list[str]]
-    detokenise: Callable[[Iterable[str]], str]
+    tokenise: Cut
+    detokenise: Join
 
 
 def tokeniser(name: str, language: str) -> Tokeniser:
@@ -41,15 +47,10 @@ def tokeniser(name: str, language: str) -> Tokeniser:
     """
     if name == "natural":
         return natural_tokeniser(language)
-    if name == "none":
-        return Tokeniser(split_words, " ".join)
-    if name == "moses":
-        return moses(language)
-    if name == "characters":
-        return Tokeniser(_cut_characters, _join_characters)
-    if name == "letters":
-        return Tokeniser(_cut_letters, _join_characters)
-    raise ValueError(f"name: expected one of {', '.join(TOKENISERS)}, got {name!r}")
+    if name not in TOKENISERS:
+        raise ValueError(f"name: expected one of {', '.join(TOKENISERS)}, got {name!r}")
+    cut, join = _moses(language) if name == "moses" else _CUTS[name]
+    return Tokeniser(lambda text: cut(composed(text)), lambda tokens: composed(join(tokens)))
 
 
 def natural_tokeniser(language: str) -> Tokeniser:
@@ -58,17 +59,29 @@ def natural_tokeniser(language: str) -> Tokeniser:
 
 
 @lru_cache
-def moses(language: str) -> Tokeniser:
+def _moses(language: str) -> tuple[Cut, Join]:
     """The Moses tokeniser and detokeniser (sacremoses), without the escaping of `&` and the like.
 
     language: a language code; English rules stand in for one that Moses has no rules for.
     Detokenisation restores the usual spacing of the language, not always the original one.
     """
     cut, join = MosesTokenizer(lang=_base(language)), MosesDetokenizer(lang=_base(language))
-    return Tokeniser(
-        tokenise=lambda text: cut.tokenize(text, escape=False),
-        detokenise=lambda tokens: join.detokenize(list(tokens), unescape=False),
-    )
+    return (lambda text: _with_marks(lambda bare: cut.tokenize(bare, escape=False), text),
+            lambda tokens: join.detokenize(list(tokens), unescape=False))
+
+
+def _with_marks(cut: Cut, text: str) -> list[str]:
+    """The tokens of a text that is cut without its marks, which Moses takes for no part of words.
+    """
+    found = letters(text)
+    if len(found) == len(text):
+        return cut(text)
+    waiting = [one for one in found if not _LEFT_OUT.match(one)]
+    tokens = cut("".join(one[0] for one in found))
+    if [*"".join(tokens)] != [one[0] for one in waiting]:  # something was added, or left out
+        return cut(text)
+    following = iter(waiting)
+    return ["".join(islice(following, len(token))) for token in tokens]
 
 
 def _base(language: str) -> str:
@@ -80,7 +93,7 @@ def _cut_characters(text: str) -> list[str]:
     """Characters with their combining marks; numbers and Latin words whole; spaces as SPACE."""
     tokens: list[str] = []
     for run in _RUNS.findall(" ".join(split_words(text))):
-        if tokens and unicodedata.category(run[0]) in ("Mn", "Mc", "Me"):
+        if tokens and tokens[-1] != SPACE and is_mark(run[0]):
             tokens[-1] += run
         else:
             tokens.append(SPACE if run == " " else run)
@@ -88,9 +101,14 @@ def _cut_characters(text: str) -> list[str]:
 
 
 def _cut_letters(text: str) -> list[str]:
-    """Every character; spaces as SPACE."""
-    return [SPACE if letter == " " else letter for letter in " ".join(split_words(text))]
+    """Every character with its marks; spaces as SPACE."""
+    return [SPACE if letter == " " else letter for letter in letters(" ".join(split_words(text)))]
 
 
 def _join_characters(tokens: Iterable[str]) -> str:
     return "".join(" " if token == SPACE else token for token in tokens)
+
+
+_CUTS: dict[str, tuple[Cut, Join]] = {
+    "none": (split_words, " ".join), "characters": (_cut_characters, _join_characters),
+    "letters": (_cut_letters, _join_characters)}

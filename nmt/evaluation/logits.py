@@ -17,6 +17,7 @@ from nmt.data.corpus import Pair
 from nmt.data.vocabulary import SPECIALS
 from nmt.models.heads.lexical import W_HY, W_L, lexical_step
 from nmt.system import System
+from nmt.training.finite import naming_overflow
 
 
 class Part(NamedTuple):
@@ -66,7 +67,8 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
                         "bias of the word alone, got one with a lexicon's")
     batch = next(system.batches([pair], 1).in_order())
     model: Any = system.model
-    _, cache = model.loss(system.parameters, batch)
+    with naming_overflow(system.parameters):
+        _, cache = model.loss(system.parameters, batch)
     prediction = cache.head.output.prediction
     h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
     cut = system.parameters[W_HY].shape[1]

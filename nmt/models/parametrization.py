@@ -97,6 +97,9 @@ class Leading:
 class Normalized:
     """Rows of length r: w_i = r g_i / |g_i| (fixnorm). A row of zeros is a ValueError.
 
+    Of the prediction's table behind a ScaleNorm of length g, the logits are r g cos (Nguyen
+    Eq. 3.7).
+
     radius: r; learned: whether r is a parameter, `{name}.radius` (1,), with this initial value; of:
     the stored table, by default that of the parameter's own name.
     """

@@ -23,13 +23,13 @@ from nmt import language_models, translator_training
 from nmt.base_system import BaseSystem, Pruning
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.corpora import ParallelCorpus, load_corpus
-from nmt.fixed_recipe import check_same
+from nmt.fixed_recipe import check_same, run_recipe
 from nmt.language_models import LanguageSystem, read_text
 from nmt.pruning.classes import classes
 from nmt.pruning.schemes import Masks, masks
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe
-from nmt.run_files import RECIPE, checkpoint_path
+from nmt.run_files import checkpoint_path
 from nmt.system import System
 from nmt.training.progress import Observer
 
@@ -125,11 +125,12 @@ def retraining_recipe(
     Arguments: own, a recipe to use, or None: that of the run, for retraining with the thesis's
     settings; overrides, of either. Raises UserError where it has another model or other data.
     """
-    first = load_recipe(AnyRecipe, directory / RECIPE)
+    first = run_recipe(AnyRecipe, directory)
     if own is None and how == RETRAINED:
         chosen = {**RETRAINING, "learning_rate": first.train.learning_rate / 2}
         overrides = [*(f"--train.{key}={value}" for key, value in chosen.items()), *overrides]
-    recipe = load_recipe(AnyRecipe, own or directory / RECIPE, overrides)
+    recipe = load_recipe(AnyRecipe, own, overrides) if own else \
+        run_recipe(AnyRecipe, directory, overrides)
     if type(recipe) is not type(first):
         raise UserError(f"{own}: expected a recipe of the kind that {directory} has, got another")
     check_same(directory, recipe, "train what is left")

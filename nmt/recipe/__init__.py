@@ -25,7 +25,9 @@ from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
 
 DEFAULT_ARCHITECTURE = "luong"
-CORPORA = ("files", *PAIRINGS, "cldr", "reverse")
+GENERATED = ("cldr", "reverse")  # corpora that are made, not read
+CORPORA = ("files", *PAIRINGS, *GENERATED)
+PAIRS = 20_000  # to generate where data.train_size does not say
 REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
@@ -112,7 +114,7 @@ class DataConfig:
     target_language: str = "fr"  # the same of the target
     tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
     transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
-    train_size: int = 20000  # cldr, reverse: pairs to generate
+    train_size: int | None = None  # pairs to train on: of files the first; null: all, 20000 made
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
     seed: int = 1  # of the pairs drawn: cldr, reverse; of files, for validation

@@ -6,8 +6,10 @@ import dataclasses
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from importlib.resources import as_file, files
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
@@ -30,33 +32,40 @@ from nmt.recipe.keys import (
     subsections,
 )
 from nmt.recipe.limits import beyond_limits
+from nmt.recipe.numbers import misread_text
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
+from nmt.recipe.unused import check_used
 
 R = TypeVar("R", bound=AnyRecipe)
+# In no file's name; the halves of surrogate pairs between these stand for bytes that are no UTF-8.
+NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 Where = Callable[[str], str]  # where a dotted key was given: file and line, or "override"
 
 
-def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
+def load_recipe(
+    kind: type[R], path: str | Path, overrides: Sequence[str] = (), *, of_run: bool = False
+) -> R:
     """Read a recipe, its bases, and apply overrides.
 
     Arguments: kind, `Recipe`, `LanguageModelRecipe`, `TasksRecipe`, or a class above some of them
     for any; path of the YAML file; overrides, each `--section.key=value`, which count as a recipe
-    based on the file.
+    based on the file; of_run, whether it is a run directory's, whose values without use are
+    left.
     Raises UserError, naming file and line or the override: errors of `read_tree`, an unknown
     architecture, one whose recipes are of another kind, an unknown key (with the nearest known
-    one), a value of the wrong type or out of range.
+    one), a value of the wrong type or out of range, one without use (`nmt.recipe.unused`).
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
     if is_of_tasks(tree):
         if not issubclass(TasksRecipe, kind):
             raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one model, got "
                             "one of several tasks")
-        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe))
+        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe, of_run=of_run))
         return made
     if kind is TasksRecipe:
         raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
-    return _one(kind, tree, path, given)
+    return _one(kind, tree, path, given, of_run=of_run)
 
 
 def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -66,7 +75,8 @@ def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def _one(
-    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]]
+    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]],
+    of_run: bool = False,
 ) -> R:
     """The recipe of one model, from a file's tree and overrides."""
     architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
@@ -86,14 +96,22 @@ def _one(
 
     stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
     flat = _typed(keys, stated, chosen, where)
-    values = _nested(flat)
-    values.get("model", {}).pop("architecture", None)
-    types = {"model": MODELS[architecture].config}
-    recipe = _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    recipe = _made(architecture, flat, where)
     for key, value in flat.items():
         if expected := beyond_limits(key, value):
             raise UserError(f"{where(key)}: {key}: expected {expected}, got {value!r}")
-    return recipe
+    unused = check_used(recipe, chosen if of_run else flat, flat,
+                        {name: key.default for name, key in keys.items()}, where, str(path))
+    used = {key: value for key, value in flat.items() if key not in unused}
+    return recipe if used == flat else _made(architecture, used, where)
+
+
+def _made(architecture: str, flat: Mapping[str, Any], where: Where) -> Any:
+    """The recipe of these values by dotted key."""
+    values = _nested(flat)
+    values.get("model", {}).pop("architecture", None)
+    return _make(kind_of(architecture), values, dataclasses.MISSING, "", where,
+                 {"model": MODELS[architecture].config})
 
 
 def as_text(recipe: AnyRecipe) -> str:
@@ -155,6 +173,10 @@ def _typed(
 ) -> dict[str, Any]:
     """Dotted key -> value of the file or of its override, converted to the type that its section
     declares."""
+    for key, text in (*given.items(), *chosen.items()):
+        if isinstance(text, str) and str not in _kinds(keys[key].type) and \
+                (problem := misread_text(text)):
+            raise UserError(f"{where(key)}: {key}: expected {problem}")
     right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
     rest = {key: value for key, value in given.items() if key not in right}
     parser = ArgumentParser(exit_on_error=False)  # slow: values that need no conversion skip it
@@ -162,8 +184,12 @@ def _typed(
         parser.add_argument(f"--{key}", type=keys[key].type)
 
     def wrong(key: str) -> UserError:
-        return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
-                         f"got {chosen.get(key, given.get(key))!r}".replace("None", "null"))
+        value = chosen.get(key, given.get(key))
+        quoted = ", in quotes" if keys[key].type is str and type(value) not in (str, NoneType) \
+            else ""
+        shown = str(value) if isinstance(value, date) else repr(value)
+        return UserError(f"{where(key)}: {key}: expected {keys[key].written}{quoted}, "
+                         f"got {shown}".replace("None", "null"))
 
     arguments = [f"--{key}={value}" for key, value in chosen.items()]
     try:
@@ -181,15 +207,29 @@ def _typed(
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
-        if isinstance(value, str) and "\0" in value:  # no file name may contain it
-            raise UserError(f"{where(key)}: {key}: expected no NUL character, got {value!r}")
+        if unfit := next(filter(NO_TEXT.search, _texts(value)), None):
+            raise UserError(f"{where(key)}: {key}: expected no NUL character and no half of a "
+                            f"surrogate pair, got {unfit!r}")
     return values
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a value: it may be a mapping or a list."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in chain(value, value.values()) if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def _is_of(value: Any, kind: Any) -> bool:
     """Whether a value is of a type without conversion."""
-    kinds = {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
-    return type(value) in kinds & {bool, int, float, str, NoneType}
+    return type(value) in _kinds(kind) & {bool, int, float, str, NoneType}
+
+
+def _kinds(kind: Any) -> set[Any]:
+    """A type, and of a union those in it."""
+    return {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

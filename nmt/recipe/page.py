@@ -32,6 +32,9 @@ other recipe says, and its base in turn: mappings merge by key, all else replace
 `model.architecture` differs from the base's, the base's model section is dropped. A table of a
 paper is one base and a row each: see [`thesis/`](../nmt/recipes/thesis).
 
+**Keys without use**, such as `data.test_size` of a corpus read from files, are an error, unless a
+base gives them and the recipe on it has what leaves them without use.
+
 **Several tasks.** A recipe may name others in place of the sections: `tasks` (by name; the first is
 the reference), `ratios` (updates for one of the reference, default 1), `share` (`[encoder]`,
 `[decoder]`, both, or for each part the tasks that share one) and `vocabularies` (of a shared side:

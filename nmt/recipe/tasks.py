@@ -29,6 +29,7 @@ from typing import Any
 from backend.errors import UserError
 from backend.nearest import nearest
 from nmt.recipe import Recipe, TranslationRecipe
+from nmt.recipe.numbers import misread_text
 from nmt.recipe.tree import Entry, Tree, based, plain, read_tree
 from nmt.training.options import TrainOptions
 from nmt.training.tasks import PARTS
@@ -188,7 +189,8 @@ def _ratios(entry: Entry | None, names: Sequence[str],
 def _number(value: Any) -> float:
     """The value as a number; NaN if it is none."""
     try:
-        return math.nan if isinstance(value, bool) else float(value)
+        odd = isinstance(value, bool) or (isinstance(value, str) and misread_text(value))
+        return math.nan if odd else float(value)
     except (TypeError, ValueError):
         return math.nan
 

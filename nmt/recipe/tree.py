@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from backend.errors import UserError
+from backend.files import read_file
 from nmt.recipe import DEFAULT_ARCHITECTURE
+from nmt.recipe.numbers import misread
 
 BASE = "base"
 LARGEST = 1 << 20  # bytes of a file
@@ -108,11 +110,9 @@ def _merged(below: Tree, above: Tree) -> Tree:
 def _parse(path: Path) -> Tree:
     """The file itself."""
     try:
-        loader = _Loader(path, _read_bytes(path))
+        loader = _Loader(path, read_file(path, LARGEST, "a recipe"))
         node = loader.get_single_node()
         tree = _value(loader, node, path, "") if node is not None else None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a path with a NUL
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -124,15 +124,6 @@ def _parse(path: Path) -> Tree:
         found = "an empty file" if tree is None else type(tree).__name__
         raise UserError(f"{path}: expected a mapping of sections, got {found}")
     return tree
-
-
-def _read_bytes(path: Path) -> bytes:
-    """The content of the file. Raises UserError if it is too large."""
-    with open(path, "rb") as file:
-        raw = file.read(LARGEST + 1)
-    if len(raw) > LARGEST:
-        raise UserError(f"{path}: expected a recipe of at most {LARGEST:,} bytes, got more")
-    return raw
 
 
 class _Loader(yaml.SafeLoader):
@@ -170,7 +161,10 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) ->
     """The value of a node; for a mapping, its entries."""
     if not isinstance(node, yaml.MappingNode):
         try:
-            return loader.construct_object(node, deep=True)
+            value = loader.construct_object(node, deep=True)
+            if problem := misread(node):
+                raise UserError(f"{path}:{_line(node)}: {prefix.rstrip('.')}: expected {problem}")
+            return value
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise UserError(f"{path}:{_line(node)}: expected YAML, got {node.value!r}, which is no "
                             f"{node.tag.rpartition(':')[2]}") from error

@@ -1,5 +1,6 @@
 """The HTTP server: requests are limited in size and time, and accepted for the server's own names
-only.
+only. How many are answered at once is the service's to say: a connection that is silent or slow
+holds none of its places.
 
 Every error is one line of JSON, {"error": "..."}. Neither sentences nor clients are logged. Of an
 unexpected error only type and place are printed on stderr.
@@ -13,10 +14,9 @@ import json
 import re
 import socket
 import sys
-import threading
 import time
+from collections import OrderedDict
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import TCPServer, ThreadingMixIn
@@ -29,9 +29,11 @@ from nmt.serving.page import Page
 from nmt.serving.service import Refusal, Service
 
 BODY = 1 << 18  # bytes of a request's body
-CONNECTIONS = 32  # connections at once, including those of slow clients
-SECONDS = 10.0  # limit for receiving a request, and for sending a part of an answer
-DRAINED = 1.0  # seconds to read what is left of a body too large: its sender listens after that
+CONNECTIONS = 512  # that are read from or sent to at once; beyond it the oldest of them ends
+BACKLOG = 128  # connections that the system holds until they are accepted
+IDLE = 2.0  # seconds until the head of a request must be there
+SECONDS = 10.0  # limit for receiving a body, and for sending an answer
+DRAINED = 1.0  # seconds to go on reading after the answer
 ROUTES = {"/": ("GET", "HEAD"), "/translate": ("POST",)}
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
            "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"}
@@ -45,11 +47,12 @@ class Server(ThreadingMixIn, HTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = CONNECTIONS
+    request_queue_size = BACKLOG
 
     def __init__(self, service: Service, page: Page, host: str, port: int) -> None:
         self.service, self.page, self.host = service, page, host
-        self._open = threading.BoundedSemaphore(CONNECTIONS)
+        # What ends each: of one that is still read from only that, since its request may be there.
+        self.connections: OrderedDict[socket.socket, int] = OrderedDict()  # oldest first
         try:
             self.address_family, *_, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -70,26 +73,18 @@ class Server(ThreadingMixIn, HTTPServer):
         return f"http://{name}:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread, unless there are too many."""
-        if not self._open.acquire(blocking=False):
-            with suppress(OSError):
-                request.settimeout(1.0)
-                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: "
-                                b'application/json\r\n\r\n{"error": "too many connections"}\n')
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except Exception:  # no thread; a signal ends the server, and the thread may have begun
-            self._open.release()
-            raise
+        """Start a thread. With too many connections the oldest ends."""
+        self.connections[request] = socket.SHUT_RD
+        if len(self.connections) > CONNECTIONS:
+            with suppress(OSError, KeyError):  # it has just ended by itself
+                oldest, end = self.connections.popitem(last=False)
+                oldest.shutdown(end)
+        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer a connection."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._open.release()
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self.connections.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print an error, unless the client closed the connection."""
@@ -111,12 +106,17 @@ class Server(ThreadingMixIn, HTTPServer):
         return True
 
 
-class Deadline(io.RawIOBase):
+class Incoming(io.RawIOBase):
     """A stream of what a connection receives, with a deadline, after which it raises
     TimeoutError."""
 
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
-        self._connection, self._until = connection, time.monotonic() + seconds
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.allow(IDLE)
+
+    def allow(self, seconds: float) -> None:
+        """Set the deadline."""
+        self._until = time.monotonic() + seconds
 
     def readable(self) -> bool:
         """True."""
@@ -142,7 +142,18 @@ class Handler(BaseHTTPRequestHandler):
         """Read with a deadline, which also ends clients that send a byte now and then."""
         super().setup()
         self.rfile.close()
-        self.rfile = io.BufferedReader(Deadline(self.connection, SECONDS))
+        self._incoming = Incoming(self.connection)
+        self.rfile = io.BufferedReader(self._incoming)
+
+    def finish(self) -> None:
+        """End the answer, and read on for a while: a connection that is closed with bytes unread
+        is reset, and its client may never see the answer."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            self._incoming.allow(DRAINED)
+            while self.rfile.read1(BODY):
+                pass
+        super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged."""
@@ -183,7 +194,9 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, page.html, "text/html; charset=utf-8",
                        {"Content-Security-Policy": page.policy})
         else:
-            answer = self.server.service.answer(self._request())
+            request = self._request()
+            self.server.connections.pop(self.connection, None)  # it waits for us now
+            answer = self.server.service.answer(request)
             text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             self._send(HTTPStatus.OK, text.encode(), JSON, {})
 
@@ -204,9 +217,9 @@ class Handler(BaseHTTPRequestHandler):
         if not re.fullmatch("[0-9]{1,18}", length):
             raise Refusal(HTTPStatus.BAD_REQUEST, "Content-Length: expected a number")
         if int(length) > BODY:
-            self._drain()
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                           f"the body: expected at most {BODY} bytes")
+        self._incoming.allow(SECONDS)
         try:
             body = self.rfile.read(int(length))
         except TimeoutError:
@@ -217,13 +230,6 @@ class Handler(BaseHTTPRequestHandler):
                           f"{len(body)}")
         return body
 
-    def _drain(self) -> None:
-        """Read the rest for a while: a client that is still sending does not read the answer."""
-        left = io.BufferedReader(Deadline(self.connection, DRAINED))
-        with suppress(OSError):
-            for _ in iter(partial(left.read1, BODY), b""):
-                pass
-
     def _refuse(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None
                 ) -> None:
         """Send an error as one line."""
@@ -232,6 +238,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str, headers: dict[str, str]) -> None:
         """Send an answer."""
+        self.server.connections[self.connection] = socket.SHUT_RDWR
         self.connection.settimeout(SECONDS)
         self.request_version = "HTTP/1.0"  # so that headers are sent for every request
         self.send_response(status)

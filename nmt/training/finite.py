@@ -1,15 +1,19 @@
-"""Finding what is not finite: the loss, the parameters or the gradients."""
+"""Finding what is not finite, and why: the loss, the parameters or the gradients."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from backend import Array, array_module, to_host
+from backend.errors import UserError
 from backend.rows import RowGradient
+
+LARGE = 1e6  # no trained parameter is as large, and below it products of a few do not overflow
 
 
 def is_finite(array: Array) -> bool:
@@ -30,3 +34,34 @@ def first_non_finite(parameters: Mapping[str, Array], gradients: Mapping[str, An
         if not is_finite(gradient):
             return f"the gradient of {name!r}"
     return "the loss, or the norm of a gradient too large for its number format,"
+
+
+@contextmanager
+def naming_overflow(parameters: Mapping[str, Array]) -> Iterator[None]:
+    """Context of passes through a model: raise UserError that names the largest parameter where
+    they overflow because of it, in place of NumPy's warnings.
+
+    A flag alone says nothing: some BLAS raise it without a cause. Where overflow is ignored
+    already, as in training, it stays so.
+    """
+    if np.geterr()["over"] == "ignore":
+        yield
+        return
+    seen: list[str] = []
+    try:
+        with np.errstate(over="call", invalid="call", call=lambda kind, _: seen.append(kind)):
+            yield
+    except FloatingPointError:  # of a search
+        _check_sizes(parameters)
+        raise
+    if seen:
+        _check_sizes(parameters)
+
+
+def _check_sizes(parameters: Mapping[str, Array]) -> None:
+    """Raise UserError for a parameter that is too large, naming the largest."""
+    sizes = {name: float(to_host(abs(one).max())) for name, one in parameters.items() if one.size}
+    name = max(sizes, key=sizes.__getitem__)
+    if sizes[name] > LARGE:
+        raise UserError(f"parameter {name!r}: expected numbers that do not overflow in the model, "
+                        f"found up to {sizes[name]:.3g}")

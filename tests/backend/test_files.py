@@ -9,7 +9,7 @@ import pytest
 from outputs import fifo, left_over, null_device
 
 from backend.errors import UserError
-from backend.files import check_writable, sweep, write_file, write_text
+from backend.files import check_writable, read_file, sweep, write_file, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +32,17 @@ def test_a_device_stays_a_device(tmp_path):
     path = null_device(tmp_path / "null")
     write_file(path, [b"a"])
     assert path.is_char_device() and os.listdir(tmp_path) == ["null"]
+
+
+def test_a_file_is_read_to_its_limit(tmp_path):
+    (tmp_path / "f").write_bytes(b"abc")
+    assert read_file(tmp_path / "f", 3, "a note") == b"abc"
+    for path, most in ((tmp_path / "f", 2), ("/dev/zero", 1000)):
+        with pytest.raises(UserError) as caught:
+            read_file(path, most, "a note")
+        assert str(caught.value) == f"{path}: expected a note of at most {most:,} bytes, got more"
+    with pytest.raises(UserError, match="none: cannot be read: No such file"):
+        read_file(tmp_path / "none", 3, "a note")
 
 
 def test_a_fifo_is_written_into(tmp_path):

@@ -187,7 +187,8 @@ def test_pictures_are_drawn_again_without_measuring(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "expected"), [
-    ("nothing-native", "expected a result file"), ("search", "KeyError('benchmark')")])
+    ("nothing-native", "nothing-native.json: cannot be read: No such file"),
+    ("search", "KeyError('benchmark')")])
 def test_what_cannot_be_drawn_again_is_told(name, expected, tmp_path, capsys):
     if name != "nothing-native":
         (tmp_path / f"{name}.json").write_text("{}")

@@ -64,6 +64,12 @@ def test_uniform(scale):
         assert abs((a**2).mean() - 1 / 3) < 5 * np.sqrt(4 / 45 / a.size)
 
 
+def test_a_scale_of_minus_zero_is_zero():
+    """NumPy refuses the interval [0, -0)."""
+    parameters = initialise(weights_of("uniform", -0.0), np.random.default_rng(2), "float64")
+    assert not any(a.any() for a in parameters.values())
+
+
 def test_xavier():
     """a = sqrt(6 / (rows + columns)) of each gate's own matrix; a look-up table keeps the scale."""
     found = initialise(weights_of("xavier", 0.1), np.random.default_rng(3), "float64")

@@ -121,6 +121,8 @@ def test_unknown_words(model: nmt.LoadedTranslator) -> None:
     (lambda model, runs: model.translate("one\ntwo"), "expected one sentence, got several lines"),
     (lambda model, runs: model.translate(TEXT, beam=0), "beam: expected an integer of at least 1"),
     (lambda model, runs: model.translate("one " * 1001), "sentence:1: expected at most 1000 words"),
+    (lambda model, runs: model.translate("one " * 2_500_000),
+     "text: expected at most 262,144 characters, got 10,000,000"),
     (lambda model, runs: model.score("", "eins"), "source: expected a sentence, got an empty one"),
     (lambda model, runs: nmt.load(runs / "plain").attention(TEXT), "expected a model with"),
     (lambda model, runs: nmt.train(None, runs / "new"), "recipe: expected one"),

@@ -1,6 +1,7 @@
 """Language models on text: streams, the carried state, exact resume, run directories."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from tiny_run import TEXT_RECIPE, Crash, CrashAt, files_in, write_recipe
 
 from backend.errors import UserError
-from nmt.data.corpus import read_lines
+from nmt.data.corpus import LONGEST, read_lines
 from nmt.data.vocabulary import END
 from nmt.language_models import (
     LanguageSystem,
     Streams,
+    read_text,
     text_of,
     tokens_of,
     train,
@@ -182,6 +184,28 @@ def test_character_models_read_tabs(corpus) -> None:
     text = system.sample("\tb ", 40, 1.0, np.random.default_rng(1))
     assert text.startswith("\tb ") and len(text) >= 43
     assert system.ids(["\t"], "x") == [END, *system.vocabulary.ids(["\\t", "\\n"])]
+
+
+def test_a_text_may_be_one_long_line(corpus) -> None:
+    """Unlike a sentence."""
+    path = corpus / "long"
+    path.write_text("ab" * LONGEST)
+    train_text, dev = read_text(TextConfig(train=str(path), dev=str(path), level="characters"))
+    assert len(train_text) == len(dev) == 2 * LONGEST + 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_parameter_that_overflows_is_named(trained) -> None:
+    """In place of NumPy's warnings; 1 does not."""
+    system = LanguageSystem.open(trained / "lm")
+    for value in (1.0, 1e30):
+        huge = replace(system, parameters={
+            name: np.full_like(one, value) for name, one in system.parameters.items()})
+        if value == 1:
+            assert np.isfinite(huge.perplexity(["eins"]))
+            continue
+        with pytest.raises(UserError, match=r"parameter '.*': expected numbers that do not overfl"):
+            huge.perplexity(["eins"])
 
 
 @pytest.mark.parametrize(("content", "message"), [

@@ -57,6 +57,20 @@ def test_an_edited_recipe_is_told_by_every_command(run, capsys):
     assert parts(found) == parts(differing.format("now"))
 
 
+def test_an_older_run_has_all_pairs_whatever_train_size_it_wrote(run, capsys):
+    """Its corpus of files did not read the key, of which it recorded the default."""
+    edit(run / RECIPE, ("train_size: null", "train_size: 20"))
+    said = complaint(capsys, "train", "--resume", run, "--train.epochs", 2)
+    assert "data are not what they were" in said  # a run of this version: 20 pairs
+    for path in run.glob("*.safetensors"):
+        saved = checkpoint.load(path)
+        saved.metadata["model"]["recipe"]["data.train_size"] = 20
+        checkpoint.save(path, saved.arrays, saved.metadata)
+    assert nmt("train", "--resume", run, "--train.epochs", 2) == 0
+    assert "train_size: null" in (run / RECIPE).read_text("utf-8")
+    assert nmt("translate", run.parent / "test.en", "--model", run) == 0
+
+
 def test_what_is_best_is_decided_by_the_same_dev_data_and_tokenisation(run, capsys):
     """Their names may change; how a finished model is scored may too."""
     corpus = run.parent

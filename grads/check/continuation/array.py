@@ -99,7 +99,7 @@ class Continued(np.ndarray):
         kind = np.dtype(dtype).kind
         if kind == "c":
             return wrapped(plain(self).astype(dtype, *args, **kwargs))
-        if kind == "f":
+        if kind in "fO":
             return self._value(f"a cast to {np.dtype(dtype)} drops the imaginary part"
                                ).astype(dtype)
         differ()

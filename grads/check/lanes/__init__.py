@@ -114,6 +114,8 @@ def in_lanes(
             created(namespaces or [], continued)):
         try:
             outputs = {name: as_lanes(out).values for name, out in f(arguments).items()}
+            if any(out.dtype.kind == "O" for out in outputs.values()):
+                raise LanesError("an object array holds numbers one by one")
         except LanesError:
             raise
         except Exception as error:  # f's own, or what lanes led to: a run alone will tell

@@ -13,7 +13,7 @@ from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.heads import heads_json
 from grads.stepper.explorer.logits import logits_json
 from grads.stepper.explorer.network import network
-from grads.stepper.explorer.own import titled
+from grads.stepper.explorer.own import containing, titled
 from grads.stepper.explorer.page import DERIVATION
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.steps import Steps
@@ -49,9 +49,10 @@ def build(
     small example.
     Raises `UserError` as `grads.stepper.explorer.examples.open_example`.
     """
-    return of_example(open_example(name, Settings(
-        sentence, target, hidden, embedding, layers, score, window, feeding, seed, model,
-        checkpoint)))
+    with containing(name):
+        return of_example(open_example(name, Settings(
+            sentence, target, hidden, embedding, layers, score, window, feeding, seed, model,
+            checkpoint)))
 
 
 def explore(name: str, output: str | Path | None = None, **settings: Any) -> Path:

@@ -16,7 +16,7 @@ from grads.stepper import trained as package
 from grads.stepper.assembled.derivation import LANGUAGE_MODEL, TRANSLATOR
 from grads.stepper.explorer.models import Trained, open_model
 from grads.stepper.explorer.network import depth, word_ids
-from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
+from grads.stepper.explorer.own import is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD
 from grads.stepper.explorer.times import Shown, shown_steps
@@ -143,7 +143,7 @@ def open_example(name: str, settings: Settings) -> RunExample:
     is none, or whose model cannot be shown.
     """
     if is_own(name):
-        run, keep = guarded(name, lambda: fitting(own_derivation(name, settings), {}))
+        run, keep = fitting(own_derivation(name, settings), {})
         return RunExample(name, run, settings, keep, sliced(keep))
     derivation = find(name)
     check_settings(derivation, settings)

@@ -7,23 +7,23 @@ NAME_gradient, as for `grads check`; or NAME alone, of which there is nothing to
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
-from grads.check.user_code import find, load_module
+from grads.check.contained import contained
+from grads.check.user_code import find, load_module, make_inputs
 from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation
 from grads.stepper.tracing.methods import classes_of
 from grads.stepper.tracing.pairing import Pairing
-
-Result = TypeVar("Result")
 
 
 def titled(target: str) -> str:
@@ -34,6 +34,11 @@ def titled(target: str) -> str:
 def is_own(name: str) -> bool:
     """Whether a name is FILE.py:NAME."""
     return ".py:" in name
+
+
+def containing(name: str) -> AbstractContextManager[None]:
+    """Context of whatever is run for a name: that of a user's code, for FILE.py:NAME."""
+    return contained(name) if is_own(name) else nullcontext()
 
 
 def own_derivation(target: str, settings: Settings) -> Derivation:
@@ -59,7 +64,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
             loss=lambda example, result: result, given=lambda example, result: example.arguments,
             own=True)
     forward, backward = (find(module, path, f"{name}_{kind}") for kind in ("forward", "backward"))
-    result = guarded(target, lambda: forward(*copy.deepcopy(inputs)))
+    result = forward(*copy.deepcopy(inputs))
     if not isinstance(result, tuple) or len(result) != 2:
         raise UserError(f"{target}: expected {forward.__name__} to return (outputs, cache)")
     upstream = like(result[0], np.random.default_rng([seed, 1]))
@@ -76,8 +81,7 @@ def trace_alone(target: str, settings: Settings) -> Trace | None:
     if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_gradient"):
         return None
     function, inputs = find(module, path, name), inputs_of(module, path, name, seed)
-    return guarded(target, lambda: trace(
-        function, *inputs, follow=[*functions_of(module), *classes_of(module)]))
+    return trace(function, *inputs, follow=[*functions_of(module), *classes_of(module)])
 
 
 def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]:
@@ -93,8 +97,7 @@ def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]
 def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]:
     """What NAME_inputs returns, as the arguments of a call: a sequence's items; a mapping or an
     array is the one argument."""
-    make = find(module, path, f"{name}_inputs")
-    made = guarded(f"{path}: {name}_inputs", lambda: make(np.random.default_rng(seed)))
+    made = make_inputs(module, path, name, np.random.default_rng(seed))
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
@@ -107,16 +110,6 @@ def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
                for one in classes_of(module) for name in ("__call__", "forward")
                if hasattr(one, name)}
     return Pairing({**helpers, **methods, backward.__name__: forward.__name__})
-
-
-def guarded(what: str, call: Callable[[], Result]) -> Result:
-    """What a user's code returns; what it raises becomes a `UserError`."""
-    try:
-        return call()
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def functions_of(module: ModuleType) -> list[FunctionType]:

@@ -178,11 +178,9 @@ class Shown:
         text = Text(f"  {verification.status}: {of}" + (f" (made at step {made})" if made else ""),
                     style=STYLES[verification.status])
         text.append(f", {verification.checked} of {int(np.prod(verification.shape))} entries, "
-                    f"relative error {verification.error:.1e}"
-                    + (f" (central difference {verification.central_error:.1e})\n"
-                       if verification.central_error is not None else "\n"))
+                    f"relative error {magnitude(verification.error)} ({reference(verification)})\n")
         text.append(f"{'':{MARGIN}}{'':10}{'analytic':>19}{verification.method:>19}"
-                    f"{'central':>19}\n", style="dim")
+                    + f"{'central':>19}" * (verification.central is not None) + "\n", style="dim")
         exact = np.ravel(verification.complex_step)
         for entry in np.flatnonzero(~np.isnan(exact))[:COMPARED]:
             index = np.unravel_index(int(entry), np.shape(verification.analytic))
@@ -192,6 +190,22 @@ class Shown:
             text.append(f"{'':{MARGIN}}{'[' + ', '.join(map(str, index)) + ']':10}"
                         + "".join(f"{value:19.12g}" for value in numbers) + "\n")
         return text
+
+
+def reference(verification: Verification) -> str:
+    """The derivative that a gradient's error is measured against, and how sure it is."""
+    if verification.method != "complex step":
+        return verification.reason or (
+            "differences alone; the complex step does not apply to this function")
+    if verification.central_error is None:
+        return verification.method
+    return ("complex step; central differences agree with it to "
+            f"{magnitude(verification.central_error)}")
+
+
+def magnitude(error: float) -> str:
+    """An error to two digits."""
+    return f"{error:.2f}" if error >= 0.1 else f"{error:.1e}"
 
 
 def rows_of(value: np.ndarray) -> list[list[float]]:

@@ -7,6 +7,7 @@ names. A returned array is identified by its memory, so that its name in the bac
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -95,7 +96,8 @@ def named(backward: Trace, path: Path) -> list[Origin]:
                  if step.kind == "return" and step.depth == 0), None)
     if last is None:
         return []
-    statement = ast.parse(last.text.strip()).body[0]
+    text = re.search(r"\breturn\b.*", last.text, re.DOTALL)  # of `if done: return dx`, too
+    statement = ast.parse(text[0] if text else "return").body[0]
     assert isinstance(statement, ast.Return)
     node, rest = statement.value, path
     if isinstance(node, (ast.Tuple, ast.List)) and path:

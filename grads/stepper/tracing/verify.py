@@ -59,7 +59,7 @@ class Verification(NamedTuple):
     checked: int  # entries compared
     error: float | None  # largest difference from the complex step, relative to the largest entry
     # or to `floor_of` all gradients
-    central_error: float | None  # likewise of the central differences
+    central_error: float | None  # how far central differences are from the complex step, likewise
     method: str = "complex step"  # that decided, or "differences": then complex_step holds those
     expression: str = ""  # of the forward that it is compared with, where no variable holds it
 

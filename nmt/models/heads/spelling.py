@@ -61,7 +61,7 @@ class Spelling(Softmax):
         self.reads = frozenset({"h_tilde", "joined"} if config.seed_matrix else {"h_tilde"})
 
     def weights(self) -> dict[str, Weight]:
-        """The softmax's; `speller_weights`; on the separate path the W' of Eq. 5.6,
+        """The softmax's; `speller_weights`; on the separate path the W' that seeds them,
         `target_characters.W_c` (H, He + H)."""
         config = self.config
         weights = super().weights() | speller_weights(

@@ -60,6 +60,71 @@ def test_gradients_in_another_form_are_told(change, said):
         check_gradients(loss, NESTED, found)
 
 
+def summed(p):
+    return sum((np.asarray(part) ** 2).sum() for part in (p.values() if isinstance(p, dict) else p))
+
+
+@pytest.mark.parametrize("given", [
+    [1.0, -2.0], [3.0], [[1.0, 2.0], [3.0, 4.0]], [X, X[:1]], [X], {"a": X, "b": X[:1]}])
+def test_the_gradient_of_an_only_input_has_its_form_or_is_the_only_one(given):
+    doubled = ({key: 2 * part for key, part in given.items()} if isinstance(given, dict)
+               else [(2 * np.asarray(part)).tolist() if isinstance(part, list) else 2 * part
+                     for part in given])
+    for inputs in ([given], {"p": given}):
+        f = (lambda p: summed(p["p"])) if isinstance(inputs, dict) else summed
+        for right in (doubled, [doubled], (doubled,), {"p": doubled}):
+            assert check_gradients(f, inputs, right).ok
+    with pytest.raises(ValueError, match="gradients: expected 1, one for each of p, got 3"):
+        check_gradients(summed, [given], [X, X, X])
+
+
+def test_a_list_gradient_may_be_wrong_too():
+    report = check_gradients(summed, [[1.0, -2.0]], lambda p: [2.0, -2.0])
+    assert report.verdict == "wrong" and report.rows[0].at == (1,)
+
+
+@pytest.mark.parametrize("gradient, extent", [
+    (size, extent) for size in (1.7e308, 1e300, -1e200, np.inf, np.nan)
+    for extent in ({}, {"every_entry": True}, {"together": True})])
+def test_an_astronomic_entry_of_a_gradient_is_wrong(gradient, extent):
+    """The allowance for rounding does not overflow to infinity with it."""
+    given = np.ones(40)
+    given[7] = gradient
+    report = check_gradients(np.sum, [np.linspace(-1, 1, 40)], [given], **extent)
+    assert report.verdict == "wrong" and report.wrong[0].at == (7,)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e300, 1e305])
+@pytest.mark.parametrize("factor, verdict", [(1.0, "ok"), (1.001, "wrong"), (-1.0, "wrong")])
+def test_an_astronomic_output(scale, factor, verdict):
+    c = scale * np.linspace(1, 2, 40)
+    report = check_gradients(lambda x: (c * x).sum(), [X.ravel()[:1] * np.ones(40)], [factor * c])
+    assert report.verdict == verdict
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("factor, verdict", [(1.0, "ok"), (2.0, "wrong")])
+@pytest.mark.parametrize("x", [1e200, 1e300])
+def test_astronomic_inputs_leave_nothing_undecided(x, factor, verdict):
+    report = check_gradients(lambda x: (1e-5 * x).sum(), [np.full(5, x)],
+                             [np.full(5, factor * 1e-5)])
+    assert report.verdict == verdict
+
+
+def test_beyond_them_there_is_one_line():
+    with pytest.raises(ValueError, match=r"inputs: expected values of at most 1e\+300 in 'x', got "
+                                         r"1.7e\+308: the steps and sums of a check would over"):
+        check_gradients(lambda x: np.tanh(x).sum(), [np.array([1.0, -1.7e308])], [np.zeros(2)])
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: (x.astype(object) ** 2).sum(), lambda x: (np.array(list(x), object) ** 2).sum()])
+def test_an_object_array_inside_is_named(f):
+    report = check_gradients(f, [X], [2 * X])
+    assert report.ok and not check_gradients(f, [X], [3 * X]).ok
+    assert "a cast to object drops the imaginary part at " in report.notes[0]
+
+
 def test_inputs_that_are_tiny_or_huge():
     for f, slope, x in ((np.sqrt, lambda x: 0.5 / np.sqrt(x), [1e-150, 1e-40, 1e-12, 1.0]),
                         (np.log, lambda x: 1 / x, [1e-40, 1.0]),

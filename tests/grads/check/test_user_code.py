@@ -38,6 +38,21 @@ STUFF = textwrap.dedent('''
 
     labelled, labelled_gradient, labelled_labels = np.sum, np.ones_like, 4
     misnamed, misnamed_gradient, misnamed_labels = np.sum, np.ones_like, {"0": "unit"}
+
+    def seedless_inputs():
+        return np.ones(3)
+
+    def raising_inputs(rng):
+        return int(None)
+
+    def objects_inputs(rng):
+        return np.array([1.0, 2.0], object)
+
+    def extreme_inputs(rng):
+        return np.array([1.0, -1e308])
+
+    seedless = raising = objects = extreme = np.sum
+    seedless_gradient = raising_gradient = objects_gradient = extreme_gradient = np.ones_like
 ''')
 
 
@@ -74,6 +89,10 @@ def test_a_file_that_does_not_import_or_is_empty(tmp_path, text, message):
     ("stops", "SystemExit: enough at FILE:"),
     ("labelled", "labelled_labels: expected a mapping from inputs to the names of their axes, got"),
     ("misnamed", "misnamed_labels: expected names of inputs, "),
+    ("seedless", "FILE: expected a function seedless_inputs(rng): seedless_inputs() takes 0 posi"),
+    ("raising", "FILE: raising_inputs: TypeError: int() argument must be a string"),
+    ("objects", "objects_inputs: inputs: expected numbers in 'a', got an array of object; "),
+    ("extreme", "inputs: expected values of at most 1e+300 in 'a', got 1e+308: "),
 ])
 def test_a_name_that_cannot_be_checked(tmp_path, name, message):
     path = tmp_path / "mine.py"

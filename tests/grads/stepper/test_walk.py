@@ -47,6 +47,17 @@ def square_gradient(x):
     dx = 3 * x
     return dx
 
+def kink_inputs(rng):
+    return [np.array([0.0, 2.0])]
+
+def kink(x):
+    y = abs(x)
+    return y.sum()
+
+def kink_gradient(x):
+    dx = np.sign(x)
+    return dx
+
 def alone_inputs(rng):
     return [2.0]
 
@@ -60,6 +71,43 @@ def endless_inputs(rng):
 def endless(x):
     while True:
         x = x + 1
+
+def oneline_inputs(rng):
+    return [rng.normal(size=3)]
+
+def oneline(x): return (x * x).sum()
+
+def oneline_gradient(x):
+    dx = 2 * x
+    if len(x) > 1: return dx
+
+def picky_inputs(rng):
+    return [np.array([0.5, 0.25])]
+
+def picky(x):
+    assert x.max() <= 0.5, "no step may be taken"
+    y = {0.5: x}[float(x[0])]
+    return y.sum()
+
+def picky_gradient(x):
+    dx = np.ones(2)
+    return dx
+
+def extreme_inputs(rng):
+    return [np.array([1e308, -1.7e308])]
+
+def extreme(x):
+    y = np.tanh(x)
+    return y.sum()
+
+def extreme_gradient(x):
+    dx = np.zeros(2)
+    return dx
+
+def seedless_inputs():
+    return [1.0]
+
+seedless = alone
 
 def failing_inputs(rng):
     return [1]
@@ -100,7 +148,8 @@ def test_all_steps_of_the_lstm_are_printed(printed):
     assert re.search(r"reads  c  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
     assert re.search(r"makes  do  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
     verification = re.search(r"verified: d loss / d o \(made at step (\d+)\), 3 of 3 entries, "
-                      r"relative error (\S+) \(central difference (\S+)\)", step)
+                      r"relative error (\S+) \(complex step; central differences agree with it "
+                      r"to (\S+)\)\n", step)
     assert float(verification[2]) < 1e-10 and float(verification[3]) < 1e-5
     assert marked[int(verification[1]) - 1] == "i, f, o, h_hat = np.split(u, 4)"
     numbers = [float(one) for one in re.search(r"\[0, 0\](.*)", step)[1].split()]
@@ -127,7 +176,31 @@ def test_own_pair_is_verified(own, printed):
 
 
 def test_own_gradient_that_is_wrong_is_said_to_be(own, printed):
-    assert "wrong: d loss / d x, 3 of 3 entries, relative error 3.3e-01" in printed(f"{own}:square")
+    """With one error, its own: the central differences are compared with the complex step."""
+    found = re.search(r"wrong: d loss / d x, 3 of 3 entries, relative error 0.33 \(complex step; "
+                      r"central differences agree with it to (\S+)\)\n", printed(f"{own}:square"))
+    assert float(found[1]) < 1e-6
+
+
+def test_at_a_kink_the_reason_stands_beside_the_error(own, printed):
+    text = printed(f"{own}:kink")
+    assert "undecided: d loss / d x, 2 of 2 entries, relative error 0.0e+00 (the methods" in text
+    assert not re.search("analytic .*central", text)
+
+
+def test_a_function_on_one_line_and_a_return_behind_its_condition(own, printed):
+    text = printed(f"{own}:oneline")
+    assert "verified: d loss / d x, 3 of 3 entries" in text and "right for x." in text
+
+
+def test_a_run_that_the_functions_own_assertion_ends_decides_nothing(own, printed):
+    text = printed(f"{own}:picky")
+    assert "undecided for x" in text and "undecided: d loss / d x, 2 of 2 entries" in text
+
+
+@pytest.mark.filterwarnings("error")
+def test_inputs_at_the_end_of_the_numbers(own, printed):
+    assert "right for x." in printed(f"{own}:extreme")
 
 
 def test_own_function_alone_has_values_only(own, printed):
@@ -140,7 +213,8 @@ def test_own_function_alone_has_values_only(own, printed):
     ("gur", {}, "did you mean 'gru'"),
     ("{own}:layr", {}, "did you mean 'layer_inputs'"),
     ("{own}:endless", {}, "has not ended after 100000"),
-    ("{own}:failing", {}, "mine.py:failing: ZeroDivisionError: division by zero"),
+    ("{own}:failing", {}, "mine.py:failing: ZeroDivisionError: division by zero at "),
+    ("{own}:seedless", {}, "mine.py: expected a function seedless_inputs(rng): seedless_inputs() "),
     ("{own}:layer", {"hidden": 3}, "hidden: "),
     ("none.py:f", {}, "none.py: expected a Python file, found none"),
 ])

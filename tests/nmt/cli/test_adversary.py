@@ -191,6 +191,48 @@ def test_every_verb_refuses_a_checkpoint_of_nan(runs, run, capsys, monkeypatch, 
         assert str(run) in line and not new.exists()
 
 
+def huge(value):
+    """Sets all parameters to a finite number, and one to the largest."""
+    def change(arrays):
+        for name, array in arrays.items():
+            if name.startswith("parameters/"):
+                array[...] = value if name.endswith("encoder.0.W") else 0.9 * value
+
+    return change
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e12, 1e30, -3e38])
+def test_every_verb_names_the_parameter_that_overflows(
+    runs, run, capsys, monkeypatch, tmp_path, value
+):
+    """In one line, without NumPy's warnings; finite numbers are no fault of a file."""
+    for file in ("best", "last"):
+        change(run / f"{file}.safetensors", huge(value))
+    monkeypatch.chdir(runs)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n")))
+    pair = ("test.en", "test.de")
+    for arguments in (
+        ("translate", "--model", run), ("perplexity", *pair, "--model", run),
+        ("translate", "test.en", "--model", run, "--jobs", "2"),
+        ("translate", "test.en", "--model", run, "--sample", "1"),
+        ("evaluate", *pair, "--model", run), ("align", *pair, "--model", run),
+        ("attention", *pair, "--model", run),
+    ):
+        status = nmt(*arguments)
+        output = capsys.readouterr()
+        if value == 1e12:  # float32 holds the products
+            assert "overflow" not in output.err
+            continue
+        assert status == 2 and output.err == (
+            "nmt: parameter 'encoder.0.W': expected numbers that do not overflow in the model, "
+            f"found up to {abs(value):.3g}\n"), (arguments, output)
+    status = nmt("train", "--resume", run, "--train.epochs", "2")
+    error = capsys.readouterr().err  # gates that are saturated have a loss, and gradients
+    assert (status, error) == (0, "") if value > 0 else (
+        status == 2 and "the gradient of 'output.W_hy' is not finite" in error)
+
+
 @pytest.mark.parametrize("damage, said", [
     (lambda arrays: [arrays.pop(name) for name in list(arrays) if "optimizer" in name],
      "expected the state of Adam after 10 updates, found none"),

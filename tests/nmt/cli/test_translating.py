@@ -41,6 +41,8 @@ def test_attention_is_drawn_beside_the_lines(
     (["none.en"], [], "none.en: cannot be read"),
     (["long.en"], [], "long.en:2: expected at most 1000 words"),
     (["bad.en"], [], "bad.en:1: expected UTF-8"),
+    (["huge.en"], [], "huge.en:2: expected a line of at most 262,144 bytes, got more"),
+    (["test.en"], ["--replace-unk", "/dev/zero"], "/dev/zero:1: expected a line of at most"),
     ([], ["long.en"], "long.en: expected a run directory, got a file; files to translate"),
 ])
 def test_errors_come_before_any_line(
@@ -50,6 +52,7 @@ def test_errors_come_before_any_line(
     monkeypatch.chdir(trained)
     Path("long.en").write_text("one\n" + "one " * 1001 + "\n", "utf-8")
     Path("bad.en").write_bytes(b"\xff\n")
+    Path("huge.en").write_text("one\n" + "one " * 2_500_000 + "\n", "utf-8")
     assert nmt("translate", *files, "--model", "model", *options) == 2
     output = capsys.readouterr()
     assert output.out == "" and said in output.err and output.err.count("\n") == 1

@@ -33,6 +33,27 @@ def test_pairs_are_read_and_those_left_out_counted(directory) -> None:
     assert len(load_corpus(config(directory, max_length=None)).train) == 3
 
 
+def test_train_size_takes_the_first_pairs_that_can_be_trained_on(directory) -> None:
+    (directory / "train.en").write_text("a\n\nb\n" + "c " * 7 + "\nd\ne\n")
+    (directory / "train.de").write_text("A\nx\nB\nC\nD\nE\n")
+    corpus = load_corpus(config(directory, train_size=3))
+    assert corpus.train == [(["a"], ["A"]), (["b"], ["B"]), (["d"], ["D"])]
+    assert (corpus.empty, corpus.too_long) == (1, 1)
+    assert len(load_corpus(config(directory, train_size=9)).train) == 4
+    one = load_corpus(config(directory, corpus="copy", train_source="train.de", train_target="",
+                             dev_source="dev.de", dev_target="", train_size=2))
+    assert one.train == [(["A"], ["A"]), (["x"], ["x"])]
+    (directory / "train.de").write_text("A\nx\nB\n")
+    with pytest.raises(UserError, match="parallel files differ in length"):
+        load_corpus(config(directory, train_size=1))
+
+
+def test_fewer_pairs_have_the_same_ones_drawn_for_validation(directory) -> None:
+    whole, few = (load_corpus(config(directory, dev_source="", dev_target="", train_size=size))
+                  for size in (None, 5))
+    assert few.dev == whole.dev and few.train == list(whole.train)[:5]
+
+
 def test_evaluation_sets_keep_their_lines(directory) -> None:
     (directory / "dev.en").write_text("one\n\ntwo  three\n")
     (directory / "dev.de").write_text("eins\nzwei\n\n")

@@ -1,9 +1,20 @@
 """Reading text files strictly, and preparing parallel lines."""
 
+import os
+import threading
+
 import pytest
 
 from backend.errors import UserError
-from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.corpus import (
+    LONGEST,
+    LONGEST_OF_TEXT,
+    prepare_pairs,
+    read_lines,
+    read_parallel,
+    split_words,
+    write_lines,
+)
 
 
 def test_only_newlines_end_lines(tmp_path) -> None:
@@ -31,6 +42,34 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path) -> None:
     with pytest.raises(UserError) as caught:
         read_lines(path)
     assert str(caught.value) == f"{path}:3: expected UTF-8, got byte 0xe9 at column 1"
+
+
+def test_a_line_has_a_longest_length(tmp_path) -> None:
+    """With its end; a device that never ends a line is read no further."""
+    path, longest = tmp_path / "text", "é" * (LONGEST // 2 - 1) + "x"
+    path.write_text(f"a\n{longest}\nb\n", "utf-8")
+    assert read_lines(path) == ["a", longest, "b"]
+    path.write_text(f"a\n{longest}x\nb\n", "utf-8")
+    said = f"expected a line of at most {LONGEST:,} bytes, got more"
+    for name, line in ((path, 2), ("/dev/zero", 1)):
+        with pytest.raises(UserError) as caught:
+            read_lines(name)
+        assert str(caught.value) == f"{name}:{line}: {said}"
+    assert read_lines(path, LONGEST_OF_TEXT)[1] == longest + "x"
+
+
+def test_pipes_are_read(tmp_path) -> None:
+    """A FIFO, and an open descriptor by its name, as of a process substitution."""
+    os.mkfifo(tmp_path / "fifo")
+    writer = threading.Thread(target=(tmp_path / "fifo").write_text, args=("a\nb\n",))
+    writer.start()
+    assert read_lines(tmp_path / "fifo") == ["a", "b"]
+    writer.join()
+    end, other = os.pipe()
+    os.write(other, b"c\n")
+    os.close(other)
+    assert read_lines(f"/dev/fd/{end}") == ["c"]
+    os.close(end)
 
 
 def test_parallel_files_of_different_length_are_named(tmp_path) -> None:

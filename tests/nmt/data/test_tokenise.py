@@ -2,11 +2,11 @@
 
 import pytest
 
-from nmt.data.tokenise import moses, natural_tokeniser, tokeniser
+from nmt.data.tokenise import natural_tokeniser, tokeniser
 
 
 def test_moses_cuts_by_language_and_joins_again() -> None:
-    english, french = moses("en"), moses("fr")
+    english, french = tokeniser("moses", "en"), tokeniser("moses", "fr")
     text = "Mr. Smith's dog, e.g. Rex, isn't here."
     words = ["Mr.", "Smith", "'s", "dog", ",", "e.g.", "Rex", ",", "isn", "'t", "here", "."]
     assert english.tokenise(text) == words
@@ -16,14 +16,14 @@ def test_moses_cuts_by_language_and_joins_again() -> None:
 
 
 def test_nothing_is_escaped_or_unescaped() -> None:
-    words = moses("en").tokenise("R&D [a|b] &amp;")
+    words = tokeniser("moses", "en").tokenise("R&D [a|b] &amp;")
     assert words == ["R", "&", "D", "[", "a", "|", "b", "]", "&", "amp", ";"]
-    assert "&amp;" in moses("en").detokenise(["&amp;", "x"])
+    assert "&amp;" in tokeniser("moses", "en").detokenise(["&amp;", "x"])
 
 
 def test_a_region_and_an_unknown_language_do_no_harm() -> None:
-    assert moses("pt_BR").tokenise("olá, mundo") == ["olá", ",", "mundo"]
-    assert moses("xx").tokenise("foo, bar") == ["foo", ",", "bar"]
+    assert tokeniser("moses", "pt_BR").tokenise("olá, mundo") == ["olá", ",", "mundo"]
+    assert tokeniser("moses", "xx").tokenise("foo, bar") == ["foo", ",", "bar"]
 
 
 def test_none_is_white_space() -> None:

@@ -208,9 +208,9 @@ def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
 
 
 def test_values_of_every_type_arrive(tmp_path) -> None:
-    recipe = load(tmp_path, "data: {corpus: cldr, max_length: null, reverse_source: yes}\n"
+    recipe = load(tmp_path, "data: {corpus: cldr, max_vocabulary: null, reverse_source: yes}\n"
                             "train:\n  learning_rate: 5e-4\n  optimizer: adam\nmodel:\n")
-    assert recipe.data.max_length is None and recipe.data.reverse_source is True
+    assert recipe.data.max_vocabulary is None and recipe.data.reverse_source is True
     assert recipe.train.learning_rate == 5e-4  # a string to PyYAML
     assert recipe.train.optimizer == "adam"
     assert recipe.model.layers == 2 and recipe.search.beam == 5  # defaults
@@ -336,11 +336,12 @@ def write(directory, **files):
 def test_a_recipe_says_what_differs_from_its_base(tmp_path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "root.yaml").write_text(
-        "data: {corpus: cldr, max_length: 9}\nmodel: {layers: 3, dropout: 0.5}\ntrain: {seed: 4}\n")
+        "data: {corpus: cldr, min_frequency: 9}\nmodel: {layers: 3, dropout: 0.5}\n"
+        "train: {seed: 4}\n")
     write(tmp_path, middle="base: below/root.yaml\nmodel:\ntrain: {epochs: 2}\n",
           top="model: {layers: 4, unit: rnn, input_feeding: no}\nbase: middle.yaml\n")
     recipe = load_recipe(Recipe, tmp_path / "top.yaml", ["--model.dropout=0.25"])
-    assert (recipe.data.corpus, recipe.data.max_length) == ("cldr", 9)
+    assert (recipe.data.corpus, recipe.data.min_frequency) == ("cldr", 9)
     assert (recipe.train.epochs, recipe.train.seed) == (2, 4)
     assert (recipe.model.layers, recipe.model.unit, recipe.model.dropout) == (4, "rnn", 0.25)
     save_recipe(recipe, tmp_path / "saved.yaml")
@@ -544,3 +545,63 @@ def test_the_sweep_of_figure_5_3_differs_in_the_vocabulary_only(words, kind, bas
                       for name in (base, f"{kind}-{words}"))
     assert at_3000.data.max_vocabulary == 3000
     assert other == replace(at_3000, data=replace(at_3000.data, max_vocabulary=words))
+
+
+@pytest.mark.parametrize(("value", "read"), [
+    ("010", 8), ("00", 0), ("1:30", 90), ("190:20:30", 685230), ("1:30.5", 90.5), ("-1:30", -90),
+    ("!!int '010'", 8),
+])
+@pytest.mark.parametrize("key", ["train.epochs", "train.seed", "train.max_norm"])
+def test_numbers_that_yaml_reads_as_others_are_refused(tmp_path, key, value, read) -> None:
+    name, text = key.split(".")[1], value.removeprefix("!!int ").strip("'")
+    with pytest.raises(UserError, match=rf"r\.yaml:2: {key}: expected a number without ':' or a "
+                                        rf"zero in front, or text in quotes, got {text}, which "
+                                        rf"YAML reads as {read}$"):
+        load(tmp_path, f"data: {{corpus: cldr}}\ntrain: {{{name}: {value}}}\n")
+    with pytest.raises(UserError, match=rf"^override: {key}: expected a number without .*, got "):
+        load(tmp_path, "data: {corpus: cldr}\n", f"--{key}={value}")
+
+
+def test_they_are_refused_inside_of_others_and_as_text_too(tmp_path) -> None:
+    with pytest.raises(UserError, match=r"data\.train_source: .* or text in quotes, got 1:30"):
+        load(tmp_path, "data: {corpus: copy, train_source: 1:30, dev_source: d}\n")
+    recipe = load(tmp_path, "data: {corpus: copy, train_source: '1:30', dev_source: 08}\n",
+                  "--data.test_source=010")
+    assert (recipe.data.train_source, recipe.data.dev_source, recipe.data.test_source) \
+        == ("1:30", "08", "010")
+    for text, overrides in (("parametrize: {normalized: {a: 1:30}}", ()), ("model:\n", (
+            "--parametrize.normalized={a: 1:30}",)), ("train: {seed: 08}", ()), ("model:\n", (
+            "--train.seed=08",)), ("data.subwords.more_text: [a, 010]", ())):
+        with pytest.raises(UserError, match="expected a number without"):
+            load(tmp_path, f"data: {{corpus: cldr}}\n{text}\n", *overrides)
+
+
+@pytest.mark.parametrize("value", ["0x" + "f" * 300, "0b" + "1" * 3000, "9" * 300])
+def test_an_integer_beyond_all_keys_is_refused(tmp_path, value) -> None:
+    for key in ("epochs", "seed"):
+        with pytest.raises(UserError, match=f"r.yaml:2: train.{key}: expected a number of at most"):
+            load(tmp_path, f"data: {{corpus: cldr}}\ntrain: {{{key}: {value}}}\n")
+        with pytest.raises(UserError, match=f"override: train.{key}: expected a number of at most"):
+            load(tmp_path, "data: {corpus: cldr}\n", f"--train.{key}={value}")
+
+
+@pytest.mark.parametrize(("text", "key"), [
+    ('data: {corpus: copy, train_source: "a\\uD800", dev_source: d}', "data.train_source"),
+    ('data: {corpus: cldr}\nparametrize: {tied: {"\\uD800": a}}', "parametrize.tied"),
+    ('data: {corpus: cldr}\nparametrize: {frozen: ["\\uD800"]}', "parametrize.frozen"),
+])
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path, text, key) -> None:
+    with pytest.raises(UserError, match=rf"{key}: expected no NUL character and no half of a "
+                                        r"surrogate pair, got 'a?\\ud800'"):
+        load(tmp_path, text + "\n")
+    with pytest.raises(UserError, match=r"override: data\.directory: expected no NUL"):
+        load(tmp_path, "data: {corpus: cldr}\n", "--data.directory=\udd00")
+    recipe = load(tmp_path, "data: {corpus: cldr}\n", "--data.directory=caf\udce9")
+    assert recipe.data.directory == "caf\udce9"  # the byte e9, as the system hands it on
+
+
+@pytest.mark.parametrize(("value", "shown"), [("no", "False"), ("2024-01-01", "2024-01-01"),
+                                              ("12", "12")])
+def test_text_that_yaml_takes_for_something_else_wants_quotes(tmp_path, value, shown) -> None:
+    with pytest.raises(UserError, match=f"source_language: expected str, in quotes, got {shown}$"):
+        load(tmp_path, f"data: {{corpus: cldr, source_language: {value}}}\n")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import pytest
-from tiny_run import complaint, start
+from tiny_run import complaint
 
-from nmt.serving import server as module
 from nmt.serving.server import BODY, Server
 
 KIND = {"Content-Type": "application/json"}
@@ -127,34 +124,6 @@ def test_ten_at_once(serving: Any, monkeypatch: Any) -> None:
     assert sorted(status for _, status in done) == [200] * 3 + [503] * 7
 
 
-def test_slow_clients_end(serving: Any, monkeypatch: Any) -> None:
-    """One that sends a byte now and then, and one that never sends its body."""
-    monkeypatch.setattr(module, "SECONDS", 0.3)
-    server = serving()
-    begun = time.monotonic()
-    with socket.create_connection(("127.0.0.1", server.server_port), 30) as connection:
-        with pytest.raises(OSError):
-            for _ in range(200):
-                connection.sendall(b"G")
-                time.sleep(0.05)
-        assert time.monotonic() - begun < 9
-    head = b"POST /translate HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
-           b"Content-Length: 9\r\n\r\n{"
-    assert b" 408 " in raw(server, head)
-
-
-def test_too_many_connections(serving: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "CONNECTIONS", 1)
-    server = serving()
-    with socket.create_connection(("127.0.0.1", server.server_port), 30) as silent:
-        assert b" 503 " in raw(server, b"")
-        silent.sendall(b"\r\n\r\n")
-        silent.recv(1000)
-    deadline = time.monotonic() + 30
-    while b" 503 " in raw(server, b"GET / HTTP/1.0\r\n\r\n"):
-        assert time.monotonic() < deadline
-
-
 def test_a_defect_quotes_nobody(serving: Any, monkeypatch: Any, capsys: Any) -> None:
     server = serving()
 
@@ -178,14 +147,3 @@ def test_a_port_in_use_and_other_arguments(serving: Any, run: Path, capsys: Any)
     ):
         assert message in complaint(capsys, "serve", "--model", run, *given)
     assert "expected the run directory" in complaint(capsys, "serve", "--model", run.parent)
-
-
-def test_signals_end_it(run: Path) -> None:
-    """Ctrl-C and SIGTERM, in the middle of a connection; the exit statuses are other commands'."""
-    for number, status, line in ((2, 130, "nmt: interrupted\n"), (15, 143, "nmt: terminated\n")):
-        process = start("serve", "--model", run, "--port", 0, stdout=-1, stderr=-1, text=True)
-        url = process.stdout.readline().split()[0]  # type: ignore[union-attr]
-        with socket.create_connection(("127.0.0.1", int(url.split(":")[2][:-1])), 30):
-            process.send_signal(number)
-            output = process.communicate(timeout=60)
-        assert (process.returncode, output[1]) == (status, line)

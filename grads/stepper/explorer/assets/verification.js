@@ -2,7 +2,7 @@
 
 import { alongs, complexOf, data, gradientsOf, verificationOf, steps, tensors, valuesOf } from "./data.js";
 import { chart, path } from "./charts.js";
-import { draw, el, exact, place, power, scientific, short } from "./format.js";
+import { draw, el, exact, fixed, place, power, scientific, short } from "./format.js";
 import { largest, inspected, pick, state } from "./state.js";
 
 const ROWS = 8;
@@ -44,12 +44,17 @@ function sentence(verification) {
   const name = el("code", {}, verification.name);
   if (verification.error === null || verification.error === undefined) return [name, `: ${verification.reason || "nothing is compared"}.`];
   return [name, " against the derivative of the loss for ", el("code", {}, verification.of_name || "its forward variable"),
-    `: ${verification.method === "differences" ? `relative error ${magnitude(verification.error)} by differences alone; the complex step does not apply to this function`
-    : `relative error ${magnitude(verification.error)} by complex step${verification.central ? `, ${magnitude(verification.central_error)} by central differences` : ""}`}.`,
+    `: relative error ${magnitude(verification.error)} (${reference(verification)}).`,
   verification.status === "undecided" ? ` ${verification.reason}` : ""];
 }
 
-const magnitude = (x) => (x === 0 ? "0" : typeof x === "number" ? scientific(x, 1) : exact(x ?? "not taken"));
+/** The derivative that the error is measured against, and how sure it is. */
+function reference(verification) {
+  if (verification.method === "differences") return "differences alone; the complex step does not apply to this function";
+  return `complex step${verification.central ? `; central differences agree with it to ${magnitude(verification.central_error)}` : ""}`;
+}
+
+const magnitude = (x) => (typeof x !== "number" ? exact(x ?? "not taken") : x >= 0.1 ? fixed(x, 2) : scientific(x, 1));
 
 /** The inspected entry first, then those that were compared, then the others. */
 function table(verification) {

@@ -243,7 +243,8 @@ def test_verification_strip(opened: Any, made: Any) -> None:
     data, _ = made("lstm")
     verification = next(one for one in data["verifications"] if one["name"] == "ds")
     window = opened("lstm", f"#step={verification['step'] + 1}")
-    assert "✓ verified" in window.page.inner_text("#verification .status")
+    said = window.page.inner_text("#verification .status")
+    assert "✓ verified" in said and "(complex step; central differences agree with it to " in said
     rows = window.page.query_selector_all("#verification tbody tr")
     assert len(rows) == len(values(data, verification["target"]))
     series = window.page.query_selector_all("#verification .series.central")

@@ -1,0 +1,86 @@
+"""Running a user's code so that it ends neither the command nor its output.
+
+Whatever it raises becomes one line. So does `os._exit`, with which the command would end as if all
+were right. It may close or replace the standard streams, which are ours again afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from backend.errors import UserError
+from grads.check.continuation.state import is_users
+from grads.check.watch import TimeUp
+
+DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)  # if ours
+_PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are not the user's
+
+
+class Lent:
+    """A standard stream as a user's code gets it, which cannot close ours."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def close(self) -> None:
+        """Nothing: the stream is ours."""
+
+    detach = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stream)
+
+
+@contextmanager
+def contained(what: str) -> Iterator[None]:
+    """Context of a user's code. What it raises is raised as a UserError that begins with `what`."""
+    process, leave, streams = os.getpid(), os._exit, (sys.stdin, sys.stdout, sys.stderr)
+    left: list[str] = []
+
+    def refused(status: int) -> NoReturn:
+        if os.getpid() != process:  # that of a process which the user's code has started
+            leave(status)
+        left.append(f"os._exit({status})")
+        raise SystemExit(left[-1])
+
+    os._exit = refused
+    sys.stdin, sys.stdout, sys.stderr = map(Lent, streams)
+    try:
+        yield
+    except (KeyboardInterrupt, TimeUp, UserError):
+        raise
+    except BaseException as error:
+        if isinstance(error, DEFECTS) and not _own(error):
+            raise
+        raise UserError(f"{what}: {_said(error)}") from error
+    finally:
+        os._exit, (sys.stdin, sys.stdout, sys.stderr) = leave, streams
+    if sys.stdout.closed:
+        left.append("it closes sys.stdout")
+    if left:  # the user's code went on
+        raise UserError(f"{what}: {left[0]}")
+
+
+def _own(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an error that are of the user's files."""
+    return [frame for frame in traceback.extract_tb(error.__traceback__)
+            if is_users(frame.filename) and not frame.filename.startswith((_PROJECT, "<frozen"))]
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line: its kind and the line of the user's file where it is the user's own."""
+    frames, own = traceback.extract_tb(error.__traceback__), _own(error)
+    checker = frames and not is_users(frames[-1].filename) and isinstance(error, ValueError)
+    if not own or (checker and "numpy" not in frames[-1].filename):
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        return f"{kind}{error}"
+    return f"{type(error).__name__}: {error} at {own[-1].filename}:{own[-1].lineno}"

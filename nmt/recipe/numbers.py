@@ -1,0 +1,44 @@
+"""Numbers that YAML 1.1 reads as others than they seem: 010 is 8, 1:30 is 90.
+
+They are refused, in a recipe's file and on the command line alike, where 010 would be 10; so is an
+integer that no key can hold and no float either.
+"""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+WIDEST = 2**64
+ZERO = re.compile(r"[-+]?0[0-9_]+")
+ODD = "a number without ':' or a zero in front, or text in quotes"
+
+
+def misread(node: yaml.Node | None) -> str | None:
+    """What was expected of the numbers of a node and what came, if one is refused; else None.
+
+    Raises ValueError for an integer of too many digits.
+    """
+    if isinstance(node, yaml.CollectionNode):
+        parts = [part for one in node.value for part in (one if isinstance(one, tuple) else [one])]
+        return next(filter(None, map(misread, parts)), None)
+    if node is None or node.tag not in TAGS:
+        return None
+    value = yaml.safe_load(node.value)
+    if ":" in node.value or ZERO.fullmatch(node.value):
+        return f"{ODD}, got {node.value}, which YAML reads as {value}"
+    if isinstance(value, int) and abs(value) >= WIDEST:
+        return f"a number of at most 64 bits, got {node.value}"
+    return None
+
+
+def misread_text(text: str) -> str | None:
+    """The same of a value for a key that holds no text, as the command line or quotes give it."""
+    if ZERO.fullmatch(text):
+        return f"a number without a zero in front, got {text!r}"
+    try:
+        return misread(yaml.compose(text, yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None  # it has another error

@@ -1,0 +1,120 @@
+"""Keys of a recipe that another of its values leaves without use, such as a size of pairs to
+generate where they are read from files.
+
+One that is given where what decides is given, or above it, is an error. One that a base gives, for
+other values than the recipe on it has, is as if it were not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from backend.errors import UserError
+from nmt.data.monolingual import PAIRINGS
+from nmt.models.contract import character_tables
+from nmt.recipe import GENERATED, AnyRecipe, LanguageModelRecipe, Recipe
+
+Where = Callable[[str], str]  # where a dotted key was given: file and line, "override", or the file
+
+
+class Rule(NamedTuple):
+    """Keys, those that decide whether they are used, and the decision."""
+
+    keys: tuple[str, ...]
+    by: tuple[str, ...]
+    used: Callable[[Any], bool]
+
+
+def _data(names: str, by: str, used: Callable[[Any], bool]) -> Rule:
+    """A rule on a translator's `data`."""
+    keys, deciding = (tuple(f"data.{name}" for name in one.split()) for one in (names, by))
+    return Rule(keys, deciding, lambda recipe: not isinstance(recipe, Recipe) or used(recipe.data))
+
+
+def _section(section: str, names: str, by: str, used: Callable[[Any], bool]) -> Rule:
+    """A rule on another section."""
+    keys, deciding = (tuple(f"{section}.{name}" for name in one.split()) for one in (names, by))
+    return Rule(keys, deciding, lambda recipe: used(getattr(recipe, section)))
+
+
+def _with_characters(side: str) -> Callable[[Any], bool]:
+    """Whether a model has the characters of a side; "" of any."""
+    return lambda recipe: any(side in name for name in character_tables(recipe.model))
+
+
+RULES = (
+    _data("train_source dev_source test_source tokenise max_length cut_long", "corpus",
+          lambda data: data.corpus not in GENERATED),
+    _data("train_target dev_target test_target", "corpus", lambda data: data.corpus == "files"),
+    _data("test_size", "corpus", lambda data: data.corpus in GENERATED),
+    _data("dev_size seed", "corpus dev_source", lambda data:
+          data.corpus in GENERATED or (data.corpus == "files" and not data.dev_source)),
+    _data("transliterate", "corpus", lambda data: data.corpus != "reverse"),
+    _data("target_language", "corpus", lambda data: data.corpus not in PAIRINGS),
+    _data("second_source_language", "train_second_source", lambda data:
+          bool(data.train_second_source)),
+    _data("subwords.joint", "subwords.merges", lambda data: data.subwords.merges is not None),
+    Rule(("data.max_characters",), ("model.architecture",), _with_characters("")),
+    Rule(("search.longest_word",), ("model.architecture", "model.target_characters"),
+         _with_characters("target")),
+    _section("train", "halve_after halve_every", "schedule", lambda train:
+             train.schedule == "thesis"),
+    _section("train", "plateau_factor plateau_patience plateau_minimum", "schedule",
+             lambda train: train.schedule == "plateau"),
+    Rule(("train.batch_size", "train.sorted_within"), ("model.architecture",),
+         lambda recipe: not isinstance(recipe, LanguageModelRecipe)),
+    _section("text", "dev_share", "dev", lambda text: not text.dev),
+    _section("model", "window", "attention", lambda model: model.attention.startswith("local")),
+    _section("model", "score", "attention", lambda model: model.attention != "none"),
+    _section("model", "location_length", "attention score", lambda model:
+             model.attention != "none" and model.score == "location"),
+    _section("model", "scale", "initialisation", lambda model:
+             model.initialisation in ("uniform", "xavier")),
+    _section("model", "forget_bias", "unit biases", lambda model:
+             model.unit == "lstm" and model.biases),
+    _section("model", "query", "context", lambda model: model.context == "search"),
+    _section("model", "path alpha", "target_characters", lambda model: model.target_characters),
+)
+
+
+def check_used(
+    recipe: AnyRecipe, keys: Collection[str], given: Mapping[str, Any],
+    defaults: Mapping[str, Any], where: Where, path: str,
+) -> Collection[str]:
+    """Those of the keys that a recipe does not use.
+
+    Arguments: given, dotted key -> value, all that was said; defaults, of all keys; path, the
+    recipe's file. Raises UserError for one that is given where what decides is, or above it.
+    """
+    unused = dict(unused_keys(recipe, keys))
+    for key, by in unused.items():
+        if given[key] != defaults[key] and _above(key, [one for one in by if one in given], where,
+                                                 path):
+            decided = " and ".join(f"{one} is {given.get(one, defaults[one])!r}"
+                                   for one in by if one in defaults)
+            raise UserError(f"{where(key)}: {key}: expected none where {decided}, which does not "
+                            f"use it, got {given[key]!r}".replace("None", "null"))
+    return unused
+
+
+def unused_keys(
+    recipe: AnyRecipe, keys: Collection[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Those of the keys that a recipe does not use, and the keys that decide so."""
+    for rule in RULES:
+        found = [key for key in rule.keys if key in keys]
+        if found and not rule.used(recipe):
+            yield from ((key, rule.by) for key in found)
+
+
+def _above(key: str, by: list[str], where: Where, path: str) -> bool:
+    """Whether a key was given in the file where one of others was, or above all of them: overrides
+    stand above the recipe, the recipe above its bases."""
+    def file(one: str) -> str:
+        return where(one).rpartition(":")[0] or "override"
+
+    def height(one: str) -> int:
+        return 2 if file(one) == "override" else int(file(one) == path)
+
+    return height(key) > max(map(height, by), default=-1) or file(key) in map(file, by)

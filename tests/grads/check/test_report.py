@@ -1,0 +1,24 @@
+"""A report as a truth value: `assert check_pair(...)` passes only where the gradient is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients
+from grads.check.report import Finding, Report
+
+X = np.array([0.5, -1.5, 2.0])
+
+
+@pytest.mark.parametrize("gradient, verdict", [(np.cos(X), "ok"), (-np.cos(X), "wrong")])
+def test_a_report_is_true_where_it_is_ok(gradient, verdict):
+    report = check_gradients(lambda x: np.sin(x).sum(), [X], [gradient])
+    assert report.verdict == verdict and bool(report) is report.ok is (verdict == "ok")
+
+
+@pytest.mark.parametrize("report", [
+    Report([], [Finding("nothing", "x", "nothing was compared")]), Report([], stopped="no time")])
+def test_what_is_undecided_or_not_finished_is_false(report):
+    assert report.verdict in ("undecided", "unfinished") and not report
+    assert "; ;" not in report.summary()

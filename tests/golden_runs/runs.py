@@ -1,0 +1,149 @@
+"""Golden runs: what is computed of a run directory, in numbers and words that JSON can hold.
+
+Paths in recipes are relative to this directory, where everything here is to be run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from golden_runs.recipes import CASES
+from same_numbers.draws import fingerprint
+from tiny_run import nmt
+
+from backend.errors import UserError
+from backend.rows import RowGradient
+from grads.stepper.explorer.models import open_model
+from nmt.base_system import BaseSystem
+from nmt.data.batches import Batch, stream_batches
+from nmt.data.corpora import load_corpus
+from nmt.language_models import LanguageSystem, read_text
+from nmt.multitask import TasksSystem
+from nmt.recipe.tasks import TASKS
+from nmt.run_files import RECIPE
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+from nmt.training.log import read_log
+from nmt.training.tasks import of_task
+from nmt.training.trainer import LOG
+
+HERE = Path(__file__).parent
+RUNS = HERE / "runs"
+GREEDY, BEAM = SearchOptions(longest_word=6), SearchOptions(beam=3, longest_word=6)
+LENGTH, TEMPERATURE = 8, 0.7  # of what a language model writes
+
+
+def opened(directory: Path) -> dict[str, BaseSystem]:
+    """The systems that a run directory is of: a mixture's as "", and its tasks' by their names."""
+    recipe = yaml.safe_load((directory / RECIPE).read_text("utf-8"))
+    if TASKS in recipe:
+        return {"": TasksSystem.open(directory),
+                **{name: System.open(directory / name) for name in recipe[TASKS]}}
+    return {"": (LanguageSystem if "text" in recipe else System).open(directory)}
+
+
+def results(directory: Path) -> dict[str, Any]:
+    """What the systems of a run directory write, and their perplexity on the dev set."""
+    return {name: _written(system) | _translated(system)
+            for name, system in opened(directory).items() if not isinstance(system, TasksSystem)}
+
+
+def _written(system: BaseSystem) -> dict[str, Any]:
+    """Of a language model: a text that is drawn from it."""
+    if not isinstance(system, LanguageSystem):
+        return {}
+    text = system.sample("", LENGTH, TEMPERATURE, np.random.default_rng(1))
+    return {"sample": text, "perplexity": system.perplexity(read_text(system.recipe.text)[1])}
+
+
+def _translated(system: BaseSystem) -> dict[str, Any]:
+    """Of a translator: the dev set's translations by greedy and by beam search, and scores."""
+    if not isinstance(system, System):
+        return {}
+    dev = load_corpus(system.recipe.data).dev
+    found = {name: system.translate(dev.sources, options)
+             for name, options in (("greedy", GREEDY), ("beam", BEAM))}
+    return {name: [[{"words": " ".join(one.words), "score": one.score} for one in nbest]
+                   for nbest in each] for name, each in found.items()} | system.perplexities(
+                       dev.pairs)
+
+
+def gradients(directory: Path) -> dict[str, Any]:
+    """The loss of the dev set as one batch, in nats, and its gradient with respect to each stored
+    parameter, as a fingerprint: float64, with dropout; of a mixture those of each task's batch."""
+    first, *tasks = opened(directory).items()
+    if tasks:
+        return {name: _gradients(first[1], replace(_batch(own), task=name))
+                for name, own in tasks}
+    return {"": _gradients(first[1], _batch(first[1]))}
+
+
+def _batch(system: BaseSystem) -> Batch:
+    """The dev set of a system, or the beginning of its text."""
+    if isinstance(system, LanguageSystem):
+        text = read_text(system.recipe.text)[1]
+        return stream_batches(system.ids([" ".join(text)], "dev"), 2, 6)[0]
+    assert isinstance(system, System)
+    pairs = load_corpus(system.recipe.data).dev.pairs
+    return next(system.batches(pairs, len(pairs)).in_order())
+
+
+def _gradients(system: BaseSystem, batch: Batch) -> dict[str, Any]:
+    model = system.parametrized or system.model
+    stored = {name: np.asarray(array, np.float64)
+              for name, array in (system.stored or system.parameters).items()}
+    loss, cache = model.loss(stored, batch, model.noise(batch, np.random.default_rng(1), "float64"))
+    found = {name: one.dense() if isinstance(one, RowGradient) else one
+             for name, one in model.backward(cache).items()}
+    return {"loss": float(loss), "gradients": {name: fingerprint(name, found[name])
+                                               for name in sorted(found)}}
+
+
+def finished(directory: Path) -> dict[str, Any]:
+    """What a run is at its end: the scores of its epochs, and `results`."""
+    epochs = [{key: record[key] for key in ("loss", "tasks", "scores") if key in record}
+              for record in read_log(directory / LOG) if record["event"] == "epoch"]
+    return {"epochs": epochs, "results": results(directory)}
+
+
+def explored(directory: Path) -> dict[str, Any]:
+    """For each system that `grads explore --model` opens, what steps through it and the loss of
+    the first sentence of the dev set."""
+    found = {}
+    for name, system in opened(directory).items():
+        if isinstance(system, TasksSystem):
+            continue
+        with suppress(UserError):  # a model that the stepper does not cover
+            made = open_model(directory / name, *_first(system), "best")
+            run = made.derivation.run()
+            found[name] = {"derivation": made.derivation.name,
+                           "loss": float(run.loss(run.forward.result))}
+    return found
+
+
+def _first(system: BaseSystem) -> tuple[str, str | None]:
+    """The first sentence of the dev set, and its translation."""
+    if isinstance(system, LanguageSystem):
+        return " ".join(read_text(system.recipe.text)[1][:3]), None
+    assert isinstance(system, System)
+    dev = load_corpus(system.recipe.data).dev
+    source = [word for word in dev.sources[0] if word != system.recipe.data.target_token]
+    return " ".join(source), dev.references[0]
+
+
+def computed(name: str, temporary: Path) -> dict[str, Any]:
+    """All that is stored of a golden run; it is opened and resumed in a copy."""
+    copy, case = temporary / name, CASES[name]
+    shutil.copytree(RUNS / name, copy)
+    found = {"results": results(copy), "gradients": gradients(copy), "explored": explored(copy)}
+    if case.stop:
+        verb = ["lm", "train"] if LanguageSystem.is_in(copy) else ["train"]
+        assert nmt(*verb, "--resume", copy) == 0
+        found["finished"] = finished(copy)
+    return found

@@ -6,6 +6,7 @@ Paths in recipes are relative to this directory, where everything here is to be 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tiny_run import nmt
 
 from backend.errors import UserError
 from backend.rows import RowGradient
+from grads.derivations.examples import Request, Sizes
 from grads.stepper.explorer.models import open_model
 from nmt.base_system import BaseSystem
 from nmt.data.batches import Batch, stream_batches
@@ -36,10 +38,11 @@ from nmt.training.trainer import LOG
 HERE = Path(__file__).parent
 RUNS = HERE / "runs"
 GREEDY, BEAM = SearchOptions(longest_word=6), SearchOptions(beam=3, longest_word=6)
+Systems = Mapping[str, BaseSystem]
 LENGTH, TEMPERATURE = 8, 0.7  # of what a language model writes
 
 
-def opened(directory: Path) -> dict[str, BaseSystem]:
+def opened(directory: Path) -> Systems:
     """The systems that a run directory is of: a mixture's as "", and its tasks' by their names."""
     recipe = yaml.safe_load((directory / RECIPE).read_text("utf-8"))
     if TASKS in recipe:
@@ -48,10 +51,10 @@ def opened(directory: Path) -> dict[str, BaseSystem]:
     return {"": (LanguageSystem if "text" in recipe else System).open(directory)}
 
 
-def results(directory: Path) -> dict[str, Any]:
-    """What the systems of a run directory write, and their perplexity on the dev set."""
+def results(systems: Systems) -> dict[str, Any]:
+    """What systems write, and their perplexity on the dev set."""
     return {name: _written(system) | _translated(system)
-            for name, system in opened(directory).items() if not isinstance(system, TasksSystem)}
+            for name, system in systems.items() if not isinstance(system, TasksSystem)}
 
 
 def _written(system: BaseSystem) -> dict[str, Any]:
@@ -74,14 +77,12 @@ def _translated(system: BaseSystem) -> dict[str, Any]:
                        dev.pairs)
 
 
-def gradients(directory: Path) -> dict[str, Any]:
+def gradients(systems: Systems) -> dict[str, Any]:
     """The loss of the dev set as one batch, in nats, and its gradient with respect to each stored
     parameter, as a fingerprint: float64, with dropout; of a mixture those of each task's batch."""
-    first, *tasks = opened(directory).items()
-    if tasks:
-        return {name: _gradients(first[1], replace(_batch(own), task=name))
-                for name, own in tasks}
-    return {"": _gradients(first[1], _batch(first[1]))}
+    first, *tasks = systems.items()
+    return {name: _gradients(first[1], replace(_batch(own), task=name))
+            for name, own in tasks or [first]}
 
 
 def _batch(system: BaseSystem) -> Batch:
@@ -109,39 +110,41 @@ def finished(directory: Path) -> dict[str, Any]:
     """What a run is at its end: the scores of its epochs, and `results`."""
     epochs = [{key: record[key] for key in ("loss", "tasks", "scores") if key in record}
               for record in read_log(directory / LOG) if record["event"] == "epoch"]
-    return {"epochs": epochs, "results": results(directory)}
+    return {"epochs": epochs, "results": results(opened(directory))}
 
 
-def explored(directory: Path) -> dict[str, Any]:
-    """For each system that `grads explore --model` opens, what steps through it and the loss of
-    the first sentence of the dev set."""
+def explored(directory: Path, systems: Systems) -> dict[str, Any]:
+    """For each system that `grads explore --model` opens, what steps through it, and the loss of
+    the shortest pair of the dev set."""
     found = {}
-    for name, system in opened(directory).items():
-        if isinstance(system, TasksSystem):
-            continue
-        with suppress(UserError):  # a model that the stepper does not cover
-            made = open_model(directory / name, *_first(system), "best")
-            run = made.derivation.run()
-            found[name] = {"derivation": made.derivation.name,
-                           "loss": float(run.loss(run.forward.result))}
+    for name, system in systems.items():
+        if not isinstance(system, TasksSystem):
+            with suppress(UserError):  # a model that the stepper does not cover
+                one = open_model(directory / name, *shortest(system), "best").derivation
+                example = one.example(Request(None, Sizes(), np.random.default_rng(0), None, {}))
+                result = one.forward(*example.arguments, **example.named)
+                found[name] = {"derivation": one.name, "loss": float(one.loss(example, result))}
     return found
 
 
-def _first(system: BaseSystem) -> tuple[str, str | None]:
-    """The first sentence of the dev set, and its translation."""
+def shortest(system: BaseSystem) -> tuple[str, str | None]:
+    """The shortest sentence of the dev set, and its translation."""
     if isinstance(system, LanguageSystem):
-        return " ".join(read_text(system.recipe.text)[1][:3]), None
+        return "Max sieht hier", None
     assert isinstance(system, System)
     dev = load_corpus(system.recipe.data).dev
-    source = [word for word in dev.sources[0] if word != system.recipe.data.target_token]
-    return " ".join(source), dev.references[0]
+    source, target = min(zip(dev.sources, dev.references, strict=True),
+                         key=lambda pair: len(pair[0]))
+    return " ".join(word for word in source if word != system.recipe.data.target_token), target
 
 
 def computed(name: str, temporary: Path) -> dict[str, Any]:
     """All that is stored of a golden run; it is opened and resumed in a copy."""
     copy, case = temporary / name, CASES[name]
     shutil.copytree(RUNS / name, copy)
-    found = {"results": results(copy), "gradients": gradients(copy), "explored": explored(copy)}
+    systems = opened(copy)
+    found = {"results": results(systems), "gradients": gradients(systems),
+             "explored": explored(copy, systems)}
     if case.stop:
         verb = ["lm", "train"] if LanguageSystem.is_in(copy) else ["train"]
         assert nmt(*verb, "--resume", copy) == 0

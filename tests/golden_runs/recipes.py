@@ -18,13 +18,13 @@ DATA = {"directory": "corpus", "train_source": "train.en", "train_target": "trai
         "dev_source": "dev.en", "dev_target": "dev.de", "target_language": "de",
         "tokenise": "none", "max_vocabulary": 14}
 SIZES = {"hidden_size": 4, "embedding_size": 3}
-START = {"initialisation": "uniform", "scale": 3.0}
+START = {"initialisation": "uniform", "scale": 2.0}
 BASE = {"data": DATA, "model": {**START, **SIZES, "layers": 1},
-        "train": {"epochs": 1, "batch_size": 4, "log_every": 4, "learning_rate": 0.3},
+        "train": {"epochs": 1, "batch_size": 4, "log_every": 4, "learning_rate": 0.02},
         "search": {"beam": 3}, "evaluate": {"bleu": False, "bleu_tokenize": "none"}}
 TEXT = {"text": {"train": "corpus/train.de", "dev": "corpus/dev.de", "streams": 4, "length": 5},
         "model": {"architecture": "language_model", **START, **SIZES, "layers": 1},
-        "train": {"epochs": 1, "log_every": 4, "learning_rate": 0.3}}
+        "train": {"epochs": 1, "log_every": 4, "learning_rate": 0.02}}
 
 
 class Case(NamedTuple):

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 from golden_runs.recipes import CASES
-from same_numbers.draws import fingerprint
+from same_numbers.draws import error, fingerprint
 from tiny_run import nmt
 
 from backend.errors import UserError
@@ -32,11 +33,11 @@ from nmt.run_files import RECIPE
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training.log import read_log
-from nmt.training.tasks import of_task
 from nmt.training.trainer import LOG
 
 HERE = Path(__file__).parent
 RUNS = HERE / "runs"
+SINGLE, DOUBLE = 1e-5, 1e-9  # relative tolerances of float32 and of float64
 GREEDY, BEAM = SearchOptions(longest_word=6), SearchOptions(beam=3, longest_word=6)
 Systems = Mapping[str, BaseSystem]
 LENGTH, TEMPERATURE = 8, 0.7  # of what a language model writes
@@ -140,13 +141,52 @@ def shortest(system: BaseSystem) -> tuple[str, str | None]:
 
 def computed(name: str, temporary: Path) -> dict[str, Any]:
     """All that is stored of a golden run; it is opened and resumed in a copy."""
-    copy, case = temporary / name, CASES[name]
+    copy = temporary / name
     shutil.copytree(RUNS / name, copy)
+    return of_copy(copy, resumed=CASES[name].stop > 0)
+
+
+def of_copy(copy: Path, resumed: bool) -> dict[str, Any]:
+    """The same of a run directory, which is resumed where it stands."""
     systems = opened(copy)
     found = {"results": results(systems), "gradients": gradients(systems),
              "explored": explored(copy, systems)}
-    if case.stop:
+    if resumed:
         verb = ["lm", "train"] if LanguageSystem.is_in(copy) else ["train"]
         assert nmt(*verb, "--resume", copy) == 0
         found["finished"] = finished(copy)
     return found
+
+
+def check_run(found: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Raise AssertionError unless what is computed of a run is what is stored; the stepper may open
+    more."""
+    gradients_checked(found["gradients"], stored["gradients"])
+    explored = {task: found["explored"].get(task) for task in stored["explored"]}
+    check({**found, "explored": explored, "gradients": {}}, {**stored, "gradients": {}})
+
+
+def check(found: Any, stored: Any, tolerance: float = SINGLE, at: str = "") -> None:
+    """Raise AssertionError, with the place, unless two trees are the same, numbers nearly."""
+    if isinstance(stored, dict):
+        assert found.keys() == stored.keys(), at
+        for key, value in stored.items():
+            check(found[key], value, tolerance, f"{at}/{key}")
+    elif isinstance(stored, list):
+        assert len(found) == len(stored), at
+        for place, (one, other) in enumerate(zip(found, stored, strict=True)):
+            check(one, other, tolerance, f"{at}/{place}")
+    elif isinstance(stored, float):
+        assert found == pytest.approx(stored, rel=tolerance), at
+    else:
+        assert found == stored, at
+
+
+def gradients_checked(found: dict[str, Any], stored: dict[str, Any]) -> None:
+    """The same for losses and fingerprints; errors count relative to the gradient, or to 1."""
+    assert found.keys() == stored.keys()
+    for task, one in stored.items():
+        check(found[task]["loss"], one["loss"], DOUBLE, f"{task}/loss")
+        assert found[task]["gradients"].keys() == one["gradients"].keys()
+        for name, numbers in one["gradients"].items():
+            assert error(found[task]["gradients"][name], numbers) <= DOUBLE, f"{task}/{name}"

@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from grads.stepper.explorer import build
+from grads.stepper.explorer.models import Trained, open_model
 from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.file import load_recipe, save_recipe
 from nmt.training import checkpoint
@@ -55,6 +56,17 @@ def step_of(d: dict[str, Any], text: str, **loops: int) -> int:
     """The number of the first step with that text, in those iterations of loops."""
     return next(i for i, step in enumerate(d["steps"]) if step["text"].startswith(text)
                 and loops.items() <= dict(step["loops"]).items())
+
+
+def checked(path: Path, sentence: str, target: str | None) -> tuple[Trained, float]:
+    """What a model runs on, and its loss, of which every gradient is one."""
+    found = open_model(path, sentence, target, "best")
+    run = found.derivation.run()
+    verifications = run.verifications(central=False, most=1)
+    errors = [one.error for one in verifications if one.error is not None]
+    assert len(errors) > 50 and max(errors) < 1e-10
+    assert {one.status for one in verifications} <= STATUSES
+    return found, float(run.loss(run.forward.result))
 
 
 def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any,

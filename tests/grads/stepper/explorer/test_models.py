@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from explored import fresh
+from explored import checked, fresh
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from backend.errors import UserError
@@ -91,17 +91,6 @@ def directory(tmp_path_factory):
                               train={"epochs": 1})
         assert nmt("lm", "train", recipe, "--output", directory / name) == 0
     return directory
-
-
-def checked(path, sentence, target):
-    """What a model runs on, its loss, and whether every gradient is the loss's."""
-    found = open_model(path, sentence, target, "best")
-    run = found.derivation.run()
-    verifications = run.verifications(central=False, most=1)
-    errors = [one.error for one in verifications if one.error is not None]
-    assert len(errors) > 50 and max(errors) < 1e-10
-    assert {one.status for one in verifications} <= {"verified", "partial", "same", "zero", "share"}
-    return found, float(run.loss(run.forward.result))
 
 
 @pytest.mark.parametrize("name", KINDS)

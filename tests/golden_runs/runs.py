@@ -1,0 +1,192 @@
+"""Golden runs: what is computed of a run directory, in numbers and words that JSON can hold.
+
+Paths in recipes are relative to this directory, where everything here is to be run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from golden_runs.recipes import CASES
+from same_numbers.draws import error, fingerprint
+from tiny_run import nmt
+
+from backend.errors import UserError
+from backend.rows import RowGradient
+from grads.derivations.examples import Request, Sizes
+from grads.stepper.explorer.models import open_model
+from nmt.base_system import BaseSystem
+from nmt.data.batches import Batch, stream_batches
+from nmt.data.corpora import load_corpus
+from nmt.language_models import LanguageSystem, read_text
+from nmt.multitask import TasksSystem
+from nmt.recipe.tasks import TASKS
+from nmt.run_files import RECIPE
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+from nmt.training.log import read_log
+from nmt.training.trainer import LOG
+
+HERE = Path(__file__).parent
+RUNS = HERE / "runs"
+SINGLE, DOUBLE = 1e-5, 1e-9  # relative tolerances of float32 and of float64
+GREEDY, BEAM = SearchOptions(longest_word=6), SearchOptions(beam=3, longest_word=6)
+Systems = Mapping[str, BaseSystem]
+LENGTH, TEMPERATURE = 8, 0.7  # of what a language model writes
+
+
+def opened(directory: Path) -> Systems:
+    """The systems that a run directory is of: a mixture's as "", and its tasks' by their names."""
+    recipe = yaml.safe_load((directory / RECIPE).read_text("utf-8"))
+    if TASKS in recipe:
+        return {"": TasksSystem.open(directory),
+                **{name: System.open(directory / name) for name in recipe[TASKS]}}
+    return {"": (LanguageSystem if "text" in recipe else System).open(directory)}
+
+
+def results(systems: Systems) -> dict[str, Any]:
+    """What systems write, and their perplexity on the dev set."""
+    return {name: _written(system) | _translated(system)
+            for name, system in systems.items() if not isinstance(system, TasksSystem)}
+
+
+def _written(system: BaseSystem) -> dict[str, Any]:
+    """Of a language model: a text that is drawn from it."""
+    if not isinstance(system, LanguageSystem):
+        return {}
+    text = system.sample("", LENGTH, TEMPERATURE, np.random.default_rng(1))
+    return {"sample": text, "perplexity": system.perplexity(read_text(system.recipe.text)[1])}
+
+
+def _translated(system: BaseSystem) -> dict[str, Any]:
+    """Of a translator: the dev set's translations by greedy and by beam search, and scores."""
+    if not isinstance(system, System):
+        return {}
+    dev = load_corpus(system.recipe.data).dev
+    found = {name: system.translate(dev.sources, options)
+             for name, options in (("greedy", GREEDY), ("beam", BEAM))}
+    return {name: [[{"words": " ".join(one.words), "score": one.score} for one in nbest]
+                   for nbest in each] for name, each in found.items()} | system.perplexities(
+                       dev.pairs)
+
+
+def gradients(systems: Systems) -> dict[str, Any]:
+    """The loss of the dev set as one batch, in nats, and its gradient with respect to each stored
+    parameter, as a fingerprint: float64, with dropout; of a mixture those of each task's batch."""
+    first, *tasks = systems.items()
+    return {name: _gradients(first[1], replace(_batch(own), task=name))
+            for name, own in tasks or [first]}
+
+
+def _batch(system: BaseSystem) -> Batch:
+    """The dev set of a system, or the beginning of its text."""
+    if isinstance(system, LanguageSystem):
+        text = read_text(system.recipe.text)[1]
+        return stream_batches(system.ids([" ".join(text)], "dev"), 2, 6)[0]
+    assert isinstance(system, System)
+    pairs = load_corpus(system.recipe.data).dev.pairs
+    return next(system.batches(pairs, len(pairs)).in_order())
+
+
+def _gradients(system: BaseSystem, batch: Batch) -> dict[str, Any]:
+    model = system.parametrized or system.model
+    stored = {name: np.asarray(array, np.float64)
+              for name, array in (system.stored or system.parameters).items()}
+    loss, cache = model.loss(stored, batch, model.noise(batch, np.random.default_rng(1), "float64"))
+    found = {name: one.dense() if isinstance(one, RowGradient) else one
+             for name, one in model.backward(cache).items()}
+    return {"loss": float(loss), "gradients": {name: fingerprint(name, found[name])
+                                               for name in sorted(found)}}
+
+
+def finished(directory: Path) -> dict[str, Any]:
+    """What a run is at its end: the scores of its epochs, and `results`."""
+    epochs = [{key: record[key] for key in ("loss", "tasks", "scores") if key in record}
+              for record in read_log(directory / LOG) if record["event"] == "epoch"]
+    return {"epochs": epochs, "results": results(opened(directory))}
+
+
+def explored(directory: Path, systems: Systems) -> dict[str, Any]:
+    """For each system that `grads explore --model` opens, what steps through it, and the loss of
+    the shortest pair of the dev set."""
+    found = {}
+    for name, system in systems.items():
+        if not isinstance(system, TasksSystem):
+            with suppress(UserError):  # a model that the stepper does not cover
+                one = open_model(directory / name, *shortest(system), "best").derivation
+                example = one.example(Request(None, Sizes(), np.random.default_rng(0), None, {}))
+                result = one.forward(*example.arguments, **example.named)
+                found[name] = {"derivation": one.name, "loss": float(one.loss(example, result))}
+    return found
+
+
+def shortest(system: BaseSystem) -> tuple[str, str | None]:
+    """The shortest sentence of the dev set, and its translation."""
+    if isinstance(system, LanguageSystem):
+        return "Max sieht hier", None
+    assert isinstance(system, System)
+    dev = load_corpus(system.recipe.data).dev
+    source, target = min(zip(dev.sources, dev.references, strict=True),
+                         key=lambda pair: len(pair[0]))
+    return " ".join(word for word in source if word != system.recipe.data.target_token), target
+
+
+def computed(name: str, temporary: Path) -> dict[str, Any]:
+    """All that is stored of a golden run; it is opened and resumed in a copy."""
+    copy = temporary / name
+    shutil.copytree(RUNS / name, copy)
+    return of_copy(copy, resumed=CASES[name].stop > 0)
+
+
+def of_copy(copy: Path, resumed: bool) -> dict[str, Any]:
+    """The same of a run directory, which is resumed where it stands."""
+    systems = opened(copy)
+    found = {"results": results(systems), "gradients": gradients(systems),
+             "explored": explored(copy, systems)}
+    if resumed:
+        verb = ["lm", "train"] if LanguageSystem.is_in(copy) else ["train"]
+        assert nmt(*verb, "--resume", copy) == 0
+        found["finished"] = finished(copy)
+    return found
+
+
+def check_run(found: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Raise AssertionError unless what is computed of a run is what is stored; the stepper may open
+    more."""
+    gradients_checked(found["gradients"], stored["gradients"])
+    explored = {task: found["explored"].get(task) for task in stored["explored"]}
+    check({**found, "explored": explored, "gradients": {}}, {**stored, "gradients": {}})
+
+
+def check(found: Any, stored: Any, tolerance: float = SINGLE, at: str = "") -> None:
+    """Raise AssertionError, with the place, unless two trees are the same, numbers nearly."""
+    if isinstance(stored, dict):
+        assert found.keys() == stored.keys(), at
+        for key, value in stored.items():
+            check(found[key], value, tolerance, f"{at}/{key}")
+    elif isinstance(stored, list):
+        assert len(found) == len(stored), at
+        for place, (one, other) in enumerate(zip(found, stored, strict=True)):
+            check(one, other, tolerance, f"{at}/{place}")
+    elif isinstance(stored, float):
+        assert found == pytest.approx(stored, rel=tolerance), at
+    else:
+        assert found == stored, at
+
+
+def gradients_checked(found: dict[str, Any], stored: dict[str, Any]) -> None:
+    """The same for losses and fingerprints; errors count relative to the gradient, or to 1."""
+    assert found.keys() == stored.keys()
+    for task, one in stored.items():
+        check(found[task]["loss"], one["loss"], DOUBLE, f"{task}/loss")
+        assert found[task]["gradients"].keys() == one["gradients"].keys()
+        for name, numbers in one["gradients"].items():
+            assert error(found[task]["gradients"][name], numbers) <= DOUBLE, f"{task}/{name}"

@@ -20,7 +20,7 @@ from backend.defects import told
 from backend.errors import Terminated, UserError
 from backend.host import crowded, slow_blas, use_threads
 from backend.nearest import nearest
-from backend.terminal import Terminal, escaped
+from backend.terminal import escaped, print
 
 DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
 LARGEST = 2**63 - 1  # largest integer that an argument may be
@@ -213,8 +213,7 @@ def guarded(name: str, run: Callable[[], int | None]) -> int:
 
 
 def _take_streams() -> None:
-    """Make the standard streams UTF-8 whatever the locale says, and escape control characters on a
-    terminal.
+    """Make the standard streams UTF-8 whatever the locale says.
 
     The descriptor of a standard stream that is closed is opened on /dev/null, so that no file
     opened later gets it and receives what is printed. Raises UserError where stdout is closed: the
@@ -235,8 +234,6 @@ def _take_streams() -> None:
         found = getattr(sys, stream)
         if isinstance(found, io.TextIOWrapper):
             found.reconfigure(encoding="utf-8", errors="backslashreplace")
-        if found.isatty():
-            setattr(sys, stream, Terminal(found))
 
 
 class _ClosedInput:

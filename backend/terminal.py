@@ -1,13 +1,16 @@
 """Untrusted text on a terminal: control characters are escaped.
 
 A word of a vocabulary, a key of a recipe or a file's name may hold the codes that colour a
-terminal, move its cursor, set its title or change the direction of text. In pipes and files text is
-unchanged.
+terminal, move its cursor, set its title or change the direction of text. Commands print by `print`
+and `Console`, which escape the text; the stream is never wrapped, because rich's own codes go
+through it. In pipes and files text is unchanged.
 """
 
 from __future__ import annotations
 
+import builtins
 import re
+import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
@@ -25,24 +28,14 @@ def escaped(text: str) -> str:
     return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-class Terminal:
-    """A stream to a terminal that escapes control characters."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream  # rich, whose own codes must pass, writes to this one
-
-    def write(self, text: str) -> int:
-        """Write the text, escaped."""
-        self.rich_proxied_file.write(escaped(text))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Write each line, escaped."""
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.rich_proxied_file, name)
+def print(
+    *values: object, sep: str = " ", end: str = "\n", file: TextIO | None = None,
+    flush: bool = False,
+) -> None:
+    """Python's `print`; what goes to a terminal is escaped."""
+    stream = file or sys.stdout
+    text = sep.join(map(str, values)) + end
+    builtins.print(escaped(text) if stream.isatty() else text, end="", file=stream, flush=flush)
 
 
 class Console(rich.console.Console):

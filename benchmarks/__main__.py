@@ -15,6 +15,7 @@ from backend import progress
 from backend.command import guarded
 from backend.errors import UserError
 from backend.nearest import nearest
+from backend.terminal import print
 from benchmarks.registry import ABOUT, MODULES
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from backend.terminal import print
 from benchmarks.case import Case as Timed
 from benchmarks.case import Prepared
 from benchmarks.devices import TESTS

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backend.terminal import print
 from benchmarks.records import Value
 from benchmarks.timing import KERNELS
 from nmt.evaluation.pictures import save

@@ -19,6 +19,7 @@ from backend.command import PlainParser, above_zero, natural, positive
 from backend.command import seconds as time_above_zero
 from backend.errors import UserError
 from backend.files import write_text
+from backend.terminal import print
 from benchmarks.case import Case
 from benchmarks.devices import CPU, Device, device_options, devices
 from benchmarks.pictures import Chart, draw_record

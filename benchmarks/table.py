@@ -19,6 +19,7 @@ from typing import Any
 from backend.command import PlainParser
 from backend.errors import UserError
 from backend.files import write_text
+from backend.terminal import print
 from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED

@@ -18,6 +18,7 @@ from backend.errors import UserError
 from backend.files import write_text
 from backend.nearest import nearest
 from backend.progress import busy, counted
+from backend.terminal import print
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page

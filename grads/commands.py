@@ -14,7 +14,7 @@ from backend import progress
 from backend.errors import UserError
 from backend.files import write_text
 from backend.nearest import nearest
-from backend.terminal import Console
+from backend.terminal import Console, print
 from grads.derivations.errata import MISTAKES
 
 WIDE = 200  # columns of a table in a pipe

@@ -22,6 +22,7 @@ import backend
 from backend.errors import UserError
 from backend.files import write_text
 from backend.progress import counted
+from backend.terminal import print
 from grads.check.report import Report
 from grads.verification import catalogue, derivations
 from grads.verification.cases import RandomModel, model_case

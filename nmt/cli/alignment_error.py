@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.terminal import print
 from nmt.data.align import (
     AlignmentScore,
     Gold,

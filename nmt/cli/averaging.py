@@ -10,6 +10,7 @@ from typing import Any
 from backend.command import natural
 from backend.errors import UserError
 from backend.progress import counted
+from backend.terminal import print
 from nmt.pruning.run import open_system
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new

@@ -15,6 +15,7 @@ import numpy as np
 from backend.command import above_zero, natural, positive
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.terminal import print
 from nmt.cli.arguments import add_model
 from nmt.cli.translating import BLOCK
 from nmt.data.corpora import tokenisers

@@ -14,6 +14,7 @@ from typing import Any
 from backend.command import Parser, chance, natural, positive
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.terminal import print
 from nmt.data.bpe import Codes, joined, learn, require_library
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.pieces import stays_whole

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.terminal import Console
+from backend.terminal import Console, print
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.own_files import DEFAULT, own_recipe, own_values

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.terminal import print
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts

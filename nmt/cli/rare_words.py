@@ -13,6 +13,7 @@ from backend.command import natural, positive
 from backend.errors import UserError
 from backend.files import make_directory
 from backend.progress import counted
+from backend.terminal import print
 from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities

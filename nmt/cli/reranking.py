@@ -15,6 +15,7 @@ import numpy as np
 from backend.errors import UserError
 from backend.files import check_writable
 from backend.progress import busy
+from backend.terminal import print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.evaluation import names_of_runs
 from nmt.data.corpora import tokenisers

@@ -13,6 +13,7 @@ import numpy as np
 from backend.errors import UserError
 from backend.files import check_writable
 from backend.host import cores, use_threads
+from backend.terminal import print
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.cli.fusing import fused
 from nmt.cli.sources import need_one_source, reads, texts_of_files

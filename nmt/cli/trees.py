@@ -15,6 +15,7 @@ from sacremoses import MosesTokenizer
 
 from backend.command import positive
 from backend.errors import UserError
+from backend.terminal import print
 from nmt.data.corpus import read_parallel, split_words, write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total

@@ -14,7 +14,7 @@ from rich.table import Table
 from backend.command import natural
 from backend.errors import UserError
 from backend.progress import busy
-from backend.terminal import Console
+from backend.terminal import Console, print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import UNKNOWN

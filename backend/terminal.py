@@ -12,7 +12,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import rich.console
 from rich.segment import Segment
@@ -39,7 +39,16 @@ def print(
 
 
 class Console(rich.console.Console):
-    """rich's console: its own control codes reach the terminal, those in the texts are escaped."""
+    """rich's console: its own control codes reach the terminal, those in the texts are escaped.
+
+    One that draws a bar is given its `file`. Any other prints to stdout as it is at that time:
+    while a bar is drawn, that is what prints above the bar.
+    """
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream."""
+        return getattr(self._file, "rich_proxied_file", self._file) or sys.stdout
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of something to print, their text escaped."""

@@ -112,7 +112,7 @@ def train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespac
 
 def _console() -> Console:
     """The console for messages of a training, without line wrapping."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _observer(console: Console, directory: Path, tensorboard: bool) -> Observer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ def run(
     recipe's; seed of corpus and model; directory, the run directory to make; overrides of any
     other value of the recipe, such as `--data.test_size=200`.
     """
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
     recipe = _recipe(source, target, phrases, epochs, seed, overrides)
     demo_files.check(directory)
     corpus = load_corpus(recipe.data)

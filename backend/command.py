@@ -20,6 +20,7 @@ from backend.defects import told
 from backend.errors import Terminated, UserError
 from backend.host import crowded, slow_blas, use_threads
 from backend.nearest import nearest
+from backend.package import release
 from backend.terminal import escaped, print
 
 DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
@@ -59,6 +60,24 @@ class PlainParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's; where a choice is near, the error names that one instead of all."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if hint := nearest(str(value), [*map(str, action.choices or ())]):
+                error.message = f"invalid choice: {value!r}{hint}"
+            raise
+
+
+class Version(argparse.Action):
+    """`--version`: the program's name and this package's version. It is looked up when asked for:
+    that costs milliseconds."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        print(parser.prog, release())
+        parser.exit()
+
 
 class Parser(PlainParser):
     """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads.
@@ -77,6 +96,10 @@ class Parser(PlainParser):
                           help="no fused kernels on a GPU")
         self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
                           help="of matrix products on a CPU (default: one a core)")
+
+    def add_version(self) -> None:
+        """`--version`, of a whole program."""
+        self.add_argument("--version", action=Version, nargs=0, help="print the version and end")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; unknown arguments are refused in the name of their command."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.plural import several
 from backend.terminal import print
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
@@ -267,7 +268,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
     dictionary = dictionary_of(sources, targets, links, options.min_count, options.translations)
     write_dictionary(options.output, dictionary)
-    print(f"{options.output}: {len(dictionary)} source words")
+    print(f"{options.output}: {several(len(dictionary), 'source word')}")
 
 
 # --- shared ---------------------------------------------------------------------------------------

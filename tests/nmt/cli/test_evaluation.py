@@ -169,7 +169,7 @@ def test_without_matplotlib_there_are_numbers_and_a_word_about_it(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
-    assert "no pictures: matplotlib is not installed (pip install matplotlib" in shown
+    assert "no pictures: matplotlib is not installed (pip install -e '.[plot]' in a" in shown
     assert files_in(trained / "out") == {"evaluation.json", "outputs.txt"}
     said = complaint(capsys, "attention", "test.en", "--model", "model", "--png", "maps")
     assert said.startswith("--png: matplotlib is not installed")
@@ -258,7 +258,7 @@ def test_alignment_error_rate(system, trained, capsys) -> None:
     write(trained / "pharaoh", "0-0 1-1 9-2", "", "0-1")
     shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--gold", "pharaoh",
                     "--drop-bad-links")
-    assert "pharaoh: 1 links do not fit their sentences and are left out\n" in shown
+    assert "pharaoh: 1 link does not fit its sentence and is left out\n" in shown
 
 
 def test_bleu_after_replacement(forgetful, trained, capsys) -> None:

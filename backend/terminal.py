@@ -50,6 +50,10 @@ class Console(rich.console.Console):
         """The stream."""
         return getattr(self._file, "rich_proxied_file", self._file) or sys.stdout
 
+    @file.setter
+    def file(self, stream: IO[str]) -> None:
+        self._file = stream
+
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of something to print, their text escaped."""
         for one in super().render(*args, **kwargs):

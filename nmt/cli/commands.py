@@ -126,9 +126,10 @@ def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     """A line on the number of training pairs, and those left out."""
     drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
-    return (f"{several(len(pairs.train), 'training pair')}; left out: "
-            f"{pairs.empty} with an empty side, {pairs.too_long} over "
-            f"{several(recipe.data.max_length, 'word')}{taken}")
+    most = recipe.data.max_length
+    long = f", {pairs.too_long} over {several(most, 'word')}" if most is not None else ""
+    return (f"{several(len(pairs.train), 'training pair')}; left out: {pairs.empty} with an empty "
+            f"side{long}{taken}")
 
 
 def _test_scores(system: System, test: EvaluationSet) -> str:

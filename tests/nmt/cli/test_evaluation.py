@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -363,6 +364,10 @@ def test_attention(system, trained, capsys) -> None:
     assert re.search(r"^3: drei vier\ndrei \|.*\nvier \|", shown)
     assert "1 three  2 four  3 five\n" in shown and "2: nothing to show, a side is empty" in shown
     assert files_in(trained / "maps") == {"attention-1.png", "attention-3.png"}
+    for name, begin in (("one.png", b"\x89PNG"), ("three.pdf", b"%PDF")):
+        line = ("--line", 3) if name == "three.pdf" else ()
+        shown = printed(capsys, "attention", "s", "t", "--model", "model", "-o", name, *line)
+        assert shown.endswith(f"\n{name}\n\n") and Path(name).read_bytes().startswith(begin)
     shown = printed(capsys, "attention", "s", "--model", "model", "--aligned-word", "read")
     ((best,),) = system.translate([["one", "two"]], SearchOptions(2))
     assert shown.startswith(f"1: {' '.join(best.words)}\n")
@@ -400,6 +405,10 @@ def test_dictionary(system, capsys) -> None:
     ("evaluate test.en test.de --model model broken", r"broken/log.jsonl:1: expected a record"),
     ("align test.en dev.de --model model", r"test.en has 6 lines"),
     ("align test.en test.de --model model --aligned-word both", r"invalid choice: 'both'"),
+    ("attention test.en --model model --line 1 2 -o a.png",
+     r"--output: expected one map for one file, got 2; --png DIR takes several"),
+    ("attention test.en --model model -o no/a.png", r"no/a.png: expected a file in a directory"),
+    ("attention test.en --model model -o a.png --png b", r"--png: not allowed with .*-o"),
     ("attention test.en --model model --line 7", r"--line: expected a line of test.en from 1 to 6"),
     ("attention test.en --model model --line 0", r"--line: expected an integer of at least 1"),
     ("dictionary test.en test.de d", r"expected --links FILE or --model DIR, got both or neither"),

@@ -20,7 +20,8 @@ from backend.defects import told
 from backend.errors import Terminated, UserError
 from backend.host import crowded, slow_blas, use_threads
 from backend.nearest import nearest
-from backend.terminal import Terminal, escaped
+from backend.package import release
+from backend.terminal import escaped, print
 
 DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
 LARGEST = 2**63 - 1  # largest integer that an argument may be
@@ -59,6 +60,24 @@ class PlainParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's; where a choice is near, the error names that one instead of all."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if hint := nearest(str(value), [*map(str, action.choices or ())]):
+                error.message = f"invalid choice: {value!r}{hint}"
+            raise
+
+
+class Version(argparse.Action):
+    """`--version`: the program's name and this package's version. It is looked up when asked for:
+    that costs milliseconds."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        print(parser.prog, release())
+        parser.exit()
+
 
 class Parser(PlainParser):
     """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads.
@@ -77,6 +96,10 @@ class Parser(PlainParser):
                           help="no fused kernels on a GPU")
         self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
                           help="of matrix products on a CPU (default: one a core)")
+
+    def add_version(self) -> None:
+        """`--version`, of a whole program."""
+        self.add_argument("--version", action=Version, nargs=0, help="print the version and end")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; unknown arguments are refused in the name of their command."""
@@ -213,8 +236,7 @@ def guarded(name: str, run: Callable[[], int | None]) -> int:
 
 
 def _take_streams() -> None:
-    """Make the standard streams UTF-8 whatever the locale says, and escape control characters on a
-    terminal.
+    """Make the standard streams UTF-8 whatever the locale says.
 
     The descriptor of a standard stream that is closed is opened on /dev/null, so that no file
     opened later gets it and receives what is printed. Raises UserError where stdout is closed: the
@@ -235,8 +257,6 @@ def _take_streams() -> None:
         found = getattr(sys, stream)
         if isinstance(found, io.TextIOWrapper):
             found.reconfigure(encoding="utf-8", errors="backslashreplace")
-        if found.isatty():
-            setattr(sys, stream, Terminal(found))
 
 
 class _ClosedInput:

@@ -7,10 +7,10 @@ import platform
 import sys
 import tempfile
 import traceback
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGE = "lstm-nmt-reference"
+from backend.package import PACKAGE, release
+
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -41,14 +41,10 @@ def place(error: Exception) -> str:
 
 def _report(name: str, error: Exception) -> str:
     """The report's text: the command, versions, the traceback."""
-    try:
-        release = version(PACKAGE)
-    except PackageNotFoundError:
-        release = "not installed"
     numpy = getattr(sys.modules.get("numpy"), "__version__", "not loaded")
     return "\n".join([
         f"A defect of {name}. This file holds the command as it was given, file names included.",
         f"arguments: {sys.argv[1:]!r}",
-        f"{PACKAGE} {release}, Python {platform.python_version()}, NumPy {numpy}, "
+        f"{PACKAGE} {release()}, Python {platform.python_version()}, NumPy {numpy}, "
         f"{platform.platform()}",
         "", *traceback.format_exception(error)])

@@ -12,6 +12,7 @@ import numpy as np
 from backend import fused, gemm
 from backend.errors import UserError
 from backend.fused.cuda import CupyLauncher
+from backend.package import missing
 from backend.switch import module, register, registered, select
 
 
@@ -53,8 +54,7 @@ def load(name: str) -> Any:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise UserError(
-            "backend: 'cupy' is not installed; pip install -e '.[cuda12]' (or '.[cuda13]', for the "
-            "CUDA version of the driver)"
+            f"backend: {missing('cupy', 'cuda12')}; '.[cuda13]' where the driver's CUDA is 13"
         ) from error
     if not cupy.is_available():
         raise UserError("backend: 'cupy' is installed but finds no usable GPU: no driver, or one "

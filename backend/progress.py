@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+import rich.console
+from rich.console import ConsoleOptions, RenderableType, RenderResult
 from rich.progress import (
     BarColumn,
     Progress,
@@ -23,6 +25,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from backend.terminal import Console
@@ -36,6 +39,26 @@ class Tell(Protocol):
     """Receives how much is done, of how much (None: unknown), and the item at hand."""
 
     def __call__(self, done: int, of: int | None, what: str = "", /) -> None: ...
+
+
+class Narrow(NamedTuple):
+    """What is drawn four columns narrower, so that the `^C` that a terminal shows has its place
+    there: on a line of its own it would not be erased."""
+
+    drawn: RenderableType
+
+    def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions
+                         ) -> RenderResult:
+        """Its lines."""
+        yield from console.render(self.drawn, options.update_width(options.max_width - 4))
+
+
+class Bar(Progress):
+    """rich's bars, narrower."""
+
+    def get_renderable(self) -> Narrow:
+        """The bars of all tasks."""
+        return Narrow(super().get_renderable())
 
 
 class Count(ProgressColumn):
@@ -56,9 +79,10 @@ class Bars:
     """
 
     def __init__(self, console: Console, redrawn: bool = True) -> None:
-        self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), Count(), TimeElapsedColumn(),
-            console=console, transient=True, auto_refresh=redrawn,
+        self._bars = Bar(
+            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
+            BarColumn(20), Count(), TimeElapsedColumn(),
+            console=console, transient=True, auto_refresh=redrawn, expand=True,
             redirect_stdout=sys.stdout.isatty())
         self._redrawn = redrawn
         self._lock = threading.Lock()
@@ -110,8 +134,12 @@ class Bars:
         with self._lock:
             self._rows -= 1
             if not self._rows:
-                self._start.cancel()
-                self._bars.stop()
+                self.erase()
+
+    def erase(self) -> None:
+        """Erase everything that is drawn."""
+        self._start.cancel()
+        self._bars.stop()
 
 
 _BARS: ContextVar[Bars | None] = ContextVar("bars", default=None)
@@ -119,9 +147,17 @@ _BARS: ContextVar[Bars | None] = ContextVar("bars", default=None)
 
 @contextmanager
 def shown(redrawn: bool = True) -> Iterator[None]:
-    """Context: show bars on stderr, if that is a terminal, for work of this thread."""
-    with _using(Bars(Console(file=sys.stderr), redrawn) if sys.stderr.isatty() else None):
-        yield
+    """Context: show bars on stderr, if that is a terminal, for work of this thread.
+
+    At the end, Ctrl-C included, they are erased.
+    """
+    bars = Bars(Console(file=sys.stderr), redrawn) if sys.stderr.isatty() else None
+    try:
+        with _using(bars):
+            yield
+    finally:
+        if bars is not None:
+            bars.erase()
 
 
 def hidden() -> AbstractContextManager[None]:

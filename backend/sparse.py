@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from backend.package import missing
 from backend.switch import register
-
-MISSING = "scipy is not installed (pip install scipy, or this package's extra 'sparse')"
 
 
 class SparseMatrix:
@@ -66,5 +65,5 @@ def sparse_matrix(array: np.ndarray) -> SparseMatrix:
     try:
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
     except ImportError:
-        raise UserError(f"sparse products: {MISSING}") from None
+        raise UserError(f"sparse products: {missing('scipy', 'sparse')}") from None
     return SparseMatrix(csr_array(array))

@@ -1,15 +1,18 @@
 """Untrusted text on a terminal: control characters are escaped.
 
 A word of a vocabulary, a key of a recipe or a file's name may hold the codes that colour a
-terminal, move its cursor, set its title or change the direction of text. In pipes and files text is
-unchanged.
+terminal, move its cursor, set its title or change the direction of text. Commands print by `print`
+and `Console`, which escape the text; the stream is never wrapped, because rich's own codes go
+through it. In pipes and files text is unchanged.
 """
 
 from __future__ import annotations
 
+import builtins
 import re
+import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import rich.console
 from rich.segment import Segment
@@ -25,28 +28,31 @@ def escaped(text: str) -> str:
     return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-class Terminal:
-    """A stream to a terminal that escapes control characters."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream  # rich, whose own codes must pass, writes to this one
-
-    def write(self, text: str) -> int:
-        """Write the text, escaped."""
-        self.rich_proxied_file.write(escaped(text))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Write each line, escaped."""
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.rich_proxied_file, name)
+def print(
+    *values: object, sep: str = " ", end: str = "\n", file: TextIO | None = None,
+    flush: bool = False,
+) -> None:
+    """Python's `print`; what goes to a terminal is escaped."""
+    stream = file or sys.stdout
+    text = sep.join(map(str, values)) + end
+    builtins.print(escaped(text) if stream.isatty() else text, end="", file=stream, flush=flush)
 
 
 class Console(rich.console.Console):
-    """rich's console: its own control codes reach the terminal, those in the texts are escaped."""
+    """rich's console: its own control codes reach the terminal, those in the texts are escaped.
+
+    One that draws a bar is given its `file`. Any other prints to stdout as it is at that time:
+    while a bar is drawn, that is what prints above the bar.
+    """
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream."""
+        return getattr(self._file, "rich_proxied_file", self._file) or sys.stdout
+
+    @file.setter
+    def file(self, stream: IO[str]) -> None:
+        self._file = stream
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of something to print, their text escaped."""

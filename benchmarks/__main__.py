@@ -15,6 +15,7 @@ from backend import progress
 from backend.command import guarded
 from backend.errors import UserError
 from backend.nearest import nearest
+from backend.terminal import print
 from benchmarks.registry import ABOUT, MODULES
 
 
@@ -25,14 +26,14 @@ def main(arguments: list[str]) -> int:
     """
     count = next((i for i, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count], arguments[count:]
-    if not names and options in (["--help"], ["-h"]):
+    if not names and options in ([], ["--help"], ["-h"]):
         print(usage())
         return 0
 
     def run() -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
             sys.stdout.reconfigure(line_buffering=True)
-        found = {name: find(name) for name in names or [""]}
+        found = {name: find(name) for name in names or options[:1]}
         with progress.shown(redrawn=False):
             for name, one in found.items():
                 with progress.busy(name):
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
 def find(name: str) -> Callable[[list[str]], None]:
     """What runs the benchmark `name` with options; UserError where there is none."""
     if name not in ABOUT:
-        raise UserError(f"expected one of {', '.join(ABOUT)}, got {name or 'nothing'!r}"
+        raise UserError(f"expected one of {', '.join(ABOUT)}, got {name!r}"
                         f"{nearest(name, ABOUT)}")
     module = import_module(f"benchmarks.{MODULES[name]}")
     declared = vars(module).get("BENCHMARKS", {})

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import backend
 from backend.command import PlainParser, above_zero
 from backend.errors import UserError
+from backend.terminal import print
 from benchmarks.devices import TESTS
 from benchmarks.runner import RESULTS
 from benchmarks.timing import describe, environment

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from backend.plural import several
+from backend.terminal import print
 from benchmarks.case import Case as Timed
 from benchmarks.case import Prepared
 from benchmarks.devices import TESTS
@@ -160,8 +162,8 @@ def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) 
 def verdicts(record: Record) -> list[str]:
     """What each checker got wrong."""
     row: Row = record["rows"][0]
-    return [f"{name}: {len(one['false_alarms'])} false alarms of {row['right']}, "
-            f"{len(one['misses'])} misses of {row['wrong']}"
+    return [f"{name}: {several(len(one['false_alarms']), 'false alarm')} of {row['right']}, "
+            f"{several(len(one['misses']), 'miss', 'misses')} of {row['wrong']}"
             + "".join(f"\n  {kind}: {what}" for kind in ("false_alarms", "misses")
                       for what in one[kind]) for name, one in row["checkers"].items()]
 

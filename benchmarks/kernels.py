@@ -47,8 +47,8 @@ def kernels_chart(record: Record) -> Chart:
 
     beside = nested((pass_of(row), place(row, name), ratio)
                     for row in record["rows"] for name, ratio in ratios(row).items())
-    shares = nested((limits[row["unit"]], place(row, next(iter(ratios(row)))), share(row))
-                    for row in record["rows"] if pass_of(row) != "forward" and ratios(row))
+    shares = nested((limits[row["unit"]], place(row, next(iter(ratios(row)), "alone")), share(row))
+                    for row in record["rows"] if pass_of(row) != "forward")
     return Chart("Each kernel beside other implementations, and beside what the machine can do",
                  "left, time here over the other's, left of 1 is faster here; right, the share of "
                  "the rate that a matrix product (GEMM) of the library reaches, or a copy of "

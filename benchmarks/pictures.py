@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backend.terminal import print
 from benchmarks.records import Value
 from benchmarks.timing import KERNELS
-from nmt.evaluation.pictures import save
+from nmt.evaluation.pictures import MISSING, save
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 HATCHES = ("", "///", "...", "xxx", "---", "|||", "++")  # they tell bars apart in grey, as marks do
@@ -47,7 +48,11 @@ class Chart(NamedTuple):
 def draw_record(path: Path, chart: Chart, record: Mapping[str, Any]) -> None:
     """Write a record's picture, in the format that its name ends in, or say why there is none."""
     if find_spec("matplotlib") is None:
-        print("no picture: matplotlib is not installed (extra `plot`); the numbers are written")
+        print(f"no picture: {MISSING}; the numbers are written")
+        return
+    chart = chart._replace(panels=[panel for panel in chart.panels if panel.series])
+    if not chart.panels:
+        print("no picture: nothing was compared; the numbers are written")
         return
     import matplotlib
     from cycler import cycler

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from backend.terminal import print
 from benchmarks.timing import stopped
 from benchmarks.training import Workload, random_batch
 from nmt.models.translator import Translator

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from backend.package import install
 from benchmarks.case import Case, Prepared
 from benchmarks.pictures import Chart, Panel
 from benchmarks.rank_worker import make_model
@@ -41,8 +42,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Ranks, threads of each, sentences of all, and how the batch goes with the ranks."""
     launcher = Path(sys.executable).parent / "mpiexec"
     if not launcher.exists():
-        raise UserError("ranks: expected mpiexec beside this Python, found none; install the extra "
-                        "`mpi`")
+        raise UserError("ranks: expected mpiexec beside this Python, found none; "
+                        f"{install('mpi')}")
     B = options.batch
     lengths = [one for one in LENGTHS if not options.quick or one < 1 << 20]
     found = [(p, t, B, "fixed") for p, t in ((1, 1), (1, 2), (2, 1), (4, 1))]

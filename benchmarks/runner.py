@@ -19,6 +19,8 @@ from backend.command import PlainParser, above_zero, natural, positive
 from backend.command import seconds as time_above_zero
 from backend.errors import UserError
 from backend.files import write_text
+from backend.package import missing
+from backend.terminal import print
 from benchmarks.case import Case
 from benchmarks.devices import CPU, Device, device_options, devices
 from benchmarks.pictures import Chart, draw_record
@@ -53,8 +55,7 @@ def run(name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
     options = parse(name, benchmark, about, arguments)
     for library in benchmark.needs:
         if find_spec(library) is None:
-            raise UserError(f"{name}: {library} is not installed; install the extra "
-                            f"`{EXTRAS[library]}`")
+            raise UserError(f"{name}: {missing(library, EXTRAS[library])}")
     found = devices(options.device, options.gemm) if benchmark.gpu else [CPU]
     print(describe(environment()))
     for device in found:

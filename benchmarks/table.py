@@ -18,6 +18,7 @@ from typing import Any
 from backend.command import PlainParser
 from backend.errors import UserError
 from backend.files import read_file, write_text
+from backend.terminal import print
 from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED

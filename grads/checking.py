@@ -17,7 +17,9 @@ import numpy as np
 from backend.errors import UserError
 from backend.files import write_text
 from backend.nearest import nearest
+from backend.plural import several
 from backend.progress import busy, counted
+from backend.terminal import print
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page
@@ -45,7 +47,7 @@ def check(options: argparse.Namespace) -> int:
             print(report.summary())
     wrong, undecided, stopped = (sum(report.verdict == word for report in reports)
                                  for word in ("wrong", "undecided", "unfinished"))
-    print(f"{len(reports)} check{'s' * (len(reports) != 1)}, {wrong} wrong"
+    print(f"{several(len(reports), 'check')}, {wrong} wrong"
           + f", {undecided} undecided" * bool(undecided)
           + f", {stopped} not finished" * bool(stopped))
     if options.json:

@@ -26,6 +26,7 @@ from nmt.search.combine import AVERAGES
 def build_parser() -> Parser:
     """All subcommands and their arguments."""
     parser = Parser(prog="grads", description="Verification of hand-written gradients.")
+    parser.add_version()
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_check(sub.add_parser("check", help="check gradients: of the catalogue, or your own"))
     _add_matrix(sub.add_parser("matrix", help="check the whole catalogue and write the matrix"))

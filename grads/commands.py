@@ -14,7 +14,8 @@ from backend import progress
 from backend.errors import UserError
 from backend.files import write_text
 from backend.nearest import nearest
-from backend.terminal import Console
+from backend.plural import several
+from backend.terminal import Console, print
 from grads.derivations.errata import MISTAKES
 
 WIDE = 200  # columns of a table in a pipe
@@ -65,7 +66,7 @@ def _mistakes(names: list[str]) -> int:
               f"{mistake.new!r}")
         console().print(report)
         unnoticed += [name] * report.ok
-    print(f"{len(names)} mistake{'s' * (len(names) != 1)}, {len(unnoticed)} not noticed"
+    print(f"{several(len(names), 'mistake')}, {len(unnoticed)} not noticed"
           + (f": {', '.join(unnoticed)}" if unnoticed else ""))
     return int(bool(unnoticed))
 
@@ -78,7 +79,7 @@ def equations(options: argparse.Namespace) -> int:
     with progress.busy("equations"):
         write_text(options.output, index.to_markdown(source))
         found = index.problems(source)
-    print("\n".join([*found, f"{options.output}: written, {len(found)} problems"]))
+    print("\n".join([*found, f"{options.output}: written, {several(len(found), 'problem')}"]))
     return int(bool(found))
 
 

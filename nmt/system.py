@@ -14,6 +14,7 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
+from backend.plural import several
 from backend.processes import each
 from backend.products import for_many_rows
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
@@ -53,7 +54,7 @@ def _running(parameters: Mapping[str, Array], sentences: int) -> Iterator[None]:
         with naming_overflow(parameters):
             yield
     except MemoryError as error:
-        raise too_large(error, f"a batch of {sentences} sentences", FEWER) from error
+        raise too_large(error, f"a batch of {several(sentences, 'sentence')}", FEWER) from error
 
 
 @dataclass
@@ -257,7 +258,8 @@ class System(Texts):
         check_positions(self.recipe.model, sources[0].lengths[:, None], lambda row, _: own[row])
         rows = options.beam * options.lengths
         check_fits(2 * 4 * len(own) * rows * len(self.target),  # logits, and their sums
-                   f"{len(own)} sentences, {rows} hypotheses each", FEWER)
+                   f"{several(len(own), 'sentence')}, "
+                   f"{several(rows, 'hypothesis', 'hypotheses')} each", FEWER)
         with _running(self.parameters, len(own)):
             found = find(self.model, parameters, sources)
         return [[self._translation(one) for one in hypotheses] for hypotheses in found]

@@ -13,6 +13,7 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from backend.plural import several
 from nmt.base_system import SECOND
 from nmt.data.annotation import is_symbol
 from nmt.data.bpe import Codes, learn
@@ -179,9 +180,9 @@ def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
     if attention == "global" and config.score == "location":
         longer = int((lengths > config.location_length).sum())
         if longer:
-            notes.append(f"model.location_length: {longer} of {len(lengths)} training sources have "
-                         f"more than {config.location_length} words; those behind are not "
-                         "attended to")
+            words = several(config.location_length, "word")
+            notes.append(f"model.location_length: training sources of more than {words}: {longer} "
+                         f"of {len(lengths)}; what is behind those is not attended to")
     if attention.startswith("local") and 2 * config.window + 1 >= lengths.max():
         notes.append(f"model.window: 2 x {config.window} + 1 words hold any training source whole; "
                      f"the longest has {lengths.max()}")

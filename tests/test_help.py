@@ -4,12 +4,14 @@ lists every key of a recipe too, on one of 100 columns."""
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 
 import pytest
 
 import grads.cli
 import nmt.cli
+from backend.errors import UserError
 
 COLUMNS, LINES = 80, 50
 WIDER = 100
@@ -50,3 +52,15 @@ def test_the_first_line_names_what_has_to_be_given(monkeypatch: pytest.MonkeyPat
     verb = {one.prog: one for one in verbs(nmt.cli.build_parser())}["nmt translate"]
     assert verb.format_help().splitlines()[0] == \
         "usage: nmt translate [FILE ...] --model DIR [DIR ...] [OPTION ...]"
+
+
+@pytest.mark.parametrize("build, words, said", [
+    (nmt.cli.build_parser, ["tranlsate"], "'tranlsate'; did you mean 'translate'? (see nmt --help"),
+    (nmt.cli.build_parser, ["lm", "trian"], "'trian'; did you mean 'train'? (see nmt lm --help"),
+    (nmt.cli.build_parser, ["--backend", "numpi"], "'numpi'; did you mean 'numpy'? ("),
+    (nmt.cli.build_parser, ["--backend", "jax"], "'jax' (choose from "),
+    (grads.cli.build_parser, ["chekc"], "'chekc'; did you mean 'check'? (see grads --help"),
+])  # fmt: skip
+def test_a_misspelt_choice_gets_the_nearest_one(build, words, said) -> None:
+    with pytest.raises(UserError, match=re.escape(f"invalid choice: {said}")):
+        build().parse_args(words)

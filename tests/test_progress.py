@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from screen import Drawn, drawn
 from test_help import verbs
 from tiny_run import TEXT_RECIPE, write_corpus, write_recipe
 
@@ -18,9 +20,13 @@ import nmt.cli
 from backend import progress
 
 PAIR, MODEL = ("test.en", "test.de"), ("--model", "run")
-SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar that it shows
+SHOWN: dict[str, tuple[Any, ...]] = {  # by verb: a call, the bars that it shows
+    "nmt demo": (("--phrases", 40, "--epochs", 1, "--data.dev_size", 6, "--data.test_size", 2,
+                  "--model.hidden_size", 8, "--model.embedding_size", 8, "--output", "demo"),
+                 "phrases", "epoch 1/1"),
     "nmt corpus": (("phrases", "--train", 3, "--dev", 2, "--test", 2), "phrases"),
-    "nmt train": (("r.yaml", "--output", "again", "--train.epochs", 1), "lines of train.en"),
+    "nmt train": (("r.yaml", "--output", "again", "--train.epochs", 1), "lines of train.en",
+                  "epoch 1/1"),
     "nmt translate": (("test.en", *MODEL), "translating"),
     "nmt score": (PAIR, "BLEU"),
     "nmt perplexity": ((*PAIR, *MODEL), "perplexity"),
@@ -32,7 +38,8 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
                       "--target-vocabulary", 5, "--output", "annotated"), "annotating"),
     "nmt restore": ((*PAIR, "--method", "posall"), "restoring"),
     "nmt plot": (("run", "--output", "curves.png"), "drawing"),
-    "nmt prune": (("run", "--percent", 50, "--retrain", "--output", "pruned"), "lines of train"),
+    "nmt prune": (("run", "--percent", 50, "--retrain", "--output", "pruned"), "lines of train",
+                  "epoch 4/4"),
     "nmt redundancy": (("run", "--output", "r", "--percents", 50, "--no-bleu"), "perplexity"),
     "nmt average": (("run/last.safetensors", "run/best.safetensors", "--output", "mean"),
                     "reading checkpoints"),
@@ -47,7 +54,7 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "nmt bpe learn": (("train.en", "--merges", 5, "-o", "codes"), "learning 5 merges"),
     "nmt bpe apply": (("codes", "test.en"), "lines of test.en"),
     "nmt bpe join": (("test.en",), "lines of test.en"),
-    "nmt lm train": (("lm.yaml", "--output", "words"), "lines of train.de"),
+    "nmt lm train": (("lm.yaml", "--output", "words"), "lines of train.de", "epoch 2/2"),
     "nmt lm sample": (("--model", "words", "--length", 2), "drawing"),
     "nmt lm perplexity": (("test.de", "--model", "words"), "perplexity"),
     "nmt lm tune": ((*PAIR, *MODEL, "--lm", "words"), "translating"),
@@ -55,15 +62,18 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "grads matrix": (("-o", "matrix.md"), "checks"),
     "grads mutants": ((), "mutants"),
     "grads explore": (("lstm",), "verifying lstm"),
-    "grads walk": (("gru",), "verifying gru"),
+    "grads walk": (("gru", "--all"), "verifying gru"),
     "grads equations": (("-o", "e.md"), "equations"),
 }
-OTHERS = {"nmt demo": "trains", "nmt init": "writes a file", "nmt recipe": "writes a page",
+OTHERS = {"nmt init": "writes a file", "nmt recipe": "writes a page",
           "nmt serve": "waits", "nmt logits steps": "is one sentence",
           "nmt logits lexicon": "is one product of tables", "nmt logits norms": "reads a table",
           "nmt lm fuse": "trains", "nmt trees": "reads many small files"}
-OWN = "import numpy as np\n\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
-    "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n"
+OWN = "import time\nimport numpy as np\n" \
+    "\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
+    "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n" \
+    "\nslow_inputs, slow_gradient = cube_inputs, cube_gradient\n" \
+    "\ndef slow(x):\n    print('at work')\n    time.sleep(60)\n"
 
 
 @pytest.fixture(scope="module")
@@ -86,19 +96,21 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+class Now:
+    """A timer that does not wait."""
+
+    def __init__(self, _: float, call: Callable[[], None]) -> None:
+        self.start = call
+
+    def cancel(self) -> None:
+        """Too late."""
+
+
 @pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the bars that a terminal would be shown, and which it was told to move."""
-    found: list[str] = []
-
-    @contextmanager
-    def row(self: progress.Bars, what: str) -> Iterator[progress.Tell]:
-        found.append(what)
-        yield lambda done, of, at="", /: found.append(f"{what} {done} {of}")
-
-    monkeypatch.setattr(progress.Bars, "row", row)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    return found
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars are shown, and moved, at once."""
+    monkeypatch.setattr(threading, "Timer", Now)
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
 
 
 def test_every_verb_is_listed() -> None:
@@ -109,20 +121,53 @@ def test_every_verb_is_listed() -> None:
 
 @pytest.mark.parametrize("verb", SHOWN)
 def test_a_verb_shows_what_it_is_at(
-    verb: str, work: None, rows: list[str], monkeypatch: pytest.MonkeyPatch
+    verb: str, work: None, at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments, bar = SHOWN[verb]
+    """Its bars are drawn in their place, and gone at the end; no code is shown as text."""
+    arguments, *bars = SHOWN[verb]
     if verb in ("nmt plot", "nmt words"):
         pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     if verb == "nmt bpe learn":
         pytest.importorskip("subword_nmt", reason="subword-nmt is not installed")
     _without_long_work(monkeypatch)
+    found = drawn(lambda: call(verb, *arguments))
+    assert found.status == 0, found.seen()
+    assert [bar for bar in bars if bar not in found.seen()] == []
+    _tidy(found)
+
+
+def call(verb: str, *arguments: object) -> None:
+    """Run a command with arguments."""
     words = [*verb.split()[1:], *map(str, arguments)]
-    try:
-        (nmt.cli.main if verb.startswith("nmt") else grads.cli.main)(words)
-    except SystemExit as stop:
-        assert not stop.code
-    assert [row for row in rows if bar in row], rows
+    (nmt.cli.main if verb.startswith("nmt") else grads.cli.main)(words)
+
+
+def _tidy(found: Drawn) -> None:
+    """No code is shown as text, bars were redrawn and are gone, the cursor is visible."""
+    assert "\\x1b" not in found.written and "━" in found.written, found.written
+    assert not [line for line in found.lines if "━" in line], found.lines
+    assert found.cursor
+
+
+@pytest.mark.parametrize("verb, arguments, bar, said", [
+    ("nmt train", ("r.yaml", "--output", "stopped", "--train.epochs", 10**5), "epoch 2,",
+     "nmt: stopped after update"),
+    ("nmt lm train", ("lm.yaml", "--output", "ended", "--train.epochs", 10**5), "epoch 2,",
+     "nmt: stopped after update"),
+    ("grads check", ("own.py:slow",), "at work", "grads: interrupted"),
+])  # fmt: skip
+def test_after_ctrl_c_the_terminal_is_as_before(
+    verb: str, arguments: tuple[object, ...], bar: str, said: str, work: None, at_once: None
+) -> None:
+    found = drawn(lambda: call(verb, *arguments), {bar: "\x03"})
+    assert found.status == 130 and said in found.lines[-2], found.lines
+    _tidy(found)
+
+
+def test_the_screen_of_a_walk_comes_and_goes(work: None, at_once: None) -> None:
+    found = drawn(lambda: call("grads walk", "gru"), {"q leave": "q"})
+    assert found.status == 0 and found.lines == [""], found.lines
+    _tidy(found)
 
 
 def _without_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,10 +186,14 @@ def _without_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equations, "problems", lambda _: [])
 
 
-def test_benchmarks_say_how_far_they_are(rows: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmarks_say_how_far_they_are(
+    at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def timed(_: Any) -> None:
         benchmarks.timing.interleave({"nothing": lambda: None}, 2, 0)
 
     monkeypatch.setattr(benchmarks.__main__, "find", lambda name: timed)
-    assert benchmarks.__main__.main(["kernels"]) == 0
-    assert rows[0] == "kernels" and "timing, iterations 1 2" in rows
+    found = drawn(lambda: sys.exit(benchmarks.__main__.main(["kernels"])))
+    assert found.status == 0 and "kernels" in found.seen()
+    assert re.search("timing, iterations +[━╺]+ 1 of 2", found.seen())
+    _tidy(found)

@@ -14,6 +14,8 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from backend.package import PACKAGE
+from backend.plural import several
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
 from grads.check.report import SAID, VERDICTS, Report, Row, said_seconds
 from grads.check.step_sizes import chart
@@ -23,7 +25,6 @@ STYLE = Path(__file__).parent / "assets" / "report.css"
 LIMIT = 900_000  # characters of a page
 LISTED = 1500  # checks in the table at the head
 CELLS, FEW = 24_000, 64  # cells of all maps together; least cells of a map
-PACKAGE = "lstm-nmt-reference"
 FIRST = ("wrong", "undecided", "unfinished", "ok")
 METHODS = (
     "Complex step is the derivative Im f(x + i h) / h with h = 1e-30 (Squire and Trapp, 1998): "
@@ -83,7 +84,7 @@ def _counts(reports: Sequence[Report]) -> str:
     counts = {word: sum(report.verdict == word for report in reports) for word in FIRST}
     said = {"ok": "right", "unfinished": "not finished"}
     parts = [f"{count} {said.get(word, word)}" for word, count in counts.items() if count]
-    return f"{len(reports)} check{'s' * (len(reports) != 1)}: {', '.join(parts) or 'none'}"
+    return f"{several(len(reports), 'check')}: {', '.join(parts) or 'none'}"
 
 
 def _facts(facts: Mapping[str, str]) -> str:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backend.plural import several
+
 VERDICTS = {
     "ok": "ok",
     "inconclusive": "inconclusive",  # a kink, or a second method is too uncertain
@@ -144,11 +146,14 @@ class Report:
         checked, size = sum(row.checked for row in rows), sum(row.size for row in rows)
         alone = f", {len(self.outputs)} outputs together and alone" * (len(self.outputs) > 1)
         directions = sum(row.directions for row in rows)
-        extent = [f"{len(tensors)} tensors, {checked} of {size} entries"] if tensors else []
-        extent += [f"{directions} random directions"] if directions else []
+        entries = several(size, "entry", "entries")
+        extent = ([f"{several(len(tensors), 'tensor')}, {checked} of {entries}"] if tensors
+                  else [])
+        extent += [several(directions, "random direction")] if directions else []
         covered = [" and ".join(extent) + alone] if extent else []
         return "; ".join([f"{self.title}: {SAID[self.verdict]}", *covered,
-                          f"{self.evaluations} evaluations in {said_seconds(self.seconds)}"])
+                          f"{several(self.evaluations, 'evaluation')} in "
+                          f"{said_seconds(self.seconds)}"])
 
     def table(self, digits: int = 9) -> tuple[list[str], list[list[str]]]:
         """Headings and cells; digits of the gradients at the worst entry."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from backend.plural import several
 from grads.check.report import Row
 from grads.check.watch import Watch
 
@@ -46,7 +47,7 @@ def covered(rows: Sequence[Row], watch: Watch) -> str:
     """Why the check ended and what it had covered, in words."""
     own = [row for row in rows if row.upstream == "all" and row.shape is not None]
     parts = [f"{row.name} {row.checked} of {row.size}"
-             + f" and {row.directions} directions" * bool(row.directions)
+             + f" and {several(row.directions, 'direction')}" * bool(row.directions)
              for row in own if row.checked + row.directions]
     nothing = [row.name for row in own if not row.checked + row.directions]
     said = [*[f"entries covered: {', '.join(parts)}"] * bool(parts),

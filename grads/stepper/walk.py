@@ -29,8 +29,7 @@ except ImportError:  # Windows: every step is printed
 WIDE = 200  # columns where the output is no terminal
 SCROLL = 5  # lines
 AROUND = 2  # lines printed before and after a step's where everything is printed
-HELP = ("right: on  left: back  e: equation  n p: time  r: backward  up down: scroll  "
-        "N enter: step  q: leave")
+HELP = "← → step  ↑ ↓ scroll  n p time  e equation  r backward  N enter: go  q leave"
 ESCAPE = 0.05  # seconds between the characters that one key sends
 SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
 # The characters that a terminal sends for a key, and the action of the key

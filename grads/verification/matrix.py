@@ -21,7 +21,9 @@ import numpy as np
 import backend
 from backend.errors import UserError
 from backend.files import write_text
+from backend.plural import several
 from backend.progress import counted
+from backend.terminal import print
 from grads.check.report import Report
 from grads.verification import catalogue, derivations
 from grads.verification.cases import RandomModel, model_case
@@ -265,5 +267,5 @@ def write(path: Path, seed: int = 0) -> int:
     write_text(path.with_suffix(".json"), text)
     write_text(path, to_markdown(text))
     wrong = sum(bool(line.wrong) for line in lines)
-    print(f"{path}: {len(lines)} checks, {wrong} wrong")
+    print(f"{path}: {several(len(lines), 'check')}, {wrong} wrong")
     return int(wrong > 0)

@@ -59,6 +59,7 @@ RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_t
 def build_parser() -> Parser:
     """All subcommands and their arguments."""
     parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
+    parser.add_version()
     sub = parser.add_subparsers(dest="command", metavar="command", required=True,
                                 parser_class=Parser)
     _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.plural import several
+from backend.terminal import print
 from nmt.data.align import (
     AlignmentScore,
     Gold,
@@ -18,6 +20,9 @@ from nmt.data.align import (
     read_gold,
 )
 from nmt.data.corpus import read_parallel, split_words
+
+UNFIT = ("link does not fit its sentence and is left out",
+         "links do not fit their sentences and are left out")
 
 
 def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +53,7 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
     if not any(one.possible for one in gold):
         raise UserError(f"{options.gold}: expected at least one link, found none")
     if options.drop_bad_links:
-        print(f"{options.gold}: {dropped} links do not fit their sentences and are left out")
+        print(f"{options.gold}: {several(dropped, *UNFIT)}")
     return gold
 
 
@@ -57,7 +62,7 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
     sentence. Raises UserError as `read_gold`."""
     gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
     if dropped:
-        print(f"{path}: {dropped} links do not fit their sentences and are left out")
+        print(f"{path}: {several(dropped, *UNFIT)}")
     return [sorted(one.possible) for one in gold]
 
 

@@ -191,7 +191,10 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
                         help="lines to draw (default: 1)")
-    parser.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
+    where.add_argument("--output", "-o", type=Path, metavar="FILE",
+                       help="draw the picture of one line into this file: .png, .svg or .pdf")
     add_format(parser)
     _add_search(parser)
     add_aligned_word(parser)

@@ -9,7 +9,9 @@ from typing import Any
 
 from backend.command import natural
 from backend.errors import UserError
+from backend.plural import several
 from backend.progress import counted
+from backend.terminal import print
 from nmt.pruning.run import open_system
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new
@@ -44,7 +46,7 @@ def run_average(options: argparse.Namespace) -> None:
     epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
     RunDirectory(options.output, made.recipe, resume=False).write(
         made, {"epoch": max(epochs, default=None), "averaged": [path.name for path in paths]})
-    print(f"{options.output / LAST}: mean of {len(paths)} checkpoints: "
+    print(f"{options.output / LAST}: mean of {several(len(paths), 'checkpoint')}: "
           f"{', '.join(path.name for path in paths)}")
     print(f"run directory: {options.output}")
 

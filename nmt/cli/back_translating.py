@@ -15,6 +15,8 @@ import numpy as np
 from backend.command import above_zero, natural, positive
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.plural import several
+from backend.terminal import print
 from nmt.cli.arguments import add_model
 from nmt.cli.translating import BLOCK
 from nmt.data.corpora import tokenisers
@@ -64,8 +66,8 @@ def run_back_translate(options: argparse.Namespace) -> None:
     if not made:
         raise UserError(f"{options.text}: expected sentences, found none that have a translation")
     _write_both(options.source, options.target, made)
-    print(f"{len(made)} pairs of {len(lines)} lines; left out: {len(lines) - len(made)} that are "
-          "empty or have an empty translation", file=sys.stderr)
+    print(f"{several(len(made), 'pair')} of {several(len(lines), 'line')}; left out: "
+          f"{len(lines) - len(made)}, empty or with an empty translation", file=sys.stderr)
 
 
 def _lines(system: System, path: Path) -> StoredSentences:

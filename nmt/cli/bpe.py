@@ -14,6 +14,8 @@ from typing import Any
 from backend.command import Parser, chance, natural, positive
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.plural import several
+from backend.terminal import print
 from nmt.data.bpe import Codes, joined, learn, require_library
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.pieces import stays_whole
@@ -51,7 +53,8 @@ def run_learn(options: argparse.Namespace) -> None:
                      for word in split_words(line) if not stays_whole(word))
     codes = learn(counts, options.merges, ", ".join(map(str, options.files)))
     codes.write(options.output)
-    print(f"{options.output}: {len(codes.merges)} merges from {len(counts)} different words")
+    print(f"{options.output}: {several(len(codes.merges), 'merge')} from "
+          f"{several(len(counts), 'different word')}")
 
 
 def run_apply(options: argparse.Namespace) -> None:

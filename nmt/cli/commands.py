@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.terminal import Console
+from backend.plural import several
+from backend.terminal import Console, print
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.own_files import DEFAULT, own_recipe, own_values
@@ -114,7 +115,7 @@ def train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespac
 
 def _console() -> Console:
     """The console for messages of a training, without line wrapping."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _observer(console: Console, directory: Path, tensorboard: bool) -> Observer:
@@ -127,8 +128,10 @@ def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     """A line on the number of training pairs, and those left out."""
     drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
-    return (f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty side, "
-            f"{pairs.too_long} over {recipe.data.max_length} words{taken}")
+    most = recipe.data.max_length
+    long = f", {pairs.too_long} over {several(most, 'word')}" if most is not None else ""
+    return (f"{several(len(pairs.train), 'training pair')}; left out: {pairs.empty} with an empty "
+            f"side{long}{taken}")
 
 
 def _test_scores(system: System, test: EvaluationSet) -> str:
@@ -201,8 +204,8 @@ def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> Non
     """A line on stderr if most references seem to be in tokens and are to be split once more."""
     apart = sum(line.endswith(" .") for line in references)
     if options.tokenize != "none" and 2 * apart > len(references):
-        print(f"{options.references}: {apart} of {len(references)} lines end in a period "
-              "that stands apart; for text in tokens there is --tokenize none",
+        print(f"{options.references}: {apart} of {several(len(references), 'line')} with a period "
+              "that stands apart at the end; for text in tokens there is --tokenize none",
               file=sys.stderr)
 
 
@@ -236,7 +239,7 @@ def perplexity(options: argparse.Namespace) -> None:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
                         "empty lines only")
     found = system.perplexities(prepared.pairs)
-    print(f"perplexity {found['perplexity']:.4f} over {len(prepared.pairs)} pairs "
+    print(f"perplexity {found['perplexity']:.4f} over {several(len(prepared.pairs), 'pair')} "
           f"({prepared.empty} with an empty side left out)")
     if "character_perplexity" in found:
         print(f"character perplexity {found['character_perplexity']:.4f} of words outside the "
@@ -278,4 +281,4 @@ def lm_perplexity(options: argparse.Namespace) -> None:
     nats, tokens = system.nats(system.ids(lines, str(options.text)))
     unit = "character" if system.recipe.text.level == "characters" else "word"
     print(f"perplexity {perplexity_of(nats, tokens):.4f} per {unit}, "
-          f"{nats / tokens / np.log(2):.4f} bits, over {tokens} {unit}s")
+          f"{nats / tokens / np.log(2):.4f} bits, over {several(tokens, unit)}")

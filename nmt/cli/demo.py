@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from backend.plural import several
 from backend.terminal import Console
 from nmt.cli import demo_files
 from nmt.data.corpora import ParallelCorpus, load_corpus
@@ -33,12 +35,13 @@ def run(
     recipe's; seed of corpus and model; directory, the run directory to make; overrides of any
     other value of the recipe, such as `--data.test_size=200`.
     """
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
     recipe = _recipe(source, target, phrases, epochs, seed, overrides)
     demo_files.check(directory)
     corpus = load_corpus(recipe.data)
-    console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
-                  f"on, {len(corpus.dev.pairs)} dev, and a test set that training never sees.")
+    console.print(f"Embedded corpus {source} to {target}: {several(len(corpus.train), 'phrase')} "
+                  f"to train on, {len(corpus.dev.pairs)} dev, and a test set that training never "
+                  "sees.")
     beside = demo_files.replace(directory, file_names(System, recipe))
     system = train(recipe, directory, ConsoleObserver(console), corpus=corpus, beside=beside)
     _report(system, corpus, directory, console)

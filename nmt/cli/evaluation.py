@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.errors import UserError
-from backend.files import make_directory
+from backend.files import check_writable, make_directory
+from backend.plural import several
+from backend.terminal import print
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
@@ -203,8 +205,14 @@ def run_attention(options: argparse.Namespace) -> None:
     system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt attention")
     check_second_source([system], options)
-    if options.png is not None:
-        require_drawing("--png")
+    for name in ("png", "output"):
+        if getattr(options, name) is not None:
+            require_drawing(f"--{name}")
+    if options.output is not None:
+        check_writable(options.output)
+        if len(options.line) * reads(system) > 1:
+            raise UserError(f"--output: expected one map for one file, got "
+                            f"{len(options.line) * reads(system)}; --png DIR takes several")
     if options.target is None:
         sources = _read_sources(system, read_lines(options.source), options)
         sources = _chosen(sources, options)
@@ -240,9 +248,11 @@ def _show(
     print(f"{number}: {system.text(translation)}")
     for k, own in enumerate(places(columns), 1):
         print(alignment_map.in_terminal(columns[own], translation.words, weights[:, own]) + "\n")
+        path = options.output
         if options.png is not None:
             which = f"-{k}" if reads(system) > 1 else ""  # a map of each source
             path = options.png / f"attention-{number}{which}.{options.format}"
+        if path is not None:
             alignment_map.save_map(columns[own], translation.words, weights[:, own], path)
             print(f"{path}\n")
 
@@ -266,7 +276,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
     dictionary = dictionary_of(sources, targets, links, options.min_count, options.translations)
     write_dictionary(options.output, dictionary)
-    print(f"{options.output}: {len(dictionary)} source words")
+    print(f"{options.output}: {several(len(dictionary), 'source word')}")
 
 
 # --- shared ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.plural import several
 from nmt.data.corpus import split_words, stream_parallel, write_lines
 from nmt.data.factors import BAR
 
@@ -43,8 +44,8 @@ def _tags(source: Path, path: Path) -> Iterator[Sequence[str]]:
     """The tags of each line. Raises UserError, naming the line, where they do not fit the words."""
     for number, (words, tags) in enumerate(_pairs(source, path), 1):
         if len(words) != len(tags):
-            raise UserError(f"{path}:{number}: expected {len(words)} tags, one for each word of "
-                            f"{source}, got {len(tags)}")
+            raise UserError(f"{path}:{number}: expected {several(len(words), 'tag')}, "
+                            f"one for each word of {source}, got {len(tags)}")
         if wrong := [tag for tag in tags if BAR in tag]:
             raise UserError(f"{path}:{number}: expected tags without {BAR}, got {wrong[0]!r}")
         yield tags

@@ -9,6 +9,7 @@ from typing import Any
 
 from backend.command import at_least_zero, positive
 from backend.errors import UserError
+from backend.terminal import print
 from nmt.cli.arguments import add_model, add_models
 from nmt.cli.commands import train_translator
 from nmt.data.corpus import read_parallel

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from backend.command import Parser, natural, positive
 from backend.errors import UserError
-from backend.terminal import Console
+from backend.terminal import Console, print
 from nmt.cli.arguments import add_model
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
+from backend.terminal import print
 from nmt.cli.evaluation import names_of_runs
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.pictures import draw_curves, draw_depths, draw_scores, require_drawing

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from backend.terminal import print
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands

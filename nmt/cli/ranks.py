@@ -12,6 +12,7 @@ import backend
 from backend.command import guarded
 from backend.errors import UserError
 from backend.host import processors, use_threads
+from backend.package import install
 from nmt.training import world
 from nmt.training.transport import Mpi, Nccl
 
@@ -80,8 +81,8 @@ def _communicator(size: int) -> Any:
     try:
         from mpi4py import MPI
     except ImportError as error:
-        raise UserError(f"expected mpi4py for {size} ranks, found none that works ({error}): pip "
-                        "install 'lstm-nmt-reference[mpi]'") from None
+        raise UserError(f"expected mpi4py for {size} ranks, found none that works ({error}): "
+                        f"{install('mpi')}") from None
     found = MPI.COMM_WORLD.Get_size()
     if size not in (1, found):
         raise UserError(f"expected the mpiexec of mpi4py's library, {MPI.get_vendor()[0]}, got "

@@ -12,7 +12,9 @@ from typing import Any
 from backend.command import natural, positive
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.plural import several
 from backend.progress import counted
+from backend.terminal import print
 from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
@@ -88,9 +90,10 @@ def run_annotate(options: argparse.Namespace) -> None:
         write_lines(path, (" ".join(pair[side]) for pair in annotated))
         vocabularies[side].write(options.output / VOCABULARIES[side])
     if options.target is None:
-        print(f"{options.output}: {len(pairs)} sentences")
+        print(f"{options.output}: {several(len(pairs), 'sentence')}")
     else:
-        print(f"{options.output}: {len(pairs)} pairs; unknown words of the target: {_told(counts)}")
+        print(f"{options.output}: {several(len(pairs), 'pair')}; unknown words of the target: "
+              f"{_told(counts)}")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -140,7 +143,8 @@ def _kept(
         return list(pairs), list(links)
     kept = [n for n, pair in enumerate(pairs)
             if min(map(len, pair)) and max(map(len, pair)) <= max_length]
-    print(f"left out: {len(pairs) - len(kept)} pairs with an empty side or over {max_length} words")
+    print(f"left out: {several(len(pairs) - len(kept), 'pair')} with an empty side or over "
+          f"{several(max_length, 'word')}")
     return [pairs[n] for n in kept], [links[n] for n in kept]
 
 
@@ -179,8 +183,8 @@ def run_restore(options: argparse.Namespace) -> None:
         print("".join(line + "\n" for line in lines), end="")
     print(f"unknown words: {_told(counts)}", file=sys.stderr)
     if counts["stray"]:
-        print(f"{counts['stray']} positional symbols follow no word and are left out",
-              file=sys.stderr)
+        print(several(counts["stray"], "positional symbol follows no word and is left out",
+                      "positional symbols follow no word and are left out"), file=sys.stderr)
 
 
 def _source_words(options: argparse.Namespace) -> frozenset[str] | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from backend.command import positive
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.terminal import print
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.arguments import add_format

@@ -14,7 +14,9 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.plural import several
 from backend.progress import busy
+from backend.terminal import print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.evaluation import names_of_runs
 from nmt.data.corpora import tokenisers
@@ -61,8 +63,9 @@ def run_rerank(options: argparse.Namespace) -> None:
     """`nmt rerank`."""
     sources, found = read_lines(options.source), read_nbest(options.nbest)
     if len(sources) != len(found):
-        raise UserError(f"{options.nbest}: expected translations of the {len(sources)} lines of "
-                        f"{options.source}, got those of {len(found)}")
+        raise UserError(f"{options.nbest}: expected translations of "
+                        f"{several(len(sources), 'line')} of {options.source}, got those of "
+                        f"{len(found)}")
     references = None if options.tune is None else _references(options, len(sources))
     weights = None if references is not None else _read_weights(options.weights)
     for path in (options.output, options.nbest_output, options.tune and options.weights):
@@ -84,8 +87,8 @@ def _references(options: argparse.Namespace, lines: int) -> list[str]:
     """The lines to tune by."""
     references = read_lines(options.tune)
     if len(references) != lines:
-        raise UserError(f"{options.tune}: expected the {lines} lines of {options.source} "
-                        f"translated, got {len(references)} lines")
+        raise UserError(f"{options.tune}: expected {several(lines, 'line')}, as in "
+                        f"{options.source}, got {len(references)}")
     return references
 
 

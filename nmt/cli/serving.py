@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from backend.command import above_zero, at_least_zero, natural, positive
+from backend.terminal import print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.sources import need_one_source
 from nmt.search.combine import AVERAGES

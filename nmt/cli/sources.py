@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.plural import several
 from nmt.data.corpus import read_lines, stream_texts
 from nmt.data.sources import as_text
 from nmt.system import System
@@ -58,8 +59,8 @@ def source_texts(
         return list(lines)
     names, second = source_files(system, options), read_lines(options.second_source)
     if len(second) != len(lines):
-        raise UserError(f"parallel files differ in length: {names[0]} has {len(lines)} lines, "
-                        f"{names[1]} has {len(second)}")
+        raise UserError(f"parallel files differ in length: {names[0]} has "
+                        f"{several(len(lines), 'line')}, {names[1]} has {len(second)}")
     pairs = zip(lines, second, strict=True)
     return [as_text(pair, names, number) for number, pair in enumerate(pairs, 1)]
 

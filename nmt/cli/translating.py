@@ -13,6 +13,8 @@ import numpy as np
 from backend.errors import UserError
 from backend.files import check_writable
 from backend.host import cores, use_threads
+from backend.plural import several
+from backend.terminal import print
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.cli.fusing import fused
 from nmt.cli.sources import need_one_source, reads, texts_of_files
@@ -193,18 +195,19 @@ class Lines:
         if self._options.alignments is not None:
             write_lines(self._options.alignments, map(" ".join, self._links))
         if self.search.every_beam and self._options.sample is None:
-            print(f"{self._smaller} of {sentences} sentences: a beam below {self.search.beam} "
-                  "found a better translation", file=sys.stderr)
+            print(f"{self._smaller} of {several(sentences, 'sentence')}: a beam below "
+                  f"{self.search.beam} found a better translation", file=sys.stderr)
         if self._shortlist is not None and self._shortlist.counts:
             counts = self._shortlist.counts
             print(f"{sum(counts) / len(counts):.0f} of {self._shortlist.size} target words a batch "
                   "on average", file=sys.stderr)
             if self._options.shortlist_check:
-                print(f"{self._same} of {sentences} sentences: the translation of a search of all "
-                      "words", file=sys.stderr)
+                print(f"{self._same} of {several(sentences, 'sentence')}: the translation of a "
+                      "search of all words", file=sys.stderr)
         if self._cut_words:
-            print(f"{self._cut_words} spelled words were cut at {self.search.longest_word} "
-                  "characters (--longest-word, search.longest_word)", file=sys.stderr)
+            cut = several(self._cut_words, "spelled word was", "spelled words were")
+            print(f"{cut} cut at {several(self.search.longest_word, 'character')} "
+                  " (--longest-word, search.longest_word)", file=sys.stderr)
 
     def _pharaoh_words(self, translation: Translation, words: Sequence[str]) -> list[str]:
         """The links of a translation of `words`, `i-j` each."""

@@ -15,6 +15,8 @@ from sacremoses import MosesTokenizer
 
 from backend.command import positive
 from backend.errors import UserError
+from backend.plural import several
+from backend.terminal import print
 from nmt.data.corpus import read_parallel, split_words, write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
@@ -86,9 +88,11 @@ def _write(trees: list[Tree], name: str, documents: int, options: argparse.Names
     write_lines(options.output / f"{name}.{WORDS}", words)
     write_lines(options.output / f"{name}.{TREES}", (" ".join(tree.symbols) for tree in trees))
     symbols = {symbol for tree in trees for symbol in tree.symbols}
-    print(f"{options.output / name}.{{{WORDS},{TREES}}}: {len(trees)} trees of {documents} "
-          f"documents, {sum(len(tree.words) for tree in trees)} words, "
-          f"{sum(len(tree.symbols) for tree in trees)} symbols, {len(symbols)} different")
+    print(f"{options.output / name}.{{{WORDS},{TREES}}}: {several(len(trees), 'tree')} of "
+          f"{several(documents, 'document')}, "
+          f"{several(sum(len(tree.words) for tree in trees), 'word')}, "
+          f"{several(sum(len(tree.symbols) for tree in trees), 'symbol')}, "
+          f"{len(symbols)} different")
 
 
 def run_brackets(options: argparse.Namespace) -> None:
@@ -122,7 +126,8 @@ def score_trees(options: argparse.Namespace) -> None:
     print(f"{found.exact} exact of {found.sentences}, {found.unfit} of another number of words")
     for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
         if bucket.f1 is not None:
-            print(f"F1 {bucket.f1:.2f} of {bucket.sentences} sentences of {bucket.label} words")
+            print(f"F1 {bucket.f1:.2f} of {several(bucket.sentences, 'sentence')} of "
+                  f"{bucket.label} words")
 
 
 def check_trees(name: str, system: System, test: TestSet, options: argparse.Namespace) -> None:
@@ -143,8 +148,8 @@ def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
     steps = np.array([len(tree) + 1 for tree in test.targets])  # and the end marker
     if long := int((steps > limits).sum()):
         needed = (steps / np.maximum([len(words) for words in test.sources], 1))[steps > limits]
-        print(f"{name}: {long} of {len(steps)} trees are longer than search may go with "
-              f"search.length_factor {search.length_factor:g}; --length-factor "
+        print(f"{name}: longer than search may go with search.length_factor "
+              f"{search.length_factor:g}: {long} of {several(len(steps), 'tree')}; --length-factor "
               f"{math.ceil(10 * needed.max()) / 10:g} is enough", file=sys.stderr)
 
 

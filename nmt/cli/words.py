@@ -13,8 +13,9 @@ from rich.table import Table
 
 from backend.command import natural
 from backend.errors import UserError
+from backend.plural import several
 from backend.progress import busy
-from backend.terminal import Console
+from backend.terminal import Console, print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import UNKNOWN
@@ -108,7 +109,8 @@ def run_words(options: argparse.Namespace) -> None:
                         f"{len(drawn)}")
     if missing:
         named = ", ".join(missing[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
-        print(f"{len(missing)} of {len(words)} words have no vector and are left out: {named}",
+        print(f"{len(missing)} of {several(len(words), 'word')} left out, without a vector: "
+              f"{named}",
               file=sys.stderr)
     own_vectors = vectors[own]
     points, axes = _points(unit_length(own_vectors) if options.unit_length else own_vectors,

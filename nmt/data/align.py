@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from backend.errors import UserError
+from backend.plural import several
 from nmt.data.corpus import read_lines, split_words
 
 Link = tuple[int, int]  # source word, target word, from 0
@@ -83,8 +84,8 @@ def read_gold(
     lines = read_lines(path)
     is_pharaoh = _is_pharaoh(lines)
     if is_pharaoh and len(lines) != len(sizes):
-        raise UserError(f"{path}: expected a line for each of {len(sizes)} sentence pairs, found "
-                        f"{len(lines)}")
+        raise UserError(f"{path}: expected a line for each of "
+                        f"{several(len(sizes), 'sentence pair')}, found {len(lines)}")
     first = (0 if is_pharaoh else 1) if options.first is None else options.first
     sure: defaultdict[int, set[Link]] = defaultdict(set)  # by sentence: most may have none
     possible: defaultdict[int, set[Link]] = defaultdict(set)

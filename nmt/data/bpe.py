@@ -18,6 +18,8 @@ from itertools import count, pairwise
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.package import missing
+from backend.plural import several
 from backend.progress import busy
 from nmt.data.corpus import decode_lines, write_lines
 from nmt.data.letters import is_mark, letters
@@ -165,8 +167,7 @@ def word_places(pieces: Sequence[str]) -> list[int]:
 def require_library(wanted: str) -> None:
     """Raise UserError, naming what was asked for, unless subword-nmt is installed."""
     if find_spec(LIBRARY) is None:
-        raise UserError(f"{wanted}: expected subword-nmt, which learns merges: pip install "
-                        "'lstm-nmt-reference[bpe]'")
+        raise UserError(f"{wanted}: {missing('subword-nmt', 'bpe')}, which learns merges")
 
 
 def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
@@ -188,7 +189,7 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
                   for left, right in _learned(lines, merges).merges)
     if not codes.merges:
         raise UserError(f"{wanted}: expected words with a pair of characters that occurs twice, "
-                        f"got none in {len(lines)} different words")
+                        f"got none in {several(len(lines), 'different word')}")
     return codes
 
 

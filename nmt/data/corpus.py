@@ -16,6 +16,7 @@ from typing import BinaryIO
 from backend.errors import UserError
 from backend.files import write_file
 from backend.notes import note
+from backend.plural import several
 from backend.progress import counted
 from nmt.data.letters import composed
 from nmt.data.sources import as_text, longest, shortened
@@ -106,10 +107,11 @@ def stream_parallel(*paths: str | Path) -> Iterator[tuple[str, ...]]:
     for number, lines in enumerate(zip_longest(*sides)):
         if None in lines:
             first, *others = (
-                f"{path} has {number + (line is not None) + sum(1 for _ in rest)}"
+                (path, number + (line is not None) + sum(1 for _ in rest))
                 for path, line, rest in zip(paths, lines, sides, strict=True))
-            raise UserError(f"parallel files differ in length: "
-                            f"{', '.join([f'{first} lines', *others])}")
+            said = [f"{first[0]} has {several(first[1], 'line')}",
+                    *(f"{path} has {count}" for path, count in others)]
+            raise UserError(f"parallel files differ in length: {', '.join(said)}")
         yield lines
 
 

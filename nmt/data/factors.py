@@ -15,6 +15,7 @@ from itertools import count
 import numpy as np
 
 from backend.errors import UserError
+from backend.plural import several
 from nmt.data.batches import Side
 from nmt.data.bpe import word_places
 from nmt.data.vocabulary import Vocabulary
@@ -68,7 +69,7 @@ class Factors:
         number = len(tagged(self.names))
         found = word.rsplit(BAR, number) if number else [word]
         if len(found) != number + 1 or not all(found):
-            raise UserError(f"expected words with {number} tags behind {BAR} each "
+            raise UserError(f"expected words with {several(number, 'tag')} behind {BAR} each "
                             f"({', '.join(tagged(self.names))}), got {word!r}")
         return found
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from backend.plural import several
 from nmt.data.trees import PUNCTUATION, ROOTS, Span, plain_label, rebuild, spans
 from nmt.evaluation.lengths import EDGES, by_length
 
@@ -94,8 +95,8 @@ def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -
     gold = list(gold)
     reference, parse = rebuild(gold, words), rebuild(written, words)
     if reference is None or reference.symbols != gold:
-        raise ValueError(f"gold: expected the symbols of a tree over {len(words)} words, got "
-                         f"{' '.join(gold)!r}")
+        raise ValueError(f"gold: expected the symbols of a tree over "
+                         f"{several(len(words), 'word')}, got {' '.join(gold)!r}")
     expected = brackets(gold, words)
     if parse is None:
         return Brackets(1, unfit=1, gold=expected.total())

@@ -12,6 +12,7 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import write_file
+from backend.package import missing
 from backend.progress import busy
 from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
@@ -19,7 +20,7 @@ from nmt.evaluation.lengths import Bucket
 from nmt.evaluation.rare import Group
 from nmt.evaluation.scales import Scale
 
-MISSING = "matplotlib is not installed (pip install matplotlib, or this package's extra 'plot')"
+MISSING = missing("matplotlib", "plot")
 MARKERS = "osD^vP*X"  # with the line styles they distinguish systems without colours
 LEGIBLE = 3  # most runs whose noisy training curves are drawn
 NAMES = {"bleu": "BLEU"}  # labels of scores whose keys are not words

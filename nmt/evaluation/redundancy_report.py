@@ -86,7 +86,7 @@ def survivors_text(left: Survivors) -> str:
         for gate, row in rows.items():
             cells = ", ".join(f"{read} {_percent(share)}" for read, share in row.items())
             lines.append(f"  {layer}, {gate}: {cells}")
-    lines += [f"  {name}: {share.size - share.kept} of {share.size} words have no weight left"
+    lines += [f"  {name}: words without a weight left: {share.size - share.kept} of {share.size}"
               for name, share in left.words.items()]
     return "\n".join(lines)
 

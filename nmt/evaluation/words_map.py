@@ -14,6 +14,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from backend.errors import UserError
+from backend.package import missing
 from nmt.evaluation.pictures import finish, require_drawing
 
 PERPLEXITY = 30.0  # t-SNE's usual value; with few points a third of their number
@@ -65,8 +66,7 @@ def t_sne(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
 def require_sklearn(wanted: str) -> None:
     """Raise UserError, naming what was asked for, unless scikit-learn is installed."""
     if importlib.util.find_spec("sklearn") is None:
-        raise UserError(f"{wanted}: scikit-learn is not installed (pip install scikit-learn, or "
-                        "this package's extra 'map')")
+        raise UserError(f"{wanted}: {missing('scikit-learn', 'map')}")
 
 
 def draw_words(

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from backend.defects import place
 from backend.errors import UserError
+from backend.terminal import print
 from nmt.serving.page import Page
 from nmt.serving.service import Refusal, Service
 

@@ -28,6 +28,7 @@ from safetensors import SafetensorError, safe_open
 from backend import Array, to_device, to_host
 from backend.errors import UserError
 from backend.files import write_file
+from backend.plural import several
 from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
@@ -159,7 +160,7 @@ def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -
     listed = sorted(names)
     if listed:
         shown = ", ".join(listed[:5]) + (", ..." if len(listed) > 5 else "")
-        raise UserError(f"{path}: the file {verb} {len(listed)} parameter(s): {shown}")
+        raise UserError(f"{path}: the file {verb} {several(len(listed), 'parameter')}: {shown}")
 
 
 def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.table import Column
 
 from backend import progress as bars
 from backend.terminal import Console
@@ -52,8 +53,8 @@ class ConsoleObserver(Observer):
     """One line per epoch; in a terminal also a bar with the time left in the whole run."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, markup=False)
-        self._bar: Bar | None = None
+        self._console = console or Console(file=sys.stdout, highlight=False, markup=False)
+        self._bar: bars.Bar | None = None
         self._task = TaskID(0)
         self._alone = ExitStack()  # no other bar beside this one
 
@@ -67,11 +68,12 @@ class ConsoleObserver(Observer):
         self._bar.update(self._task, completed=done, facts=_describe(progress),
                          epoch=f"{progress.epoch}/{progress.epochs:g}")
 
-    def _open(self, progress: Progress) -> Bar:
+    def _open(self, progress: Progress) -> bars.Bar:
         """A bar over all epochs."""
-        bar = Bar(TextColumn("epoch {task.fields[epoch]}"), BarColumn(),
-                  TextColumn("{task.fields[facts]}"), TimeRemainingColumn(), TextColumn("left"),
-                  console=self._console, transient=True)
+        facts = TextColumn("{task.fields[facts]}", table_column=Column(ratio=1, no_wrap=True))
+        bar = bars.Bar(TextColumn("epoch {task.fields[epoch]}"), BarColumn(8), facts,
+                       TimeRemainingColumn(), TextColumn("left"), console=self._console,
+                       transient=True, expand=True)
         self._alone.enter_context(bars.hidden())
         bar.start()
         total = progress.epochs * progress.batches

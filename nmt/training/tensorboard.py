@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.package import missing
 from nmt.training.meter import perplexities
 from nmt.training.progress import Observer, Progress
 
 DIRECTORY = "tensorboard"  # in the run directory
-MISSING = ("tensorboardX is not installed (pip install tensorboardX, or this package's extra "
-           "'tensorboard')")
 
 
 class Observers(Observer):
@@ -62,7 +61,7 @@ class TensorBoardObserver(Observer):
     def __init__(self, directory: Path) -> None:
         """directory: the run's. Raises UserError without tensorboardX."""
         if importlib.util.find_spec("tensorboardX") is None:
-            raise UserError(f"--tensorboard: {MISSING}")
+            raise UserError(f"--tensorboard: {missing('tensorboardX', 'tensorboard')}")
         self._directory = directory / DIRECTORY
         self._writer: Any = None
         self._step = 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from screen import drawn
 
 from backend.command import (
     DEFECT,
@@ -24,7 +24,7 @@ from backend.command import (
     seconds,
 )
 from backend.errors import UserError
-from backend.terminal import Console, Terminal, escaped
+from backend.terminal import Console, escaped, print
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -106,30 +106,44 @@ def test_closed_streams_and_a_full_device():
     assert int(opened.stdout) > 2
 
 
+HOSTILE = "a\x1b[2Jb\u202ec\x9b\x1b[31md"
+SHOWN = "a\\x1b[2Jb\\u202ec\\x9b\\x1b[31md"
+SAY = f"""
+import sys
+from backend import progress
+from backend.command import guarded
+from backend.errors import UserError
+from backend.terminal import Console, print
+word = {HOSTILE!r}
+def run():
+    print(word)
+    print(word, file=sys.stderr)
+    Console(highlight=False).print('[bold]' + word)
+    with progress.shown(redrawn=False), progress.busy(word):  # the stream is rich's while it draws
+        print(word)
+        Console(highlight=False).print('[bold]' + word)
+    raise UserError(word)
+sys.exit(guarded('nmt', run))
+"""
+
+
 def test_words_do_not_command_a_terminal():
-    """What is printed by hand and by rich; rich's own codes go through, a pipe's text is as is."""
-    code = ("import sys\nfrom backend.command import guarded\n"
-            "from backend.terminal import Console\n"
-            "word = 'a\\x1b[2Jb\\u202ec\\x9b'\n"
-            "def run():\n    print(word)\n    Console(highlight=False).print('[bold]' + word)\n"
-            "sys.exit(guarded('nmt', run))")
-    ours, theirs = pty.openpty()
-    subprocess.run([sys.executable, "-c", code], stdout=theirs, check=True,
-                   env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"})
-    os.close(theirs)
-    shown = os.read(ours, 10000).decode()
-    assert shown.count("a\\x1b[2Jb\\u202ec\\x9b") == 2 and "\x1b[2J" not in shown
-    assert "\x1b[1m" in shown  # rich's bold
-    assert "a\x1b[2Jb\u202ec\x9b\n" in shell("", code).stdout
+    """What is printed by hand and by rich, a bar's label and an error's message; rich's own codes
+    go through, what `print` prints into a pipe is as is."""
+    found = drawn(lambda: exec(SAY, {}))
+    assert found.status == 2 and "\x1b[1m" in found.written  # rich's bold
+    assert found.lines == [*[SHOWN] * 5, f"nmt: {SHOWN}", ""] and SHOWN + " " in found.seen()
+    assert not any(code in found.written for code in ("\x1b[2J", "\u202e", "\x9b", "\x1b[31m"))
+    assert shell("", SAY).stdout.count(f"{HOSTILE}\n") == 2
 
 
-def test_a_stream_to_a_terminal_is_a_stream():
+def test_printing_is_as_ever_but_escaped(capsys):
+    print(1, "a\x1b", sep=",", end="!\n")
+    assert capsys.readouterr().out == "1,a\x1b!\n"
     stream = io.StringIO()
-    terminal = Terminal(stream)
-    terminal.writelines(["a\tb\n", "c\rd"])
-    assert stream.getvalue() == "a\tb\nc\\rd" and terminal.write("\ud800") == 1
-    assert not terminal.isatty() and Console(file=stream).file is stream
-    assert escaped("ü 漢 \u00a0") == "ü 漢 \u00a0"
+    print("b", file=stream, flush=True)
+    assert stream.getvalue() == "b\n" and Console(file=stream).file is stream
+    assert escaped("ü 漢 \u00a0\ta\n") == "ü 漢 \u00a0\ta\n" and escaped("\ud800") == "\\ud800"
 
 
 @pytest.mark.parametrize("kind, text", [

@@ -92,4 +92,4 @@ def test_without_a_gpu_is_one_line(tmp_path, capsys):
     if gpu.find_spec("cupy") is not None:
         pytest.skip("CuPy is installed")
     assert main(["gpu", "--output", str(tmp_path)]) == 2
-    assert "'cupy' is not installed" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert "cupy is not installed" in capsys.readouterr().err and not list(tmp_path.iterdir())

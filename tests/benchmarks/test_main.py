@@ -33,15 +33,16 @@ def test_options_go_to_all_that_are_named(ran):
     assert ran == [(name, ["--quick", "--output", "somewhere"]) for name in ("recipes", "memory")]
 
 
-def test_help_lists_all(ran, capsys):
-    assert main(["--help"]) == 0
+@pytest.mark.parametrize("words", [["--help"], ["-h"], []])
+def test_help_lists_all(ran, capsys, words):
+    assert main(words) == 0
     printed = capsys.readouterr().out
     assert all(f"\n  {name} " in printed for name in BENCHMARKS) and not ran
 
 
 @pytest.mark.parametrize("words, said", [
-    (["serach"], "got 'serach'; did you mean 'search'?"), ([], "got 'nothing'"),
-    (["step", "nonsense"], "got 'nonsense'"), (["--quick"], "got 'nothing'"),
+    (["serach"], "got 'serach'; did you mean 'search'?"),
+    (["step", "nonsense"], "got 'nonsense'"), (["--quick"], "got '--quick'"),
 ])  # fmt: skip
 def test_an_unknown_name_is_one_line_and_nothing_runs(ran, capsys, words, said):
     assert main(words) == 2

@@ -127,6 +127,21 @@ def test_without_matplotlib_the_numbers_come_all_the_same(monkeypatch, tmp_path,
     assert "no picture: matplotlib is not installed" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+@pytest.mark.parametrize("only, panels", [("step", 1), ("GRU layer, forward  T", 0)])
+def test_without_pytorch_the_panel_of_comparisons_is_left_out(
+    only, panels, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr("benchmarks.kernel.find_torch", lambda: None)
+    drawn = []
+    monkeypatch.setattr("benchmarks.pictures.figure_of", lambda plt, chart, environment:
+                        drawn.append(len(chart.panels)) or figure_of(plt, chart, environment))
+    _, record = run("kernels", tmp_path, "--only", only)
+    assert {name for row in record["rows"] for name in row["seconds"]} == {"NumPy"}
+    assert drawn == [panels] * bool(panels)
+    assert ("no picture: nothing was compared" in capsys.readouterr().out) == (not panels)
+
+
 def test_what_no_kernel_is_called_is_refused(tmp_path, capsys):
     assert suite.main(["kernels", *QUICK, "--output", str(tmp_path), "--only", "nothing"]) == 2
     assert "--only: expected words of one of LSTM layer, forward" in capsys.readouterr().err

@@ -182,7 +182,7 @@ def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypat
     page = tmp_path / "mutants.md"
     survivor = "gradient"
     status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
-    assert status == 0 and "2 mutants of 1 functions: 2 killed" in out
+    assert status == 0 and "2 mutants of 1 function: 2 killed" in out
     survivor = ""
     status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
     assert status == 1 and "lstm.f: c + d -> c - d: survives" in out

@@ -195,7 +195,7 @@ def test_a_batch_with_an_id_that_the_tables_do_not_have_is_refused(where):
 def test_cupy_that_is_missing_ends_a_command_in_one_line(corpus, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     said = complaint(capsys, "--backend", "cupy", "train", corpus / "r.yaml")
-    assert "'cupy' is not installed; pip install -e '.[cuda12]'" in said
+    assert "cupy is not installed (pip install -e '.[cuda12]'" in said
 
 
 def test_a_gpu_that_is_missing_ends_a_command_in_one_line(corpus, capsys, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from backend.plural import several
 from grads.derivations.scores import Variant
 from grads.stepper.assembled.models import Model
 from nmt.models.deep_fusion import DeepFusionConfig
@@ -45,14 +46,14 @@ def search(config: RNNSearchConfig) -> Model:
 
 def stacked(config: Any) -> str:
     """The depth and the unit of a stack, in words."""
-    return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.unit}"
+    return f"{several(config.layers, 'layer')} of {config.unit}"
 
 
 def described_transformer(config: TransformerConfig) -> str:
     """What a Transformer is, for a page's title."""
     placed = "PreNorm" if config.pre_norm else "PostNorm"
     return (f"Transformer: {config.encoder_layers} + {config.decoder_layers} layers, "
-            f"{config.heads} head{'s' * (config.heads > 1)}, {placed}, norm {config.norm}"
+            f"{several(config.heads, 'head')}, {placed}, norm {config.norm}"
             + ", positions count down" * config.counts_down)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.files import write_text
+from backend.terminal import print
 from grads.stepper.trained import DIRECTORY, FACTS, facts
 from grads.stepper.trained.phrases import DEV, SIZE, phrases
 from nmt import language_models, translator_training

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backend.plural import several
 from backend.processes import in_processes, start
 from grads.check.report import Report
 from grads.verification.mutation.injection import injected
@@ -95,7 +96,8 @@ def _unnoticed(run: int, changed: int) -> str:
     """The note on a survivor."""
     if not run:
         return NOT_RUN
-    return f"{run} checks run the line, the numbers of {changed or 'none'} change"
+    checks = several(run, "check runs", "checks run")
+    return f"{checks} the line, the numbers of {changed or 'none'} change"
 
 
 def same(check: Check, numbers: Numbers) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from backend.plural import several
 from grads.verification.mutation.equivalents import reason
 from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.operators import OPERATORS
@@ -51,7 +52,8 @@ def summary(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
     functions = len({o.mutant.function for o in outcomes})
     alive = [o.mutant.name for o in outcomes if not o.killed]
     explained = sum(reason(name, equivalents) is not None for name in alive)
-    return (f"{len(outcomes)} mutants of {functions} functions: {len(outcomes) - len(alive)} "
+    return (f"{several(len(outcomes), 'mutant')} of {several(functions, 'function')}: "
+            f"{len(outcomes) - len(alive)} "
             f"killed, {explained} equivalent, {len(alive) - explained} survive.")
 
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.package import install
 from nmt.data.align import Link
 from nmt.data.aligner.word_pairs import Words
 from nmt.data.corpus import read_lines, write_lines
@@ -45,7 +46,7 @@ def _program() -> str:
     found = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=beside)
     if found is None:
         raise UserError(f"--method eflomal: expected the program {PROGRAM}, found none; "
-                        "pip install eflomal (the extra 'align'), or take --method hmm")
+                        f"{install('align')}, or take --method hmm")
     return found
 
 

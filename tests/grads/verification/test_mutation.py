@@ -136,7 +136,7 @@ def test_a_bug_behind_a_size_survives_until_a_check_is_large_enough(product):
     first_only = ("weight_sums: total += dy[start:start + BLOCK].T @ x[start:start + BLOCK] -> "
                   "total[...] = dy[start:start + BLOCK].T @ x[start:start + BLOCK]")
     small, large = changes(executed(product, 3)), changes(executed(product, 3, 9))
-    assert small[first_only].check == "1 checks run the line, the numbers of none change"
+    assert small[first_only].check == "1 check runs the line, the numbers of none change"
     assert (large[first_only].by, large[first_only].check) == ("gradient", "9 rows")
 
 
@@ -154,7 +154,7 @@ def test_a_check_that_complains_of_nothing_is_told_of(product):
     recording = record(checks, product, ["toy"])
     found = changes(execute(mutants(recording.functions), checks, recording))
     assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].check == \
-        "1 checks run the line, the numbers of 1 change"
+        "1 check runs the line, the numbers of 1 change"
 
 
 def test_where_no_other_numbers_are_right_a_change_is_enough(product):

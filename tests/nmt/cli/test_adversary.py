@@ -123,7 +123,7 @@ def test_what_training_needs_beside_the_parameters_is_counted(runs, capsys, tmp_
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n")))
     monkeypatch.setattr(memory, "available_bytes", lambda: 8000)
     line = complaint(capsys, "translate", "--model", runs / "run", "--beam", "1000")
-    assert line.startswith("1 sentences, 1000 hypotheses each: at least 0.1 MB of memory needed")
+    assert line.startswith("1 sentence, 1000 hypotheses each: at least 0.1 MB of memory needed")
 
 
 def test_free_memory_is_what_the_tightest_limit_leaves(monkeypatch):

@@ -75,7 +75,7 @@ def test_bad_gold_links_can_be_left_out(files, capsys) -> None:
     sentences = "--source", "s", "--target", "t"
     assert nmt("aer", "found.naacl", "bad", "--drop-bad-links", *sentences) == 0
     assert capsys.readouterr().out \
-        == "bad: 1 links do not fit their sentences and are left out\n" + SAID
+        == "bad: 1 link does not fit its sentence and is left out\n" + SAID
 
 
 @pytest.mark.parametrize(("lines", "options", "message"), [

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,7 +170,7 @@ def test_without_matplotlib_there_are_numbers_and_a_word_about_it(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
-    assert "no pictures: matplotlib is not installed (pip install matplotlib" in shown
+    assert "no pictures: matplotlib is not installed (pip install -e '.[plot]' in a" in shown
     assert files_in(trained / "out") == {"evaluation.json", "outputs.txt"}
     said = complaint(capsys, "attention", "test.en", "--model", "model", "--png", "maps")
     assert said.startswith("--png: matplotlib is not installed")
@@ -258,7 +259,7 @@ def test_alignment_error_rate(system, trained, capsys) -> None:
     write(trained / "pharaoh", "0-0 1-1 9-2", "", "0-1")
     shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--gold", "pharaoh",
                     "--drop-bad-links")
-    assert "pharaoh: 1 links do not fit their sentences and are left out\n" in shown
+    assert "pharaoh: 1 link does not fit its sentence and is left out\n" in shown
 
 
 def test_bleu_after_replacement(forgetful, trained, capsys) -> None:
@@ -363,6 +364,10 @@ def test_attention(system, trained, capsys) -> None:
     assert re.search(r"^3: drei vier\ndrei \|.*\nvier \|", shown)
     assert "1 three  2 four  3 five\n" in shown and "2: nothing to show, a side is empty" in shown
     assert files_in(trained / "maps") == {"attention-1.png", "attention-3.png"}
+    for name, begin in (("one.png", b"\x89PNG"), ("three.pdf", b"%PDF")):
+        line = ("--line", 3) if name == "three.pdf" else ()
+        shown = printed(capsys, "attention", "s", "t", "--model", "model", "-o", name, *line)
+        assert shown.endswith(f"\n{name}\n\n") and Path(name).read_bytes().startswith(begin)
     shown = printed(capsys, "attention", "s", "--model", "model", "--aligned-word", "read")
     ((best,),) = system.translate([["one", "two"]], SearchOptions(2))
     assert shown.startswith(f"1: {' '.join(best.words)}\n")
@@ -400,6 +405,10 @@ def test_dictionary(system, capsys) -> None:
     ("evaluate test.en test.de --model model broken", r"broken/log.jsonl:1: expected a record"),
     ("align test.en dev.de --model model", r"test.en has 6 lines"),
     ("align test.en test.de --model model --aligned-word both", r"invalid choice: 'both'"),
+    ("attention test.en --model model --line 1 2 -o a.png",
+     r"--output: expected one map for one file, got 2; --png DIR takes several"),
+    ("attention test.en --model model -o no/a.png", r"no/a.png: expected a file in a directory"),
+    ("attention test.en --model model -o a.png --png b", r"--png: not allowed with .*-o"),
     ("attention test.en --model model --line 7", r"--line: expected a line of test.en from 1 to 6"),
     ("attention test.en --model model --line 0", r"--line: expected an integer of at least 1"),
     ("dictionary test.en test.de d", r"expected --links FILE or --model DIR, got both or neither"),

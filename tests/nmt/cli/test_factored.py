@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tiny_run import complaint, nmt, write_corpus, write_recipe
 
+from backend.plural import several
 from nmt.data.factors import CASES
 from nmt.system import System
 
@@ -65,13 +66,14 @@ def test_what_does_not_fit(work, capsys) -> None:
     Path("more").write_text("\n".join([*lines[:2], lines[2] + " ODD", *lines[3:]]) + "\n")
     number = len(lines[2].split())
     assert complaint(capsys, "factors", "test.en", "more", "-o", "out") == (
-        f"more:3: expected {number} tags, one for each word of test.en, got {number + 1}")
+        f"more:3: expected {several(number, 'tag')}, one for each word of test.en, got "
+        f"{number + 1}")
     Path("barred").write_text("\n".join(lines[:-1]) + "\n" + lines[-1].replace("D", "|") + "\n")
     assert "barred:6: expected tags without |, got" in complaint(
         capsys, "factors", "test.en", "barred", "-o", "out") and not Path("out").exists()
     recipe = write_recipe(work / "r.yaml", model={"factors": {"pos": 2}})
     assert complaint(capsys, "train", recipe, "--output", "run").startswith(
-        "train.en:1: expected words with 1 tags behind | each (pos), got ")
+        "train.en:1: expected words with 1 tag behind | each (pos), got ")
     assert "factors: expected widths above 0 and below embedding_size = 8 together" in complaint(
         capsys, "train", recipe, "--output", "run", "--model.factors", "{pos: 8}")
     assert "data.tokenise: expected 'none' where words have tags" in complaint(
@@ -85,7 +87,7 @@ def test_a_word_without_its_tag_is_named_by_its_line(work, capsys) -> None:
     assert nmt("train", "r.yaml", "--output", "run") == 0
     lines = Path("test.f").read_text().splitlines()
     Path("bare.f").write_text("\n".join([*lines[:2], "one " + lines[2], *lines[3:]]) + "\n")
-    said = "bare.f:3: expected words with 1 tags behind | each (pos), got 'one'"
+    said = "bare.f:3: expected words with 1 tag behind | each (pos), got 'one'"
     for words in (("translate", "bare.f"), ("perplexity", "bare.f", "test.de"),
                   ("evaluate", "bare.f", "test.de"), ("align", "bare.f", "test.de"),
                   ("back-translate", "bare.f", "--source", "a", "--target", "b"),

@@ -75,7 +75,7 @@ def test_what_align_refuses(files, capsys, monkeypatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert complaint(capsys, *pair, "--method", "eflomal") == (
         f"--method eflomal: expected the program {eflomal.PROGRAM}, found none; pip install "
-        "eflomal (the extra 'align'), or take --method hmm")
+        "-e '.[align]' in a checkout, or take --method hmm")
 
 
 # --- annotate and restore -------------------------------------------------------------------------
@@ -171,11 +171,11 @@ def test_bad_links(files, capsys) -> None:
         == "bad:2: link '1-3': expected a target word from 0 to 2, got 3"
     assert "t" not in files_in(files / "out")
     said = captured(capsys, *annotate, "bad", "--drop-bad-links").out
-    assert said.startswith("bad: 1 links do not fit their sentences and are left out\n")
+    assert said.startswith("bad: 1 link does not fit its sentence and is left out\n")
     assert read_lines("out/t")[1] == "le <unkpos_null> de"
     dictionary = ["dictionary", "s", "t", "d", "--min-count", 1, "--links", "bad"]
     assert complaint(capsys, *dictionary).startswith("bad:2: link '1-3'")
-    assert captured(capsys, *dictionary, "--drop-bad-links").out.startswith("bad: 1 links do not")
+    assert captured(capsys, *dictionary, "--drop-bad-links").out.startswith("bad: 1 link does not")
     assert read_lines("d") == ["of\tde", "the\tle", "u\tx", "v\ty"]
     write(files / "bad", LINKS[0])
     assert complaint(capsys, *annotate, "bad") \

@@ -73,7 +73,7 @@ def test_what_cannot_be_reranked(capsys, tmp_path) -> None:
         "order:1: expected a translation of line 0, got one of line 1: the list is out of order")
     Path("short").write_text("\n".join(lines[:8]) + "\n")
     assert refused(nbest="short") == (
-        "short: expected translations of the 6 lines of test.en, got those of 1")
+        "short: expected translations of 6 lines of test.en, got those of 1")
     Path("damaged").write_text(lines[0].replace("log_p= ", "log_p= x") + "\n")
     assert "damaged:1: expected a finite number, got 'x" in refused(nbest="damaged")
     Path("other").write_text(lines[0] + "\n" + lines[1].replace("cut=", "cat=") + "\n")
@@ -86,4 +86,4 @@ def test_what_cannot_be_reranked(capsys, tmp_path) -> None:
     assert Path("v").write_text("[1]") and refused(weights="v").startswith(
         "v: expected JSON of weights")
     assert refused(more=["--tune", "dev.de"]) == (
-        "dev.de: expected the 6 lines of test.en translated, got 8 lines")
+        "dev.de: expected 6 lines, as in test.en, got 8")

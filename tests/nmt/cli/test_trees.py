@@ -37,7 +37,7 @@ def test_trees_become_files_and_trees_again(tmp_path, documents, capsys) -> None
     out = tmp_path / "out" / "gum"
     assert nmt("trees", *documents, "--lower-case", "--escape", "--output", out) == 0
     assert capsys.readouterr().out.splitlines()[1] == (
-        f"{out}/dev.{{words,trees}}: 2 trees of 1 documents, 5 words, 13 symbols, 7 different")
+        f"{out}/dev.{{words,trees}}: 2 trees of 1 document, 5 words, 13 symbols, 7 different")
     assert files_in(out) == {f"{name}.{kind}" for name in ("train", "dev", "test")
                              for kind in ("words", "trees")}
     assert lines(out / "dev.words") == ["the dog &apos;s 4", "dog"]
@@ -106,9 +106,9 @@ def test_what_cannot_be_scored_is_named(parses, tmp_path, capsys) -> None:
         capsys, *arguments, "--source", "words", "--rarity", "words")
     (tmp_path / "gold").write_text(GOLD.replace("(X XX )X", "(X XX"))
     assert complaint(capsys, *arguments) == (
-        "gold:2: expected the symbols of a tree over 1 words, got '(X XX'")
+        "gold:2: expected the symbols of a tree over 1 word, got '(X XX'")
     (tmp_path / "words").write_text("a dog .\n")
-    assert "words has 1 lines" in complaint(capsys, *arguments)
+    assert "words has 1 line" in complaint(capsys, *arguments)
 
 
 def model_of_trees(monkeypatch):
@@ -156,7 +156,7 @@ def test_a_search_that_ends_before_the_trees_do_is_told(capsys) -> None:
     test = TestSet([["a"] * 10, ["a"]], [["XX"] * 32, ["XX"] * 9], ["", ""], [])
     tell_long_trees("m", test, SearchOptions())
     assert capsys.readouterr().err == (
-        "m: 1 of 2 trees are longer than search may go with search.length_factor 1.5; "
+        "m: longer than search may go with search.length_factor 1.5: 1 of 2 trees; "
         "--length-factor 3.3 is enough\n")
     tell_long_trees("m", test, SearchOptions(length_factor=3.3))
     assert capsys.readouterr().err == ""

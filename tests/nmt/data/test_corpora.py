@@ -85,7 +85,7 @@ def test_validation_pairs_are_not_drawn_from_a_pipe(directory) -> None:
 
 
 @pytest.mark.parametrize(("file", "content", "message"), [
-    ("train.en", b"one\n", r"train\.en has 1 lines, .*train\.de has 80"),
+    ("train.en", b"one\n", r"train\.en has 1 line, .*train\.de has 80"),
     ("dev.de", b"one\n" * 9, r"dev\.en has 8 lines, .*dev\.de has 9"),
     ("train.de", b"ok\n\xff\n", r"train\.de:2: expected UTF-8, got byte 0xff at column 1"),
     ("dev.en", b"ok\nab\xe9c\n", r"dev\.en:2: expected UTF-8, got byte 0xe9 at column 3"),

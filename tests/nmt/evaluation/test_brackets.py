@@ -76,5 +76,5 @@ def test_other_labels_match_nothing(gold) -> None:
 
 @pytest.mark.parametrize("gold", ["(S XX", "XX XX", "(S XX )S )NP"])
 def test_a_reference_that_is_no_tree_is_refused(gold) -> None:
-    with pytest.raises(ValueError, match="expected the symbols of a tree over 1 words, got"):
+    with pytest.raises(ValueError, match="expected the symbols of a tree over 1 word, got"):
         compare(["XX"], gold.split(), ["w"])

@@ -58,7 +58,7 @@ def test_survivors_by_class_gate_input_and_word():
     assert LEFT.words == {"source embedding": Share(2, 3)}
     text = survivors_text(LEFT)
     assert "source layer 1, f: x 0.0 %, h 100.0 %" in text
-    assert "source embedding: 1 of 3 words have no weight left" in text
+    assert "source embedding: words without a weight left: 1 of 3" in text
 
 
 class Measured:

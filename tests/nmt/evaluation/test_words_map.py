@@ -53,7 +53,7 @@ def test_t_sne_keeps_neighbours_together() -> None:
 
 def test_t_sne_without_scikit_learn(monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"t-SNE: scikit-learn is not installed .*'map'"):
+    with pytest.raises(UserError, match=r"t-SNE: scikit-learn is not installed .*\[map\]"):
         t_sne(np.zeros((9, 2)))
 
 

@@ -183,7 +183,7 @@ CASES: dict[str, Case] = {
                          **HYBRID),
     "hybrid-source": luong(RARE, target_characters=False, unit="gru", **BOTH_ENDS, **HYBRID),
     "hybrid-target": luong(merged(RARE, BACKWARDS), source_characters=False, output_bias=True,
-                           **HYBRID),
+                           score="concat", input_feeding=False, **HYBRID),
     "hybrid-no-attention": luong(RARE, path="same", unit="rnn", biases=False, **NO_ATTENTION,
                                  **HYBRID),
     # --- language models
@@ -198,10 +198,11 @@ CASES: dict[str, Case] = {
     "deep-fusion-last": rnnsearch(context="last", lm_unit="gru", lm_layers=2, lm_biases=False,
                                   **FUSED),
     "deep-fusion-state-word": rnnsearch(query="state-word", unit="rnn", layer="tanh",
-                                        lm_unit="rnn", **FUSED),
+                                        lm_unit="rnn", deep_state="now", **FUSED),
     # --- two sources
     "two-sources": later(luong(SECOND, **TWO)),
-    "two-sources-both-ends": luong(SECOND, attention="local-m", bidirectional=True, **TWO),
+    "two-sources-both-ends": luong(SECOND, attention="local-m", score="additive", output_bias=True,
+                                   bidirectional=True, **TWO),
     "two-sources-no-attention": luong(SECOND, unit="gru", layers=2, **NO_ATTENTION, **TWO),
     # --- several tasks
     "tasks": tasks(de={}, fr=TO_FRENCH, share=["encoder"]),

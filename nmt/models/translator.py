@@ -100,6 +100,7 @@ class Translator(Model):
             raise ValueError("lexicon_epsilon: expected a number exactly where there is a lexicon "
                              f"(data.lexicon), got {config.lexicon_epsilon} with "
                              f"{'none' if lexicon is None else 'one'}")
+        self.lexicon = lexicon
         if len(factor_sizes) != len(config.factors):
             raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
                              f"{list(factor_sizes)}")

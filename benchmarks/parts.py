@@ -31,18 +31,18 @@ def both(part: str, *names: str) -> dict[str, str]:
 EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
 CONTEXTS = both("attention", "contexts", "attentional") | dict.fromkeys(
     ("all_accumulators", "memories_backward"), "attention backward")
-MODEL = both("encoder", "encoder") | both("prediction", "predicted") | {
-    "memory_forward": "attention forward"}
+MODEL = both("encoder", "encoder") | {"memory_forward": "attention forward"}
+PREDICTION = both("prediction", "output", "sampled")
 # Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
 # so that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | both("decoder", "input_feeding", "decoder") | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
-    "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | both(
-        "prediction", "deep") | dict.fromkeys(("_first_state_forward", "_first_state_backward"),
-                                              "bridge"),
-    "nmt.models.encoder": dict.fromkeys(
-        ("row_index", "embedding_forward", "factored_forward", "factored_backward"), "embeddings"),
+    "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | dict.fromkeys(
+        ("_first_state_forward", "_first_state_backward"), "bridge"),
+    "nmt.models.heads.softmax": PREDICTION,
+    "nmt.models.heads.deep_output": PREDICTION | both("prediction", "deep"),
+    "nmt.models.encoder": EMBEDDINGS,
     "nmt.models.decoder": EMBEDDINGS | CONTEXTS, "nmt.models.feeding": EMBEDDINGS | CONTEXTS,
     "nmt.models.contextual": EMBEDDINGS | both("attention", "attention") | dict.fromkeys(
         ("accumulators", "memory_backward"), "attention backward"),

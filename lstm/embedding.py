@@ -5,9 +5,7 @@ A row of `W_e` (V, E) here is a column of the thesis's W_e (d_e x |V|).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from backend import Array, array_module
+from backend import Array
 from backend.rows import RowGradient, RowIndex, gather, sum_rows
 from lstm.parameters import Scheme, Weight, axis
 
@@ -37,30 +35,3 @@ def embedding_backward(dx: Array, cache: tuple[RowIndex, int]) -> RowGradient:
     """
     index, V = cache
     return sum_rows(dx, index, V)
-
-
-def factored_forward(
-    tables: Sequence[Array], indices: Sequence[RowIndex]
-) -> tuple[Array, list[tuple[RowIndex, int]]]:
-    """x_t = [E_1 of word t; E_2 of its first factor; ...], joined (Sennrich features).
-
-    Arguments: a table (V_k, E_k) for the word and for each factor; indices of ids (T, B) likewise.
-    Returns x (T, B, sum of E_k), and what `factored_backward` reads.
-    """
-    found = [embedding_forward(table, index) for table, index in zip(tables, indices, strict=True)]
-    x = array_module(*tables).concatenate([one for one, _ in found], axis=-1)  # (Sennrich features)
-    return x, [cache for _, cache in found]
-
-
-def factored_backward(
-    dx: Array, widths: Sequence[int], caches: Sequence[tuple[RowIndex, int]]
-) -> list[RowGradient]:
-    """The gradient of each table, from dx (T, B, sum of widths): each has its own columns."""
-    if len(caches) == 1:
-        return [embedding_backward(dx, caches[0])]
-    gradients, start = [], 0
-    for width, cache in zip(widths, caches, strict=True):
-        columns = array_module(dx).ascontiguousarray(dx[..., start : start + width])
-        gradients.append(embedding_backward(columns, cache))
-        start += width
-    return gradients

@@ -55,33 +55,28 @@ class Steps(NamedTuple):
     states: State  # (T + 1, B, H) each, the initial state where the loop starts
     saved: Array | None  # (T, B, H)
     scratch: Array  # (B, G), of the step that runs
+    reverse: bool  # whether the loop runs from the last step to the first
 
-    def at(self, t: int, before: int, now: int) -> Step:
-        """Step t, whose states are at the positions `before` and `now`."""
+    def at(self, t: int) -> Step:
+        """Step t."""
+        before, now = (t + 1, t) if self.reverse else (t, t + 1)
         return Step(self.u[t], tuple([state[before] for state in self.states]),
                     tuple([state[now] for state in self.states]),
                     None if self.saved is None else self.saved[t], self.scratch)
 
 
-def make_steps(cell: Cell, T: int, initial: State, start: int, workspace: Workspace) -> Steps:
-    """Buffers for T steps; `initial` (B, H) is written to position `start`, where the loop
-    starts."""
+def make_steps(
+    cell: Cell, T: int, initial: State, workspace: Workspace, reverse: bool = False
+) -> Steps:
+    """Buffers for T steps that begin with the state `initial`, (B, H) each."""
     xp, (B, H), dtype = array_module(initial[0]), initial[0].shape, initial[0].dtype
     states = tuple(workspace.empty(xp, (T + 1, B, H), dtype) for _ in initial)
     for state, first in zip(states, initial, strict=True):
-        state[start] = first
+        state[T if reverse else 0] = first
     G = len(cell.gates) * H
     return Steps(workspace.empty(xp, (T, B, G), dtype), states,
                  workspace.empty(xp, (T, B, H), dtype) if cell.saves else None,
-                 workspace.empty(xp, (B, G), dtype))
-
-
-def loop_order(T: int, reverse: bool) -> list[tuple[int, int, int]]:
-    """(t, position of the state before it, position of the state at t) for each step of the
-    loop."""
-    if reverse:
-        return [(t, t + 1, t) for t in range(T - 1, -1, -1)]
-    return [(t, t, t + 1) for t in range(T)]
+                 workspace.empty(xp, (B, G), dtype), reverse)
 
 
 class RecurrentCache(NamedTuple):
@@ -90,7 +85,6 @@ class RecurrentCache(NamedTuple):
     W: Array  # (G, E + H)
     steps: Steps
     padding: Padding | None
-    reverse: bool
     workspace: Workspace
 
 
@@ -107,15 +101,15 @@ def recurrent_forward(
     """
     xp, workspace = array_module(x, state[0], W), workspace or Workspace()
     T, B, E = x.shape
-    steps = make_steps(cell, T, state, T if reverse else 0, workspace)
+    steps = make_steps(cell, T, state, workspace, reverse)
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
     W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
-    for t, before, now in loop_order(T, reverse):
-        cell.forward(steps.at(t, before, now), b, W_h, padding and padding.at(t))
+    for t in reversed(range(T)) if reverse else range(T):
+        cell.forward(steps.at(t), b, W_h, padding and padding.at(t))
     h = steps.states[0]
     last = tuple(state[0 if reverse else T] for state in steps.states)
     return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
-        cell, x, W, steps, padding, reverse, workspace)
+        cell, x, W, steps, padding, workspace)
 
 
 @row_by_row
@@ -129,28 +123,27 @@ def recurrent_backward(
     (None stands for zero, also in parts); clip is tau of the element-wise clipping of dh_t at every
     step (section 2.2.2). Returns dx (T, B, E), d_state (B, H) each, dW (G, E + H), db (G,).
     """
-    cell, x, W, steps, padding, reverse, workspace = cache
+    cell, x, W, steps, padding, workspace = cache
     xp, (T, B, E) = array_module(x), x.shape
     da = workspace.empty(xp, steps.u.shape, x.dtype)
     d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy() for state, d in zip(
         steps.states, d_last or (None, None), strict=False))
-    for t, before, now in reversed(loop_order(T, reverse)):
-        cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t, before, now),
-                      W[:, E:], clip, padding and padding.at(t), da[t])
+    for t in range(T) if steps.reverse else reversed(range(T)):
+        cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
+                      padding and padding.at(t), da[t])
     rows = da.reshape(T * B, -1)
-    dW = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, reverse, workspace)
+    dW = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
     return dx, d_state, dW, rows.sum(axis=0)
 
 
 def weight_gradients(
-    cell: Cell, da: Array, inputs: Sequence[Array], steps: Steps, reverse: bool,
-    workspace: Workspace,
+    cell: Cell, da: Array, inputs: Sequence[Array], steps: Steps, workspace: Workspace
 ) -> Array:
     """dW (G, E + H), the sum over all steps (Algorithm 2, lines 14 and 15): da (T B, G), inputs
     (T B, E_k), whose columns stand side by side in W, before those of the state."""
     xp, h = array_module(da), steps.states[0]
-    h_prev = (h[1:] if reverse else h[:-1]).reshape(len(da), -1)
+    h_prev = (h[1:] if steps.reverse else h[:-1]).reshape(len(da), -1)
     saved = None if steps.saved is None else steps.saved.reshape(len(da), -1)
     ends = np.cumsum([0, *(x.shape[1] for x in inputs)])
     dW = workspace.empty(xp, (da.shape[1], int(ends[-1]) + h.shape[2]), da.dtype)

@@ -128,16 +128,14 @@ def stack_forward(
     for layer, states in enumerate(initial):
         if masks[layer] is not None:
             x = x * masks[layer]
-        found = [
-            (name, *recurrent_forward(
-                CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
-                padding=padding, reverse=name.endswith(".backward"), workspace=workspace))
-            for name, state in zip(_names(prefix, layer, len(states) == 2), states, strict=True)
-        ]
-        outs = [out for _, out, _, _ in found]
+        names = _names(prefix, layer, len(states) == 2)
+        outs, ends, of_layer = zip(*(recurrent_forward(
+            CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
+            padding=padding, reverse=name.endswith(".backward"), workspace=workspace)
+            for name, state in zip(names, states, strict=True)), strict=True)
         x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)  # (Bahdanau 7)
-        last.append([end for _, _, end, _ in found])
-        caches.append([(name, cache) for name, _, _, cache in found])
+        last.append(list(ends))
+        caches.append(list(zip(names, of_layer, strict=True)))
     return x, last, StackCache(caches, masks, f"{caches[0][0][0]}.b" in parameters)
 
 
@@ -156,11 +154,11 @@ def stack_backward(
     d_initial: list[list[State]] = []
     dx: Any = dh_out
     for layer in reversed(range(len(layers))):
-        halves = _split(dx, len(layers[layer]))
-        dx, d_states = None, []
+        dh, dx, d_states, H = dx, None, [], layers[layer][0][1].steps.states[0].shape[2]
         for d, (name, recurrent) in enumerate(layers[layer]):
             d_end = None if d_last is None else d_last[layer][d]
-            dx_d, d_state, dW, db = recurrent_backward(halves[d], d_end, recurrent, clip=clip)
+            half = None if dh is None else dh[:, :, d * H : (d + 1) * H]   # of this direction
+            dx_d, d_state, dW, db = recurrent_backward(half, d_end, recurrent, clip=clip)
             gradients[f"{name}.W"] = dW
             if has_bias:
                 gradients[f"{name}.b"] = db
@@ -170,14 +168,6 @@ def stack_backward(
             dx *= masks[layer]
         d_initial.insert(0, d_states)
     return dx, d_initial, gradients
-
-
-def _split(dh: Array | None, directions: int) -> list[Array | None]:
-    """The share of each direction in the gradient of a layer's output."""
-    if dh is None or directions == 1:
-        return [dh] * directions
-    H = dh.shape[2] // 2
-    return [dh[:, :, :H], dh[:, :, H:]]
 
 
 def stack_step(

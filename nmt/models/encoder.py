@@ -12,12 +12,7 @@ from backend import Array, array_module
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.embedding import (
-    embedding_forward,
-    embedding_weight,
-    factored_backward,
-    factored_forward,
-)
+from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Parameters, Scheme, Weight
 from lstm.recurrent import Padding, make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
@@ -27,10 +22,11 @@ from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 
 class EncoderCache(NamedTuple):
-    embedding: list[tuple[RowIndex, int]]  # of the words, and of each factor
-    tables: dict[str, int]  # their names and widths
-    stack: StackCache
+    prefix: str
+    embedding: tuple[RowIndex, int]  # of the words
+    factors: list[tuple[str, int, tuple[RowIndex, int]]]  # name, width and rows of each factor
     composed: list[Composed]  # of the words that their characters make, by group
+    stack: StackCache
 
     @property
     def x(self) -> Array:
@@ -68,24 +64,21 @@ def encoder_forward(
     Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
-    padding = make_padding(source.lengths, S)
-    names = [f"{prefix}.W_e", *(f"{prefix}.W_{factor}" for factor in factors)]
-    if source.factors is None:
-        x, cache, composed = vectors_forward(
-            prefix, parameters, source, noise, workspace, characters)
-        caches = [cache]
-    else:
-        ids, composed = [source.ids, *source.factors], []
-        x, caches = factored_forward([parameters[name] for name in names],
-                                     [row_index(one) for one in ids])
+    padding, x_factors = make_padding(source.lengths, S), []
+    x, embedding, composed = vectors_forward(
+        prefix, parameters, source, noise, workspace, characters)
+    for factor, ids in zip(factors, source.factors or (), strict=True):
+        table = parameters[f"{prefix}.W_{factor}"]
+        vectors, rows = embedding_forward(table, row_index(ids))
+        x = array_module(x).concatenate([x, vectors], axis=2)              # (Sennrich features)
+        x_factors.append((factor, table.shape[1], rows))
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
         padding=padding, workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
-    return states, padding, last, EncoderCache(
-        caches, {name: parameters[name].shape[1] for name in names}, stack_cache, composed)
+    return states, padding, last, EncoderCache(prefix, embedding, x_factors, composed, stack_cache)
 
 
 def vectors_forward(
@@ -102,16 +95,21 @@ def vectors_forward(
 
 def encoder_backward(
     dstates: Array | None, d_last: list[list[State]], cache: EncoderCache, clip: float | None,
-    df: Array | None = None,
+    d_source: Array | None = None,
 ) -> Parameters:
     """Algorithm 4 from time m_x down to 1: "without any prediction losses".
 
-    df (S, B, E): gradient of the embeddings after dropout, where more than the stack reads them.
+    d_source (S, B, E): gradient of the embeddings after dropout, where more than the stack reads
+    them.
     """
-    dx, _, gradients = stack_backward(dstates, d_last, cache.stack, clip=clip)
-    if df is not None:
-        mask = cache.stack.masks[0]
-        dx += df if mask is None else df * mask
-    gradients |= composed_backward(dx, cache.composed, clip)
-    found = factored_backward(dx, list(cache.tables.values()), cache.embedding)
-    return {**dict(zip(cache.tables, found, strict=True)), **gradients}
+    prefix, embedding, factors, composed, stack = cache
+    dx, _, gradients = stack_backward(dstates, d_last, stack, clip=clip)
+    if d_source is not None:
+        mask = stack.masks[0]
+        dx += d_source if mask is None else d_source * mask
+    if composed:
+        gradients |= composed_backward(dx, composed, clip)
+    for factor, width, rows in reversed(factors):          # each table has its own columns
+        gradients[f"{prefix}.W_{factor}"] = embedding_backward(dx[:, :, -width:], rows)
+        dx = dx[:, :, :-width]
+    return {f"{prefix}.W_e": embedding_backward(dx, embedding), **gradients}

@@ -90,7 +90,7 @@ def feeding_forward(
     cell, names = CELLS[unit], [f"{prefix}.{layer}" for layer in range(len(initial))]
     (T, B, E), F, H = x.shape, feedback.width, initial[0][0].shape[1]
     xp, W = array_module(x), [parameters[f"{name}.W"] for name in names]
-    steps = [make_steps(cell, T, state, 0, workspace) for state in initial]
+    steps = [make_steps(cell, T, state, workspace) for state in initial]
     W_h = [transposed(weights[:, -H:], T, B, workspace) for weights in W]
     W_read = [transposed(weights[:, -H - width : -H], T, B, workspace)
               for weights, width in zip(W, (F, *[H] * len(W[1:])), strict=True)]
@@ -112,7 +112,7 @@ def feeding_forward(
                 matmul(read[layer][t], W_read[layer], out=steps[layer].u[t])
             else:
                 steps[0].u[t] += matmul(read[0][t], W_read[0])             # (4.2.3 feeding)
-            cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_h[layer],
+            cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W_h[layer],
                          None)
     if last:
         feedback.forward(T, top[T], fed[T])
@@ -141,7 +141,7 @@ def feeding_backward(
     dh = _added(feedback.backward(T, d_fed[T]) if last else None, d_top, T)
     for t in reversed(range(T)):
         for layer in reversed(range(len(steps))):
-            cell.backward(d_states[layer], dh, steps[layer].at(t, t, t + 1), W[layer][:, -H:],
+            cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:],
                           clip, None, da[layer][t])
             dh, mask = None, masks[layer]
             if layer or t or first:                        # what it read from below, or was fed
@@ -175,7 +175,7 @@ def _weight_gradients(
         rows = da[layer].reshape(-1, da[layer].shape[2])
         inputs = [cache.read[layer]] if layer else [cache.x, cache.read[0]]
         gradients[f"{name}.W"] = weight_gradients(
-            cache.cell, rows, [x.reshape(len(rows), -1) for x in inputs], steps, False,
+            cache.cell, rows, [x.reshape(len(rows), -1) for x in inputs], steps,
             cache.workspace)
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = rows.sum(axis=0)

@@ -81,7 +81,6 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.cells.rnn.backward: :H": "another part of a wider buffer",
     "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",
     "lstm.parameters.block_bias": "where biases start is no gradient",
-    "lstm.embedding.factored_backward: len(caches) == 1 -> False": "the same by way of a copy",
     "lstm.prediction.bias_backward: cache.rows is not None -> True": "all rows written, by a copy",
     "lstm.prediction.bias_backward: full[cache.rows] = d -> full[cache.rows] += d":
         "zero before, rows are distinct",

@@ -33,8 +33,8 @@ from benchmarks.kernels import growth_lines
 from benchmarks.pictures import Chart, Panel
 from benchmarks.records import exponent, medians, middle
 from benchmarks.runner import Benchmark, Record
-from grads.derivations.attention_step import Variant as LiteralVariant
 from grads.derivations.attention_step import align, weights_of
+from grads.derivations.scores import Variant as LiteralVariant
 
 VARIANTS = {f"{window} {score}": Variant(score, window)
             for window in WINDOWS for score in ("general", "concat")}

@@ -21,7 +21,7 @@ from benchmarks.records import Row, middle, nested, ratios, timings
 from benchmarks.runner import Benchmark, Record
 from benchmarks.timing import blas_kernels
 from benchmarks.training import Workload
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig
 from nmt.training.options import TrainOptions

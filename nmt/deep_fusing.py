@@ -13,7 +13,7 @@ from nmt.fusing import check_language_model
 from nmt.language_models import LanguageSystem
 from nmt.models.heads.fusion import LANGUAGE
 from nmt.models.registry import name_of
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.recipe import Recipe
 from nmt.system import System
 

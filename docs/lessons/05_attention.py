@@ -20,9 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
 from grads.derivations import attention as derivation
-from grads.derivations.attention_step import Variant, align, attend_grad
+from grads.derivations.attention_step import align, attend_grad
 from grads.derivations.attention_step import attend as derived_attend
 from grads.derivations.calculus import softmax
+from grads.derivations.scores import Variant
 from nmt.data.batches import Side, make_batch, make_sources
 from nmt.data.cldr_phrases import PhraseBook, day, normalise, parse_locale
 from nmt.data.tokenise import natural_tokeniser

@@ -16,13 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.attention_step import (
-    Variant,
-    attend,
-    attend_grad,
-    parameters_of,
-    weights_of,
-)
+from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
 from grads.derivations.calculus import Array, bias
 from grads.derivations.nmt import (
     END,
@@ -37,6 +31,7 @@ from grads.derivations.nmt import (
     zero_state,
 )
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.scores import Variant
 
 GENERAL = Variant("general")
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.errors import UserError
-from grads.derivations.attention_step import Variant, weights_of
+from grads.derivations.attention_step import weights_of
 from grads.derivations.gru import ContextUnit, Unit
-from grads.derivations.scores import CONTENT, SCORES, weight_shapes
+from grads.derivations.scores import CONTENT, SCORES, Variant, weight_shapes
 
 WINDOWS = ("global", "local-m", "local-p")
 L_MAX = 6  # rows of W_a for the score location

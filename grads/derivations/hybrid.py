@@ -34,7 +34,6 @@ from grads.derivations.attention import (
     encoder_grad,
     run_encoder,
 )
-from grads.derivations.attention_step import Variant
 from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.nmt import (
     END,
@@ -49,6 +48,7 @@ from grads.derivations.nmt import (
     zero_state,
 )
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.scores import Variant
 
 SOURCE, TARGET = "source_characters", "target_characters"
 SEPARATE, OUTPUT, OUTPUT_BIAS = f"{TARGET}.W_c", f"{TARGET}.output.W_hy", f"{TARGET}.output.b"

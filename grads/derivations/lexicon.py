@@ -27,13 +27,14 @@ from grads.derivations.attention import (
     run_encoder,
     source_states,
 )
-from grads.derivations.attention_step import Variant, attend, weights_of
+from grads.derivations.attention_step import attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
 from grads.derivations.nmt import END, multi_layer_lstm, weights
 from grads.derivations.rnn import embed
+from grads.derivations.scores import Variant
 
 EPSILON = 1e-2  # of the example; 1e-3 in the paper
 

@@ -31,14 +31,7 @@ from grads.derivations.attention import (
     run_encoder,
     source_states,
 )
-from grads.derivations.attention_step import (
-    PREFIX,
-    Variant,
-    align,
-    align_grad,
-    parameters_of,
-    weights_of,
-)
+from grads.derivations.attention_step import PREFIX, align, align_grad, parameters_of, weights_of
 from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
@@ -65,6 +58,7 @@ from grads.derivations.nmt import (
     zero_state,
 )
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.scores import Variant
 
 SOURCES = (1, 2)
 PREFIXES = {1: "", 2: "second_"}  # of the names of a source's parameters

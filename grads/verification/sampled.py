@@ -11,7 +11,8 @@ from typing import Any
 
 from lstm.sampled import SAMPLE_WEIGHTS
 from nmt.models.contract import Architecture, Tables, Variants
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig
 

@@ -12,7 +12,7 @@ from benchmarks.parts import PARTS, REST, TIMED, Stopwatch, watching
 from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 
 SMALL = {"hidden_size": 4, "embedding_size": 3}

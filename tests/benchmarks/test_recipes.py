@@ -19,7 +19,8 @@ from benchmarks.timing import blas_kernels
 from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
 torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")

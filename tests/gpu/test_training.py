@@ -15,7 +15,8 @@ from backend import gemm
 from backend.errors import UserError
 from backend.memory import too_large
 from nmt.data.batches import make_batch
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.accuracy import precision_cost
 from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale

@@ -9,7 +9,7 @@ from backend.rows import RowGradient
 from backend.workspace import Workspace
 from lstm.prediction import output_backward, output_forward
 from lstm.sampled import check_sample, draw_sample, sampled_backward, sampled_forward
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.translator import ModelConfig
 
 V, H, T, B = 6, 3, 4, 2

@@ -22,7 +22,7 @@ from nmt.data.corpus import read_lines
 from nmt.data.stored import StoredPairs, StoredSentences, StoredText
 from nmt.data.vocabulary import END, Vocabulary
 from nmt.language_models import StreamIds, Streams, read_text, tokens_of
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.recipe import TextConfig
 from nmt.system import System
 from nmt.translator_training import build_vocabularies

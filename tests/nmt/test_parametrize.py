@@ -9,7 +9,7 @@ from tiny_run import RECIPE, Crash, CrashAt
 
 from backend.errors import UserError
 from nmt.data.batches import make_sources
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe

@@ -10,7 +10,8 @@ from tiny_run import RECIPE, Crash, CrashAt
 from backend.errors import UserError
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe

@@ -11,7 +11,7 @@ import pytest
 from tiny_run import Crash, CrashAt, complaint, nmt, printed, write_recipe
 
 from backend.errors import UserError
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.system import System

@@ -24,7 +24,7 @@ from nmt.data.batches import Batch, Side, make_batch, make_sources
 from nmt.models.contract import Noise, Tables
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import make_model as build
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions

@@ -7,8 +7,7 @@ from typing import Any
 from backend.plural import several
 from grads.derivations.scores import Variant
 from grads.stepper.assembled.models import Model
-from nmt.models.deep_fusion import DeepFusionConfig
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig
 

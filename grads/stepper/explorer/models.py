@@ -23,10 +23,9 @@ from grads.stepper.assembled.units import gates
 from grads.stepper.tracing.derivations import Derivation, find
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
-from nmt.models.deep_fusion import DeepFusionConfig
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.registry import name_of
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig
 from nmt.pages.search import said_unknown

@@ -24,7 +24,7 @@ from grads.verification.reference import (
     transformer,
     two_sources,
 )
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 
 
 def sampled(

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attention.norms import NormCache, scale_norm_backward, scale_norm_forward
+from attention.norm_cache import NormCache
+from attention.norms import scale_norm_backward, scale_norm_forward
 from backend import Array, array_module, matmul
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Scheme, Weight, axis

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.norms import NormCache, scale_norm_backward, scale_norm_forward
+from attention.norm_cache import NormCache
+from attention.norms import scale_norm_backward, scale_norm_forward
 from backend import Array
 from backend.workspace import Workspace
 from lstm.parameters import Weight

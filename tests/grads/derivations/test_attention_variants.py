@@ -8,8 +8,8 @@ import pytest
 from grads.check import check_gradients
 from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
-from grads.derivations.attention_step import PREFIX, Variant
-from grads.derivations.scores import CONTENT, SCORES, weight_shapes
+from grads.derivations.attention_step import PREFIX
+from grads.derivations.scores import CONTENT, SCORES, Variant, weight_shapes
 from grads.verification.mutation.injection import replaced
 
 V, E, H, A, P, L_MAX = 5, 3, 2, 4, 3, 3

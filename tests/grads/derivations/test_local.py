@@ -10,13 +10,8 @@ import pytest
 from grads.check import check_pair
 from grads.check.kinks import find_kink
 from grads.derivations import local, scores
-from grads.derivations.attention_step import (
-    Variant,
-    align,
-    align_grad,
-    attend,
-    attend_grad,
-)
+from grads.derivations.attention_step import align, align_grad, attend, attend_grad
+from grads.derivations.scores import Variant
 from grads.verification.mutation.injection import replaced
 
 H, HE, A, P = 3, 4, 2, 5

@@ -9,13 +9,8 @@ import pytest
 
 from grads.check import check_pair
 from grads.derivations import scores
-from grads.derivations.attention_step import (
-    Variant,
-    attend,
-    attend_grad,
-    parameters_of,
-    weights_of,
-)
+from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
+from grads.derivations.scores import Variant
 from grads.verification.mutation.injection import replaced
 
 H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows

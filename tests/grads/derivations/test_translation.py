@@ -7,7 +7,8 @@ import pytest
 
 from grads.check import check_gradients
 from grads.derivations import attention, nmt
-from grads.derivations.attention_step import Variant, attend, attend_grad
+from grads.derivations.attention_step import attend, attend_grad
+from grads.derivations.scores import Variant
 
 V_S, V_T, E, H = 5, 6, 3, 2
 X, Y = [2, 4, 2], [3, 2, 3]

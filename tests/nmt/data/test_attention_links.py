@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nmt.data.attention_links import best_links, resolve, weights_of_words
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 
 WEIGHTS = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])  # y_1, y_2, end marker

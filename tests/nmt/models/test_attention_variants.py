@@ -9,7 +9,7 @@ import pytest
 from literal import assert_close, assert_same_gradients, dense, draw_parameters, total
 
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
-from grads.derivations.attention_step import Variant
+from grads.derivations.scores import Variant
 from nmt.data.batches import make_batch
 from nmt.models.translator import CHOICES, ModelConfig, Translator
 

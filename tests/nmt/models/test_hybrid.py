@@ -8,7 +8,8 @@ import pytest
 from nmt.data.batches import make_batch
 from nmt.data.vocabulary import UNKNOWN
 from nmt.models.contract import Tables, losses
-from nmt.models.hybrid import Hybrid, HybridConfig
+from nmt.models.hybrid import Hybrid
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.translator import ModelConfig, Translator
 
 V, C = 7, 6

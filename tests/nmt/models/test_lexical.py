@@ -8,7 +8,7 @@ from literal import draw
 
 from grads.derivations.lexical import predict_both
 from nmt.models.heads.lexical import hidden, lexical_step
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.translator import ModelConfig
 
 

@@ -12,7 +12,7 @@ from nmt.data.batches import make_batch, make_sources
 from nmt.data.lexicon import Lexicon, entries_of, lexicon_lines, read_lexicon
 from nmt.data.vocabulary import END, Vocabulary
 from nmt.models.heads.lexicon import batch_entries, lexicon_forward, lexicon_step
-from nmt.models.hybrid import HybridConfig
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.models.two_sources import TwoSourcesConfig
 from nmt.search.beam import beam_search

@@ -10,7 +10,8 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import SourceIds, make_batch
 from nmt.models.contract import Tables
-from nmt.models.hybrid import Hybrid, HybridConfig
+from nmt.models.hybrid import Hybrid
+from nmt.models.hybrid_config import HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
 from nmt.models.rnnsearch import RNNSearch

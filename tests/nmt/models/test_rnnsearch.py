@@ -12,7 +12,8 @@ from grads.derivations import rnnsearch as literal
 from lstm.cells.gru import GATES
 from nmt.data.batches import make_batch
 from nmt.models.heads.hidden_layer import LAYERS, maxout_backward, maxout_forward
-from nmt.models.rnnsearch import CONTEXTS, UNITS, RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import CONTEXTS, UNITS, RNNSearchConfig
 
 V, E, H, M = 6, 3, 2, 4
 PAIRS = [([2, 3, 4, 2], [3, 2]), ([5], [2, 3, 4]), ([3, 3], [])]

@@ -10,7 +10,8 @@ from strict.module import strict, to_numpy, to_strict
 
 import backend
 from nmt.data.batches import make_batch, make_sources
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
 MODELS = LUONG | VARIANTS | RNNSEARCH

@@ -21,7 +21,7 @@ from strict.module import strict, to_numpy, to_strict
 
 import backend
 from grads.derivations import attention, nmt
-from grads.derivations.attention_step import Variant
+from grads.derivations.scores import Variant
 from lstm.stack import dropout_mask
 from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator

@@ -9,7 +9,8 @@ from literal import noisy_loss, piece_of
 from backend.workspace import Workspace
 from nmt.data.batches import make_batch
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
 V, SIZE = 40, {"hidden_size": 32, "embedding_size": 24}  # large enough for the pool

@@ -11,7 +11,7 @@ import nmt as package
 from backend.errors import UserError
 from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
 from nmt.recipe.tree import plain, read_tree

@@ -9,7 +9,8 @@ from strict.module import strict
 import backend
 from nmt.data.batches import make_batch, make_sources
 from nmt.data.vocabulary import END
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble, mean_alignment, mean_of_logs, mean_of_probabilities

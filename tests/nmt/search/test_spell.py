@@ -8,7 +8,8 @@ import pytest
 from nmt.data.batches import make_batch
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.models.contract import Tables
-from nmt.models.hybrid import Hybrid, HybridConfig
+from nmt.models.hybrid import Hybrid
+from nmt.models.hybrid_config import HybridConfig
 from nmt.search.combine import Ensemble
 from nmt.search.interface import SearchOptions
 from nmt.search.spell import spell

@@ -124,18 +124,22 @@ def stack_forward(
     Returns the top layer's states (T, B, H or 2H), last[l][d] and the cache.
     """
     xp, masks = array_module(x), masks or [None] * len(initial)
-    last, caches = [], []
+    last: list[list[State]] = []
+    caches: list[list[tuple[str, RecurrentCache]]] = []
     for layer, states in enumerate(initial):
         if masks[layer] is not None:
             x = x * masks[layer]
-        names = _names(prefix, layer, len(states) == 2)
-        outs, ends, of_layer = zip(*(recurrent_forward(
-            CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
-            padding=padding, reverse=name.endswith(".backward"), workspace=workspace)
-            for name, state in zip(names, states, strict=True)), strict=True)
+        outs, ends, of_layer = [], [], []
+        for name, state in zip(_names(prefix, layer, len(states) == 2), states, strict=True):
+            out, end, cache = recurrent_forward(
+                CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
+                padding=padding, reverse=name.endswith(".backward"), workspace=workspace)
+            outs.append(out)
+            ends.append(end)
+            of_layer.append((name, cache))
         x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)  # (Bahdanau 7)
-        last.append(list(ends))
-        caches.append(list(zip(names, of_layer, strict=True)))
+        last.append(ends)
+        caches.append(of_layer)
     return x, last, StackCache(caches, masks, f"{caches[0][0][0]}.b" in parameters)
 
 

@@ -33,7 +33,6 @@ from nmt.models.contract import (
     character_tables,
 )
 from nmt.models.encoder import vectors_forward
-from nmt.models.finished import finished
 from nmt.models.spelling import (
     Speller,
     Written,
@@ -238,7 +237,6 @@ class Hybrid(Translator):
         if cache.spelling is not None:
             d_joined, more = self._spelling_backward(dh, cache.spelling, parameters)
             gradients |= more
-        finished(gradients)
         gradients |= self._decode_backward(dh, cache.words, d_joined)
         return gradients | {name: array_module(one).zeros_like(one)
                             for name, one in parameters.items()

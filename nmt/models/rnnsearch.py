@@ -53,7 +53,6 @@ from nmt.models.contract import (
 )
 from nmt.models.deep_output import LAYERS, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
-from nmt.models.finished import finished
 
 CONTEXTS = ("search", "last")
 QUERIES = ("state", "state-word")
@@ -233,7 +232,7 @@ class RNNSearch(Model):
         dt, gradients = predicted_backward(cache.output, self.workspace)
         xp, (steps, B, M) = array_module(dt), dt.shape
         (ds, dy, dc), more = self._predicted_backward(dt.reshape(steps * B, M), cache.deep)
-        gradients = finished(gradients | more)
+        gradients |= more
         d_states: Any = xp.zeros((steps + 1, *cache.s_0.shape), dtype=dt.dtype)
         d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)
         d = Run(d_states, dy.reshape(steps, B, -1), dc.reshape(steps, B, -1))
@@ -244,7 +243,6 @@ class RNNSearch(Model):
         else:
             ds_0, d_last, more = fixed_backward(
                 d, cache.decoder, parameters, "decoder", config.clip_elements)
-        finished(more)
         d_start, started = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
         ends: list[State] = [end] if memory is None else [(None,), end]

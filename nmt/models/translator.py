@@ -44,7 +44,6 @@ from nmt.models.decoder import (
 )
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
-from nmt.models.finished import finished
 from nmt.models.fixnorm import brought_backward, brought_forward
 from nmt.models.lexical import SITE as LEXICAL_SITE
 from nmt.models.lexical import (
@@ -233,7 +232,7 @@ class Translator(Model):
         if cache.lexicon is not None:
             more = lexicon_backward(bias_backward(cache.output), cache.lexicon)
             da = more if cache.lexical is None else da + more
-        return finished(gradients) | self._decode_backward(
+        return gradients | self._decode_backward(
             brought_backward(dh, cache.length), cache, da=da, df=df)
 
     def _decode_backward(
@@ -252,7 +251,7 @@ class Translator(Model):
             d_initial, dstates, gradients = decoder_backward(
                 dh, memory, cache.decoder, parameters, config.clip_elements, d_joined, da
             )
-        return finished(gradients) | self._read_backward(dstates, d_initial, cache, df)
+        return gradients | self._read_backward(dstates, d_initial, cache, df)
 
     def _read_backward(
         self, dstates: Any, d_initial: list[State], cache: TranslatorCache, df: Array | None

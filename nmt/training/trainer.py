@@ -266,9 +266,8 @@ class Trainer:
     def _train_batch(self, batch: Batch | Together) -> None:
         """One update of the parameters."""
         c, own, parts = self.counters, None, parts_of(batch)
-        with self._world.overlapping(parts, self.parameters):
-            for part in filter(None, map(self._world.share, parts)):
-                own = plus(own, self._passes(part))
+        for part in filter(None, map(self._world.share, parts)):
+            own = plus(own, self._passes(part))
         sums = self._world.sum(own, self.parameters)
         loss, gradients = sums.loss, sums.gradients
         scale, norm = gradient_scale(gradients, self._updates.weight(batch),

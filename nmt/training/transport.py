@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,11 @@ class Mpi:
         self._mpi.Allgather(own, every)
         return every
 
-    def start_sum(self, array: Array) -> Callable[[], None]:
-        """By Iallreduce, in place."""
+    def sum(self, array: Array) -> None:
+        """By Allreduce, in place."""
         from mpi4py import MPI
 
-        request: Callable[[], None] = self._mpi.Iallreduce(MPI.IN_PLACE, array).Wait
-        return request
+        self._mpi.Allreduce(MPI.IN_PLACE, array)
 
     def rows(self, own: Array, counts: Sequence[int]) -> Array:
         """By Allgatherv."""
@@ -55,10 +54,9 @@ class Nccl(Mpi):
         super().__init__(communicator)
         self._nccl = nccl
 
-    def start_sum(self, array: Array) -> Callable[[], None]:
+    def sum(self, array: Array) -> None:
         """By all_reduce, in place."""
         self._nccl.all_reduce(array, array)
-        return lambda: None
 
     def rows(self, own: Array, counts: Sequence[int]) -> Array:
         """By all_gather, which wants as many of each: fewer are filled up."""

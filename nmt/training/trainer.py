@@ -25,7 +25,7 @@ from nmt.training.log import Log, NoLog
 from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
-from nmt.training.passes import Sums, plus, sums_of
+from nmt.training.passes import Sums, accumulate, sums_of
 from nmt.training.progress import Observer, Progress
 from nmt.training.resuming import Counters, differs, going_on, handed_on, reading, stream_state
 from nmt.training.schedule import is_better
@@ -267,7 +267,7 @@ class Trainer:
         """One update of the parameters."""
         c, own, parts = self.counters, None, parts_of(batch)
         for part in filter(None, map(self._world.share, parts)):
-            own = plus(own, self._passes(part))
+            own = accumulate(own, self._passes(part))
         sums = self._world.sum(own, self.parameters)
         loss, gradients = sums.loss, sums.gradients
         scale, norm = gradient_scale(gradients, self._updates.weight(batch),
@@ -386,7 +386,7 @@ class Trainer:
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""
-        generator, *further = self._world.everyones(self._dropout_rng.bit_generator.state)
+        generator, *further = self._world.gather(self._dropout_rng.bit_generator.state)
         state = {
             "options": dataclasses.asdict(self.options),
             "environment": self._environment,

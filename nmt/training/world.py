@@ -36,16 +36,16 @@ class Transport(Protocol):
     rank: int
     size: int
 
-    def everyones(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """A small Python object of each rank, in their order."""
 
-    def counts(self, own: np.ndarray) -> np.ndarray:
-        """(size, N) int64: the host integers `own` (N,) of each rank."""
+    def gather_counts(self, counts: np.ndarray) -> np.ndarray:
+        """(size, N) int64: the host integers `counts` (N,) of each rank."""
 
     def sum(self, array: Array) -> None:
         """Replace a flat array by its sum over the ranks."""
 
-    def rows(self, own: Array, counts: Sequence[int]) -> Array:
+    def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
         """The rows (N_r, ...) of each rank r, stacked in their order; counts: N_r of each."""
 
 
@@ -71,11 +71,11 @@ class World:
         """The reverse: all rows of the state of which this rank has a share."""
         return state
 
-    def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
-        """Loss and gradients, of any of the parameters, summed over the ranks; own: this rank's,
+    def sum(self, sums: Sums | None, parameters: Mapping[str, Array]) -> Sums:
+        """Loss and gradients, of any of the parameters, summed over the ranks; sums: this rank's,
         None where it has no sentence of the batch, which the first rank always has."""
-        assert own is not None
-        return own
+        assert sums is not None
+        return sums
 
     def agreed(self, flag: bool) -> bool:
         """Whether the flag of any rank is set."""
@@ -85,7 +85,7 @@ class World:
         """What the first rank makes."""
         return make()
 
-    def everyones(self, value: T) -> list[T]:
+    def gather(self, value: T) -> list[T]:
         """A small value of each rank, in their order."""
         return [value]
 
@@ -94,8 +94,8 @@ class World:
 
     def check_same(self, what: str, value: Any) -> None:
         """Raise UserError naming a rank whose value is not the first one's."""
-        for rank, found in enumerate(values := self.everyones(value)):
-            if found != values[0]:
+        for rank, theirs in enumerate(values := self.gather(value)):
+            if theirs != values[0]:
                 raise UserError(f"rank {rank}: expected the {what} of rank 0, found others")
 
     def check_parameters(self, parameters: Mapping[str, Array]) -> None:
@@ -119,34 +119,34 @@ class Ranks(World):
 
     def share_of_state(self, state: Any) -> Any:
         """As the sentences."""
-        return state and [tuple(part[self.rank :: self.size] for part in parts) for parts in state]
+        return state and [tuple(array[self.rank :: self.size] for array in arrays)
+                          for arrays in state]
 
     def whole_state(self, state: Any) -> Any:
         """Host arrays; None where there is no state."""
-        own = [[to_host(part) for part in parts] for parts in state or ()]
-        every = [one for one in self.everyones(own) if one]  # ranks beyond the rows have none
-        return [tuple(columns_together(parts) for parts in zip(*layers, strict=True))
-                for layers in zip(*every, strict=True)] or None
+        layers = [[to_host(array) for array in arrays] for arrays in state or ()]
+        shares = [share for share in self.gather(layers) if share]  # none beyond the rows
+        return [tuple(columns_together(parts) for parts in zip(*arrays, strict=True))
+                for arrays in zip(*shares, strict=True)] or None
 
-    def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
+    def sum(self, sums: Sums | None, parameters: Mapping[str, Array]) -> Sums:
         """Of a parameter that a rank has no gradient of, it adds nothing; a gradient that is dense
         anywhere becomes dense. The sums are the same numbers on every rank."""
         losses = array_module(*parameters.values()).zeros(3, dtype=np.float64)
-        if own is not None:
-            losses[0], losses[1] = own.loss, own.word_loss
-            losses[2] = 0.0 if own.length_loss is None else own.length_loss
+        apart = counts = False  # whether there is a loss of words alone, and one of lengths
+        if sums is not None:
+            apart, counts = sums.word_loss is not sums.loss, sums.length_loss is not None
+            losses[0], losses[1] = sums.loss, sums.word_loss
+            losses[2] = sums.length_loss if counts else 0.0
         self._transport.sum(losses)
-        gradients = {} if own is None else own.gradients
-        apart = own is not None and own.word_loss is not own.loss
-        counts = own is not None and own.length_loss is not None
-        told = [int(apart), int(counts), *(_kind(gradients.get(name)) for name in parameters)]
-        (aparts, counted, *kinds) = self._transport.counts(
-            np.array(told, np.int64)).T                                    # (ranks,) each
-        summed = self._sum_gradients(gradients, parameters, dict(zip(parameters, kinds,
-                                                                     strict=True)))
+        gradients = Gradients() if sums is None else sums.gradients
+        apart_of, counts_of, *kinds = self._transport.gather_counts(np.array(
+            [apart, counts, *(_kind(gradients.get(name)) for name in parameters)], np.int64)).T
+        summed = self._sum_gradients(gradients, parameters,
+                                     dict(zip(parameters, kinds, strict=True)))
         loss = losses[0]
-        return Sums(loss, losses[1] if aparts.any() else loss, summed,
-                    losses[2] if counted.any() else None)
+        return Sums(loss, losses[1] if apart_of.any() else loss, summed,
+                    losses[2] if counts_of.any() else None)
 
     def _sum_gradients(self, gradients: Gradients, parameters: Mapping[str, Array],
                        kinds: Mapping[str, np.ndarray]) -> Gradients:
@@ -183,28 +183,30 @@ class Ranks(World):
             self._flat = array_module(*arrays).empty(size, dtype=dtype)
         return self._flat
 
-    def _sum_rows(self, own: RowGradient | None, counts: np.ndarray, table: Array) -> RowGradient:
+    def _sum_rows(self, gradient: RowGradient | None, counts: np.ndarray,
+                  table: Array) -> RowGradient:
         """The rows of all ranks, those of one id added in the order of the ranks."""
-        xp, lengths = array_module(table), np.maximum(counts, 0).tolist()
+        xp = array_module(table)
         ids, values = np.empty(0, np.int64), xp.empty((0, table.shape[1]), dtype=table.dtype)
-        if own is not None:
-            ids, values = to_host(own.ids) if own.on_host is None else own.on_host, own.values
+        if gradient is not None:
+            ids = to_host(gradient.ids) if gradient.on_host is None else gradient.on_host
+            values = gradient.values
         self.bytes += ids.nbytes + values.nbytes
-        every = np.concatenate(self._transport.everyones(ids))  # (N,)
-        values = self._transport.rows(values, lengths)  # (N, E)
-        return sum_rows(values, row_index(every), table.shape[0])
+        all_ids = np.concatenate(self._transport.gather(ids))              # (N,)
+        values = self._transport.gather_rows(values, np.maximum(counts, 0).tolist())  # (N, E)
+        return sum_rows(values, row_index(all_ids), table.shape[0])
 
     def agreed(self, flag: bool) -> bool:
         """By the largest."""
-        return bool(self._transport.counts(np.array([flag], np.int64)).any())
+        return bool(self._transport.gather_counts(np.array([flag], np.int64)).any())
 
     def from_first(self, make: Callable[[], T]) -> T:
         """The others wait for it."""
-        return self.everyones(make() if self.first else None)[0]  # type: ignore[return-value]
+        return self.gather(make() if self.first else None)[0]  # type: ignore[return-value]
 
-    def everyones(self, value: T) -> list[T]:
+    def gather(self, value: T) -> list[T]:
         """As the transport brings them."""
-        return self._transport.everyones(value)
+        return self._transport.gather(value)
 
     def wait(self) -> None:
         """For a number of each."""

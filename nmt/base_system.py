@@ -197,6 +197,10 @@ class BaseSystem:
     ) -> None:
         """Hook: called in the run directory `path` after its checkpoint `file` was written."""
 
+    def complete(self, path: Path, file: str) -> None:
+        """Hook: called before a run goes on in `path`, for each checkpoint `file` there: its save
+        may have been stopped before `saved` was done."""
+
     def masks(self) -> dict[str, Array]:
         """What a checkpoint holds beside the parameters: the pruning masks, by their names
         there."""

@@ -4,13 +4,15 @@
     TASK/recipe.yaml, *.vocab, last.safetensors, best.safetensors   a translator's, as any other
 
 A task's directory is independent of the others: its checkpoints hold its parameters, including
-shared ones, and are written each time the mixture's are. `best` is decided by the reference task,
-at one epoch for all, since they are one system (thesis, Tables 6.2 to 6.6).
+shared ones, and are written each time the mixture's are; a resume writes those that a stopped save
+left out. `best` is decided by the reference task, at one epoch for all, since they are one system
+(thesis, Tables 6.2 to 6.6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,22 +101,40 @@ class TasksSystem(BaseSystem):
     ) -> None:
         """Write the same checkpoint of each task, into its directory."""
         parameters = self.plain(trained)
-        counters = facts.get("training", {}).get("counters", {})
-        epoch = facts.get("epoch", counters.get("epoch", 1) - 1)
-        step = facts.get("step", counters.get("step"))
-        for name in self.recipe.tasks:
+        for name, own in self._facts(facts).items():
             known = {"kind": System.kind, "recipe": fixed_values(self.recipe.tasks[name]),
                      **of_task(name, self.metadata())}
             arrays = {checkpoint.PARAMETERS + key: array
                       for key, array in of_task(name, parameters).items()}
-            checkpoint.save(path / name / file, arrays, {
-                "model": known, "epoch": epoch, "step": step,
-                "scores": scores_of(name, facts.get("scores", {}), name == self.reference)})
+            checkpoint.save(path / name / file, arrays, {"model": known, **own})
+
+    def complete(self, path: Path, file: str) -> None:
+        """Write it of each task again, unless all have it of the same update."""
+        facts = checkpoint.load_metadata(path / file)
+        if not all(_holds(path / name / file, own) for name, own in self._facts(facts).items()):
+            saved = checkpoint.load(path / file)
+            self.saved(path, file, checkpoint.parameters_of(saved, path / file, self.stored), facts)
+
+    def _facts(self, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Of each task, where its checkpoint stands, from the facts of the mixture's."""
+        counters = facts.get("training", {}).get("counters", {})
+        epoch = facts.get("epoch", counters.get("epoch", 1) - 1)
+        step = facts.get("step", counters.get("step"))
+        return {name: {"epoch": epoch, "step": step, "scores": scores_of(
+            name, facts.get("scores", {}), name == self.reference)} for name in self.recipe.tasks}
 
     @property
     def reference(self) -> str:
         """The name of the reference task, the first."""
         return next(iter(self.recipe.tasks))
+
+
+def _holds(path: Path, facts: Mapping[str, Any]) -> bool:
+    """Whether there is a checkpoint at a path, and one of these facts."""
+    with suppress(UserError):
+        known = checkpoint.load_metadata(path)
+        return all(known.get(key) == value for key, value in facts.items())
+    return False
 
 
 def scores_of(task: str, scores: Mapping[str, float], reference: bool) -> dict[str, float]:

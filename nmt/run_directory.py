@@ -38,6 +38,7 @@ from nmt.run_files import (
     LEXICON,
     RECIPE,
     check_new,
+    checkpoints_in,
     codes_file,
     fingerprint,
     need,
@@ -47,7 +48,6 @@ from nmt.run_files import (
 )
 from nmt.training import checkpoint
 from nmt.training.batch_source import BatchSource
-from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG, Trainer, Validate, saved_step
@@ -148,11 +148,18 @@ class RunDirectory:
             )
             if self._resume:
                 trainer.resume()
-                for file, recipe in system.recipe_files().items() if self._world.first else ():
-                    save_recipe(recipe, self._path / file)  # more epochs, perhaps
+                if self._world.first:
+                    self._complete(system)
             trainer.train()
             self._world.wait()  # until the best parameters are written
         system.load(self._path)
+
+    def _complete(self, system: BaseSystem) -> None:
+        """Write the recipes, with more epochs perhaps, and what a stopped save left unwritten."""
+        for file, recipe in system.recipe_files().items():
+            save_recipe(recipe, self._path / file)
+        for file in checkpoints_in(self._path):
+            system.complete(self._path, file)
 
     def _held(self, system: BaseSystem) -> DirectoryLock:
         """The locked directory."""
@@ -182,9 +189,11 @@ class RunDirectory:
                 yield lock
             except BaseException:
                 if lock.stands and not saved_step(path):
-                    saved = [str(Path(file).parent / one) for file in recipes
-                             for one in (LAST, BEST)]
-                    take_back(path, [*names, *saved, LOG, LOCK], made)
+                    places = [Path(file).parent for file in reversed(recipes)]
+                    saved = [str(place / one) for place in places
+                             for one in checkpoints_in(path / place)]
+                    # Killed in between, it can be resumed or, without a checkpoint, begun again.
+                    take_back(path, [LOG, *saved, *names], made)
                 raise
 
 

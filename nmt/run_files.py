@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from nmt.data.pieces import read_vocabulary
 from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.tasks import TASKS, is_of_tasks
 from nmt.recipe.tree import read_tree
+from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import left_by_killed
-from nmt.training.kept import SUFFIX
-from nmt.training.trainer import BEST, LAST
+from nmt.training.kept import SUFFIX, kept
+from nmt.training.trainer import BEST, LAST, LOG
 
 RECIPE = "recipe.yaml"
 INIT = "init.json"
@@ -47,6 +48,12 @@ def checkpoint_path(directory: Path, which: str) -> Path:
     return best if which == "best" and best.is_file() else directory / LAST
 
 
+def checkpoints_in(directory: Path) -> list[str]:
+    """The names of the checkpoints that a run directory has, `last` at the end."""
+    paths = [*kept(directory), directory / BEST, directory / LAST]
+    return [path.name for path in paths if path.is_file()]
+
+
 def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
     """The vocabularies of a run directory by name."""
     return {name: read_vocabulary(directory / vocabulary_file(name)) for name in names}
@@ -64,7 +71,8 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
                         "on with it, another --output begins one")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: expected a directory, found a file")
-    known = {Path(name).parts[0] for name in {*beside, *left_by_killed(path)}}
+    left = left_by_killed(path)
+    known = {Path(name).parts[0] for name in {*beside, *left, *([LOG] if left else [])}}
     found = sorted(p.name for p in path.iterdir()
                    if not p.name.startswith(".") and p.name not in known) if path.is_dir() else []
     if found:
@@ -80,13 +88,15 @@ def need(directory: Path, what: str, files: Iterable[str]) -> None:
             raise UserError(f"{directory}: expected {what}, found {found}")
 
 
-def take_back(directory: Path, names: Collection[str], made: bool) -> None:
-    """Remove the files, and the directories made for them, as far as possible."""
+def take_back(directory: Path, names: Sequence[str], made: bool) -> None:
+    """Remove the files in this order, the directories made for them and, at last, the lock, which
+    says whose they are; as far as possible."""
     with suppress(OSError):
         for name in names:
             (directory / name).unlink(missing_ok=True)
         for inner in {(directory / name).parent for name in names} - {directory}:
             inner.rmdir()
+        (directory / LOCK).unlink(missing_ok=True)
         if made:
             directory.rmdir()
 

@@ -144,7 +144,7 @@ class Trainer:
         states = [state["dropout_rng"], *state.get("further_ranks", [])]
         self._dropout_rng.bit_generator.state = states[self._world.rank]
         self._log.keep(lambda record: record["step"] <= c.step and (
-            record["epoch"] < c.epoch if record["event"] == "epoch" else c.step > 0))
+            record["event"] != "epoch" or record["epoch"] < c.epoch))
 
     def train(self) -> Counters:
         """Train until `options.epochs` are done or evaluations end it; where it then stands.
@@ -159,7 +159,10 @@ class Trainer:
         try:
             # What is not finite is found and named: NumPy need not warn of it.
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
-                self._tell_notes()
+                self._tell(self._changed)
+                if not self._is_left():
+                    self._observer.on_note("nothing is left to train after epoch "
+                                           f"{self.counters.epoch - 1} of {self.options.epochs:g}")
                 self._tell_precision()
                 while self._is_left():
                     if self._train_epoch(interrupt):
@@ -173,15 +176,11 @@ class Trainer:
             self._observer.close()
         return self.counters
 
-    def _tell_notes(self) -> None:
-        """Say what was found about the data, once a run, and that it goes on elsewhere."""
-        c = self.counters
-        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
+    def _tell(self, notes: Sequence[str]) -> None:
+        """Say it to the observer, and in the log."""
+        for text in notes:
             self._observer.on_note(text)
-            self._log.write("note", step=c.step, epoch=c.epoch, text=text)
-        if c.step and not self._is_left():
-            self._observer.on_note(f"nothing is left to train after epoch {c.epoch - 1} of "
-                                   f"{self.options.epochs:g}")
+            self._log.write("note", step=self.counters.step, epoch=self.counters.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""
@@ -207,6 +206,7 @@ class Trainer:
             if not self._made:
                 make_directory(self._directory)
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
+        self._tell(self._notes)  # once a run: a resume does not know what it began with
         self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import faults
+from faults import faults, systems
 from faults.harness import FULL, READ_ONLY, Case
 from tiny_run import write_corpus, write_recipe
 
@@ -42,8 +42,9 @@ def main() -> None:
 
 def all_faults(case: Case, options: argparse.Namespace) -> dict[str, Callable[[], int]]:
     """Each kind by its name."""
-    own = case.directory / "save"
+    own, others = case.directory / "save", case.directory / "systems"
     own.mkdir()
+    others.mkdir()
     calls = range(1, case.calls + 1, options.step)
     return {
         "kill -9 between two calls of a save": partial(faults.kills_between_calls_of_a_save, own),
@@ -55,6 +56,8 @@ def all_faults(case: Case, options: argparse.Namespace) -> dict[str, Callable[[]
                                              options.seed),
         "kill -9 between two calls of a run": partial(faults.kills_between_calls_of_a_run, case,
                                                       calls),
+        "kill -9 between two calls of a run of every system": partial(
+            faults.kills_of_every_system, systems.prepare(others).values(), options.step),
         "kill -9 twice while a run begins": partial(faults.kills_while_it_begins_again, case,
                                                     range(1, 2 * faults.BEGUN)),
         "Ctrl-C and SIGTERM": partial(faults.signals, case),

@@ -8,7 +8,7 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,14 @@ from faults.harness import (
     READ_ONLY,
     Case,
     Fault,
+    Photograph,
     calls_of,
     count_calls,
     end,
     hidden,
     kill,
     killed_at_random,
+    restore,
     run,
     said,
     start,
@@ -128,6 +130,29 @@ def kills_between_calls_of_a_run(case: Case, places: Sequence[int]) -> int:
         case.check("cut")
         shutil.rmtree(case.directory / "cut")
     return len(places)
+
+
+def kills_photographed(case: Case, found: Sequence[Photograph]) -> int:
+    """A run that was killed anywhere, in each state that its files were in: it ends as the whole.
+
+    What a killed process leaves is its files, so that those of one run, photographed before each of
+    its calls, are those of all kills.
+    """
+    for photograph in found:
+        restore(case.directory / "cut", photograph)
+        case.check("cut")
+        shutil.rmtree(case.directory / "cut")
+    return len(found)
+
+
+def kills_of_every_system(cases: Iterable[Case], step: int) -> int:
+    """A run of each, killed before every call or every so many."""
+    tried = 0
+    for case in cases:
+        case.make_whole()
+        tried += kills_between_calls_of_a_run(case, range(1, case.calls + 1, step))
+        shutil.rmtree(case.directory / "whole")
+    return tried
 
 
 def kills_while_it_begins_again(case: Case, places: Sequence[int]) -> int:

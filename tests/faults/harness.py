@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import pickle
 import random
 import signal
 import sys
@@ -21,16 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tiny_run import nmt
+from tiny_run import files_in, nmt
 
 from nmt.training import checkpoint
 from nmt.training.directory_lock import FILE as LOCK
-from nmt.training.trainer import BEST, LAST, LOG
+from nmt.training.kept import SUFFIX
+from nmt.training.trainer import LAST, LOG
 
 CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "fchmod", "fchown", "replace", "unlink",
          "close", "mkdir", "rmdir")
 TIMES = ("target_tokens_per_second", "elapsed_seconds", "cpu_seconds")
 Fault = Callable[[], None]
+Photograph = dict[str, bytes | None]  # of a directory: files by name; None for a directory in it
 SAID = tempfile.TemporaryFile(mode="a+b")
 # Written at its end, wherever that is: a child's place in the file would be that of all before it,
 # in the end beyond any limit on the size of files.
@@ -119,23 +122,49 @@ def calls_of(work: Callable[[], int], place: Path) -> int:
 
 @dataclass
 class Case:
-    """A recipe with its data, and the run that no fault met."""
+    """A command that makes a run, and the run that no fault met."""
 
-    directory: Path  # of the recipe
+    directory: Path  # where the command is called
+    command: tuple[str, ...] = ("train", "r.yaml")  # that begins a run, but its output
+    resumes: tuple[str, ...] = ("train",)  # and that resumes it; none of a run that is not trained
     seconds: float = 0.0  # that the run takes
     calls: int = 0  # that it makes
 
     def train(self, name: str) -> int:
         """The command that begins a run."""
-        return nmt("train", self.directory / "r.yaml", "--output", self.directory / name)
+        os.chdir(self.directory)
+        return nmt(*self.command, "--output", name)
 
     def resume(self, name: str) -> int:
         """The command that goes on with one."""
-        return nmt("train", "--resume", self.directory / name)
+        return nmt(*self.resumes, "--resume", self.directory / name) if self.resumes else 0
 
     def go_on(self, name: str) -> int:
         """What a user does after a fault: resume, or where nothing is yet, begin."""
         return self.resume(name) if (self.directory / name / LAST).exists() else self.train(name)
+
+    def photographs(self, name: str = "whole", status: int = 0) -> list[Photograph]:
+        """Train, and what a kill before any of its calls would leave in the run's directory.
+
+        Of photographs that differ in hidden files alone the last, with the most of those.
+        """
+        taken: dict[frozenset[tuple[str, bytes | None]], Photograph] = {}
+        place = self.directory / "photographs"
+
+        def photograph() -> None:
+            found = photograph_of(self.directory / name)
+            taken[frozenset((file, content) for file, content in found.items()
+                            if not Path(file).name.startswith("."))] = found
+
+        def photographed() -> int:
+            count_calls(photograph, 1, always=True)
+            ended = self.train(name)
+            place.write_bytes(pickle.dumps([*taken.values()]))
+            return ended
+
+        assert run(photographed) == status, said()
+        found: list[Photograph] = pickle.loads(place.read_bytes())
+        return found
 
     def make_whole(self) -> None:
         """Train without a fault."""
@@ -148,12 +177,36 @@ class Case:
         status = run(lambda: self.go_on(name))
         assert status == 0, said()
         ours, whole = self.directory / name, self.directory / "whole"
-        assert sorted(os.listdir(ours)) == sorted(os.listdir(whole))
-        for file in (LAST, BEST):
-            _same_checkpoint(checkpoint.load(ours / file), checkpoint.load(whole / file))
-        for file in ("recipe.yaml", "source.vocab", "target.vocab"):
-            assert (ours / file).read_bytes() == (whole / file).read_bytes()
-        assert _records(ours / LOG) == _records(whole / LOG)
+        assert files_in(ours) - {LOCK} == files_in(whole)
+        assert not self.resumes or not hidden(ours)
+        for file in files_in(whole):
+            _same_file(ours / file, whole / file)
+
+
+def photograph_of(directory: Path) -> Photograph:
+    """All that is in a directory."""
+    return {name: path.read_bytes() if path.is_file() else None for name in files_in(directory)
+            for path in (directory / name,)} if directory.exists() else {}
+
+
+def restore(directory: Path, found: Photograph) -> None:
+    """Make a directory as it was."""
+    directory.mkdir()
+    for name, content in sorted(found.items()):
+        if content is None:
+            (directory / name).mkdir()
+        else:
+            (directory / name).write_bytes(content)
+
+
+def _same_file(ours: Path, whole: Path) -> None:
+    """Two files, but for times; checkpoints and logs by their content."""
+    if whole.suffix == SUFFIX:
+        _same_checkpoint(checkpoint.load(ours), checkpoint.load(whole))
+    elif whole.name == LOG:
+        assert _records(ours) == _records(whole)
+    elif not whole.is_dir():
+        assert ours.read_bytes() == whole.read_bytes(), whole
 
 
 def _same_checkpoint(ours: checkpoint.Checkpoint, whole: checkpoint.Checkpoint) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -219,3 +220,21 @@ def test_the_resolved_recipe_is_read_as_it_is(mixed, tmp_path) -> None:
     recipe = recipe_of(mixed)
     (tmp_path / "again.yaml").write_text(as_text(recipe))
     assert load_recipe(TasksRecipe, tmp_path / "again.yaml") == recipe
+
+
+def test_a_resume_completes_what_a_stopped_save_left_out(mixed, capsys) -> None:
+    """Files of tasks that are missing, older or damaged; those that stand are left as they are."""
+    multitask.train(recipe_of(mixed, "--train.keep=2"), mixed / "run", Observer())
+    run = mixed / "run"
+    files = {path: path.read_bytes() for path in run.glob("*/*.safetensors")}
+    assert len(files) == 12  # of three tasks last, best and two epochs
+    (run / "de-en" / LAST).unlink()
+    (run / "copy" / BEST).unlink()
+    (run / "en-de" / "epoch-1.safetensors").write_bytes(b"damaged")
+    shutil.copy(run / "copy" / "epoch-1.safetensors", run / "copy" / "epoch-2.safetensors")
+    assert nmt("train", "--resume", run) == 0
+    assert "nothing is left to train after epoch 2 of 2" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in run.glob("*/*.safetensors")} == files
+    before = {path: path.stat().st_mtime_ns for path in files}
+    assert nmt("train", "--resume", run) == 0
+    assert {path: path.stat().st_mtime_ns for path in files} == before

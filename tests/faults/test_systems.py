@@ -1,0 +1,78 @@
+"""A run of every system that was killed before any call ends as it would have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+
+import pytest
+from faults import faults, systems
+from faults.harness import Case, run
+
+from backend.errors import UserError
+from nmt.base_system import BaseSystem
+from nmt.models.registry import MODELS
+from nmt.training import checkpoint
+from nmt.training.trainer import LAST
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    return systems.prepare(tmp_path_factory.mktemp("systems"))
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    """What a killed process has written is there, flushed or not."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.mark.parametrize("name", systems.COMMANDS)
+def test_kills_anywhere(cases, name):
+    found = cases[name].photographs()
+    assert faults.kills_photographed(cases[name], found) >= 5
+    shutil.rmtree(cases[name].directory / "whole")
+
+
+def test_no_system_is_left_out(cases):
+    kinds, architectures = set(), set()
+    for number, case in enumerate(cases.values()):
+        assert run(lambda case=case, number=number: case.train(f"of-{number}")) == 0
+        known = checkpoint.load_metadata(case.directory / f"of-{number}" / LAST)["model"]
+        kinds.add(known["kind"])
+        architectures.add(known["recipe"].get("model.architecture"))
+    assert architectures - {None} == MODELS.keys()
+    assert kinds == {one.kind for one in subclasses(BaseSystem) if "kind" in vars(one)}
+
+
+def subclasses(kind):
+    """All of them, those of subclasses too."""
+    return {one for own in kind.__subclasses__() for one in (own, *subclasses(own))}
+
+
+@dataclass
+class Failing(Case):
+    """A run that fails as it saves its first update, and takes back what it wrote."""
+
+    def train(self, name: str) -> int:
+        real = checkpoint.save
+
+        def save(path, *arguments, **settings):
+            if path.exists() and path.name == LAST:
+                raise UserError(f"{path}: cannot be written")
+            real(path, *arguments, **settings)
+
+        checkpoint.save = save
+        return super().train(name)
+
+
+def test_kills_while_a_failed_run_is_taken_back(cases):
+    """Also the checkpoints of epochs that it kept."""
+    case = cases["several tasks"]
+    found = Failing(case.directory, case.command).photographs("failed", status=2)
+    assert not (case.directory / "failed").exists()
+    case.make_whole()
+    first = ["b/epoch-1.safetensors" in one for one in found].index(True)
+    assert faults.kills_photographed(case, found[first:]) > 10
+    shutil.rmtree(case.directory / "whole")

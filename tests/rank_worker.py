@@ -19,8 +19,10 @@ from nmt.language_models import Streams
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.recipe import TextConfig
+from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
 from nmt.training.passes import sums_of
+from nmt.training.run import Run
 from nmt.training.tasks import Mixture, Several
 from nmt.training.trainer import Trainer
 from nmt.training.transport import Mpi
@@ -104,7 +106,7 @@ def trainer(directory, world, kind, observer=None, model=None, **options):
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     settings = TrainOptions(**{"epochs": 2, "optimizer": "adam", "learning_rate": 0.01,
                                "max_norm": 0.5} | options)
-    return Trainer(model, parameters, source, settings, directory, observer=observer, world=world)
+    return Trainer(model, parameters, Training(source), settings, Run(directory, world), observer)
 
 
 def check_training(directory: Path, kinds: list[str]) -> None:

@@ -1,8 +1,6 @@
 """One rank of `python -m benchmarks ranks`: times updates and sums of flat arrays.
 
 The update is the trainer's: passes over this rank's share, sums over the ranks, the optimizer.
-Passes and sums are also timed together: one after the other, and with the sums begun while the
-backward pass goes on.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ from nmt.models.translator_config import ModelConfig
 from nmt.training.optimizers import SGD, gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.passes import Sums, sums_of
-from nmt.training.world import Ranks, World
-
-PARTS = "passes", "sums", "update"
+from nmt.training.world import Ranks, Transport, World
 
 
 def make_model(sizes: dict[str, int]) -> Translator:
@@ -39,8 +35,8 @@ def make_model(sizes: dict[str, int]) -> Translator:
 def time_update(
     world: World, sizes: dict[str, int], batch: int, repeats: int
 ) -> dict[str, list[tuple[float, float]]]:
-    """Seconds of passes, sums and the optimizer in each update, and of passes and sums in one,
-    apart and overlapped: wall-clock, and of this rank's processor."""
+    """Seconds of passes, sums and the optimizer in each update: wall-clock, and of this rank's
+    processor."""
     model, optimizer = make_model(sizes), SGD(0.01)
     V, length = sizes["vocabulary"], sizes["length"]
     work = Workload(model.config, TrainOptions(batch_size=batch), True, V, V, length, length + 1)
@@ -64,28 +60,23 @@ def time_update(
         gradients = results.pop("sums").gradients
         optimizer.update(parameters, gradients, gradient_scale(gradients, batch, 5.0)[0])
 
-    def overlapped() -> Sums:
-        with world.overlapping([whole], parameters):
-            own = passes()
-        return world.sum(own, parameters)
-
     for _ in range(repeats + 1):
         timed("passes", passes)
         timed("sums", lambda: world.sum(results["passes"], parameters))
         timed("update", update)
-        timed("apart", lambda: world.sum(passes(), parameters))
-        timed("overlapped", overlapped)
     return {name: seconds[1:] for name, seconds in found.items()}
 
 
-def time_sums(world: Any, lengths: list[int], repeats: int) -> list[float]:
+def time_sums(
+    world: World, transport: Transport, lengths: list[int], repeats: int
+) -> list[float]:
     """Median seconds in which flat float32 arrays of so many bytes are summed, as the trainer
     does."""
     def median(array: np.ndarray) -> float:
         seconds = []
         for _ in range(repeats + 1):
             world.wait()
-            seconds.append(stopped(lambda: world.start_sum(array)()))
+            seconds.append(stopped(lambda: transport.sum(array)))
         return float(np.median(seconds[1:]))
 
     return [median(np.zeros(max(1, length // 4), np.float32)) for length in lengths]
@@ -98,16 +89,17 @@ def main() -> None:
     from nmt.training.transport import Mpi
 
     asked = json.loads(sys.argv[1])
-    world = Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
+    transport = Mpi(MPI.COMM_WORLD)
+    world = Ranks(transport) if transport.size > 1 else World()
     with threadpool_limits(asked["threads"], user_api="blas"):
         seconds = time_update(world, asked["sizes"], asked["batch"], asked["repeats"])
-        handed = getattr(world, "bytes", 0) // (3 * (asked["repeats"] + 1))  # three sums a turn
-        sums = time_sums(world, asked["lengths"], asked["repeats"]) if world.size > 1 else []
+        handed = getattr(world, "bytes", 0) // (asked["repeats"] + 1)  # in each update
+        sums = (time_sums(world, transport, asked["lengths"], asked["repeats"])
+                if world.size > 1 else [])
     if world.first:
         wall, cpu = ({name: float(np.median([pair[k] for pair in own]))
                       for name, own in seconds.items()} for k in (0, 1))
-        print(json.dumps({"parts": {name: wall.pop(name) for name in PARTS}, "together": wall,
-                          "cpu": cpu, "bytes": handed, "sums": sums}))
+        print(json.dumps({"parts": wall, "cpu": cpu, "bytes": handed, "sums": sums}))
 
 
 if __name__ == "__main__":

@@ -137,9 +137,9 @@ def speed(row: dict[str, Any]) -> float:
 
 
 def measured_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Time of the parts, of passes and sums apart and overlapped, bytes that a rank hands over,
-    seconds of a rank's processor for the parts, and efficiency against one rank: by the clock, and
-    by those seconds, of all parts and of the passes."""
+    """Time of the parts, bytes that a rank hands over, seconds of a rank's processor for the parts,
+    and efficiency against one rank: by the clock, and by those seconds, of all parts and of the
+    passes."""
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()
@@ -147,15 +147,13 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
                     and list(one["sizes"].values())[:2] == [1, 1])
         lines.append(f"{row['case']} | {p} x {threads} | {batch} | "
                      + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
-                     + " | " + " / ".join(f"{1e3 * one:.3g}" for one in row["together"].values())
-                     + f" ms | {row['bytes'] / 1e6:.3g} | "
+                     + f" | {row['bytes'] / 1e6:.3g} | "
                      + " / ".join(f"{1e3 * row['cpu'][one]:.3g}" for one in row["parts"])
                      + f" ms | {speed(row) / speed(base) / p / threads:.0%} | "
                      + " / ".join(f"{processor(row, *of) / processor(base, *of):.0%}"
                                   for of in (tuple(row["parts"]), ("passes",))))
-    return table("batch | ranks x threads | sentences | passes | sums | update | passes and sums, "
-                 "apart / overlapped | MB a rank | by CPU | efficiency | by CPU, of the passes",
-                 lines)
+    return table("batch | ranks x threads | sentences | passes | sums | update | MB a rank | "
+                 "by CPU | efficiency | by CPU, of the passes", lines)
 
 
 def processor(row: dict[str, Any], *parts: str) -> float:

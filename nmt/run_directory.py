@@ -3,7 +3,7 @@
     recipe.yaml        the recipe as it is used, every default filled in
     NAME.vocab         the vocabularies: source and target, or text; a hybrid's of characters too
     NAME.codes         of a vocabulary of pieces, the merges by which words are cut
-    last.safetensors   where training stands (`nmt.training.trainer`)
+    last.safetensors   where training stands (`nmt.training.state`)
     best.safetensors   the parameters with the best validation score
     epoch-N.safetensors    those after the last epochs (`train.keep`)
     log.jsonl          what happened
@@ -19,11 +19,11 @@ the values of the recipe that determine the model and its training data.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from backend.errors import UserError
 from backend.files import make_directory, write_text
@@ -47,23 +47,14 @@ from nmt.run_files import (
     vocabulary_file,
 )
 from nmt.training import checkpoint
-from nmt.training.batch_source import BatchSource
+from nmt.training.batch_source import Training
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG, Trainer, Validate, saved_step
+from nmt.training.run import BEST, LAST, LOG, Run, saved_step
+from nmt.training.trainer import Trainer
 from nmt.training.world import current
 
 R = TypeVar("R", bound=AnyRecipe)
-
-
-class Training(NamedTuple):
-    """The data of a training run."""
-
-    batches: BatchSource
-    validate: Validate
-    lines: Iterable[str]  # the training data, which a resumed run must find unchanged
-    notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
-    dev: Iterable[str] = ()  # the dev data, likewise unchanged
 
 
 class _Watched(AbstractContextManager["_Watched"]):
@@ -138,14 +129,12 @@ class RunDirectory:
         self._world.check_same("vocabularies and data", system.metadata() | prints)
         hold = self._held if self._resume else self._new
         with (hold if self._world.first else _Watched)(system) as lock:
-            trainer = Trainer(
-                system.parametrized or system.model, system.stored or system.parameters,
-                training.batches, self._recipe.train, self._path, training.validate,
-                observer if self._world.first else None,
-                system.metadata() | prints, notes=training.notes, beside=system.masks(),
-                after_save=partial(system.saved, self._path), check_directory=lock.check,
-                world=self._world,
-            )
+            run = Run(self._path, self._world, metadata=system.metadata() | prints,
+                      beside=system.masks(), check=lock.check,
+                      after_save=partial(system.saved, self._path))
+            trainer = Trainer(system.parametrized or system.model,
+                              system.stored or system.parameters, training, self._recipe.train,
+                              run, observer if self._world.first else None)
             if self._resume:
                 trainer.resume()
                 if self._world.first:

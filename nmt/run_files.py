@@ -17,7 +17,7 @@ from nmt.recipe.tree import read_tree
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import left_by_killed
 from nmt.training.kept import SUFFIX, kept
-from nmt.training.trainer import BEST, LAST, LOG
+from nmt.training.run import BEST, LAST, LOG
 
 RECIPE = "recipe.yaml"
 INIT = "init.json"

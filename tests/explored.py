@@ -19,7 +19,7 @@ from grads.stepper.explorer.models import Trained, open_model
 from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.file import load_recipe, save_recipe
 from nmt.training import checkpoint
-from nmt.training.trainer import BEST
+from nmt.training.run import BEST
 
 STATUSES = {"verified", "partial", "same", "zero", "share"}  # in a right backward pass
 

@@ -19,9 +19,10 @@ from nmt.language_models import Streams
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.recipe import TextConfig
-from nmt.training import buckets
+from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
 from nmt.training.passes import sums_of
+from nmt.training.run import Run
 from nmt.training.tasks import Mixture, Several
 from nmt.training.trainer import Trainer
 from nmt.training.transport import Mpi
@@ -36,32 +37,14 @@ def dense(gradient):
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient
 
 
-def summed(made, world, seen=None):
-    """Loss and gradients of a drawn model's batch, by a world's ranks; seen gets the bytes that
-    were handed over before the backward pass returned."""
-    part, own, before = world.share(made.batch), None, getattr(world, "bytes", 0)
-    with world.overlapping([made.batch], made.parameters):
-        if part is not None:
-            part = replace(part, state=world.share_of_state(part.state))
-            loss, cache = made.model.loss(made.parameters, part)
-            own = sums_of(loss, cache, made.model.backward(cache))
-    if seen is not None:
-        seen.append(world.bytes - before)
+def summed(made, world):
+    """Loss and gradients of a drawn model's batch, by a world's ranks."""
+    part, own = world.share(made.batch), None
+    if part is not None:
+        part = replace(part, state=world.share_of_state(part.state))
+        loss, cache = made.model.loss(made.parameters, part)
+        own = sums_of(loss, cache, made.model.backward(cache))
     return world.sum(own, made.parameters)
-
-
-def check_overlap(made, entry) -> None:
-    """The sums of a second update begin while its backward pass goes on, on every rank that has
-    one; they are those of the first, to the bit."""
-    world, seen = Ranks(Mpi(MPI.COMM_WORLD)), []
-    first, second = ({name: np.array(dense(gradient)) for name, gradient in summed(
-        made, world, seen).gradients.items()} for _ in range(2))
-    has_one = (world.share(made.batch) is not None
-               and entry.options.get("share") not in ("decoder", "both"))
-    assert seen[0] == 0 and (seen[1] > 0) == has_one, (entry.name, seen)
-    assert first.keys() == second.keys(), entry.name
-    for parameter, gradient in first.items():
-        np.testing.assert_array_equal(second[parameter], gradient, f"{entry.name}: {parameter}")
 
 
 def check_every_architecture() -> int:
@@ -71,7 +54,6 @@ def check_every_architecture() -> int:
               for one in [one for one in ragged if one.architecture == name][::6]]
     for entry in chosen:
         made = random_model(entry)
-        check_overlap(made, entry)
         whole, parts = summed(made, ALONE), summed(made, Ranks(Mpi(MPI.COMM_WORLD)))
         for name in ("loss", "word_loss"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12,
@@ -124,7 +106,7 @@ def trainer(directory, world, kind, observer=None, model=None, **options):
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     settings = TrainOptions(**{"epochs": 2, "optimizer": "adam", "learning_rate": 0.01,
                                "max_norm": 0.5} | options)
-    return Trainer(model, parameters, source, settings, directory, observer=observer, world=world)
+    return Trainer(model, parameters, Training(source), settings, Run(directory, world), observer)
 
 
 def check_training(directory: Path, kinds: list[str]) -> None:
@@ -175,7 +157,7 @@ def check_resume(directory: Path) -> None:
 def check_what_is_said() -> None:
     """The small things that ranks tell one another."""
     assert RANKS.from_first(lambda: 7 + RANKS.rank) == 7
-    assert RANKS.everyones(RANKS.rank) == list(range(RANKS.size))
+    assert RANKS.gather(RANKS.rank) == list(range(RANKS.size))
     assert RANKS.agreed(RANKS.rank == RANKS.size - 1) and not RANKS.agreed(False)
     try:
         RANKS.check_parameters({"W": np.full(3, float(RANKS.rank == 1))})
@@ -186,9 +168,7 @@ def check_what_is_said() -> None:
 
 
 if __name__ == "__main__":
-    whole, buckets.BUCKET = buckets.BUCKET, 7  # several, over the ends of parameters
     architectures = check_every_architecture()
-    buckets.BUCKET = whole
     check_training(Path(sys.argv[1]), ["sentences", "few streams"] if RANKS.size == 4 else
                    ["sentences", "tokens", "streams", "tasks"])
     if RANKS.size == 2:

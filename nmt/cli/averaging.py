@@ -17,7 +17,7 @@ from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new
 from nmt.training.average import average
 from nmt.training.kept import SUFFIX, kept
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 
 def add_average(sub: Any) -> None:

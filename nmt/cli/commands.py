@@ -47,8 +47,8 @@ from nmt.run_files import check_new
 from nmt.system import System, score_bleu
 from nmt.training.finite import naming_overflow
 from nmt.training.progress import ConsoleObserver, Observer
+from nmt.training.run import LAST
 from nmt.training.tensorboard import Observers, TensorBoardObserver
-from nmt.training.trainer import LAST
 from nmt.training.world import current
 from nmt.translator_training import train as train_system
 

@@ -48,7 +48,7 @@ from nmt.run_directory import epochs_of
 from nmt.run_files import checkpoint_path
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System
-from nmt.training.trainer import LOG
+from nmt.training.run import LOG
 from nmt.translation import Translation
 
 Item = TypeVar("Item")

@@ -30,7 +30,7 @@ from nmt.recipe import AnyRecipe, Recipe
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new, checkpoint_path
 from nmt.training.progress import ConsoleObserver
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 
 def add_pruning(sub: Any) -> None:

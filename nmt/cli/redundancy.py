@@ -26,7 +26,7 @@ from nmt.pruning.run import masks_for, open_system, stored_weights
 from nmt.pruning.schemes import SCHEMES
 from nmt.run_files import check_new, checkpoint_path
 from nmt.system import System, score_bleu
-from nmt.training.trainer import LOG
+from nmt.training.run import LOG
 
 NAMES = {"perplexity": "perplexity", "bleu": "BLEU"}  # as they are written
 PERCENTS = tuple(float(percent) for percent in range(0, 100, 10))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nmt.run_files import need
 from nmt.training.log import read_log
-from nmt.training.trainer import LOG
+from nmt.training.run import LOG
 
 POSITION = ("step", "epoch")  # where a line of the log stands, no score
 

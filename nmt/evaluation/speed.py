@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from nmt.training.log import read_log
-from nmt.training.trainer import LOG
+from nmt.training.run import LOG
 
 
 class TrainingSpeed(NamedTuple):

@@ -39,7 +39,6 @@ from lstm.stack import (
 )
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import NEVER, Architecture, Gradients, Model, Noise, Variants
-from nmt.models.finished import finished
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,6 @@ class LanguageModel(Model):
     def backward(self, cache: LanguageModelCache) -> Gradients:
         """Algorithms 1 and 2 through all layers: the gradient of every parameter, by name."""
         dh, gradients = output_backward(cache.output, self.workspace)
-        finished(gradients)
         if cache.out_mask is not None:
             dh = dh * cache.out_mask
         dx, _, more = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)

@@ -27,7 +27,6 @@ from backend.rows import RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Noise, Trainable, losses
-from nmt.models.finished import renamed
 
 
 class Parametrization(Protocol):
@@ -278,8 +277,6 @@ class Parametrized:
                                  f"{', '.join(known)}")
         self.model, self.config, self.table = model, model.config, dict(table)
         self._weights = self._collect(known)
-        made = {stored for name, one in table.items() for stored in one.stored(name, known[name])}
-        self._untouched = known.keys() - table.keys() - made  # what they have is what is stored
 
     def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
         """All stored weights; a name that several parameters use must have one shape."""
@@ -328,9 +325,7 @@ class Parametrized:
     def backward(self, cache: ParametrizedCache) -> Gradients:
         """Gradients of the stored parameters; those of one name are added."""
         gradients: Gradients = {}
-        with renamed(lambda name: name if name in self._untouched else None):
-            inner = self.model.backward(cache.inner)
-        for name, d in inner.items():
+        for name, d in self.model.backward(cache.inner).items():
             one = self.table.get(name)
             for stored, own in ({name: d} if one is None
                                 else one.backward(name, d, cache.stored)).items():

@@ -43,7 +43,6 @@ from lstm.prediction import (
 from lstm.stack import check_among, dropout_mask
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables, Variants
-from nmt.models.finished import finished
 from nmt.models.length_model import (
     LengthCache,
     length_backward,
@@ -221,9 +220,7 @@ class Transformer(Model):
     def backward(self, cache: TransformerCache) -> Gradients:
         """The gradient of the loss with respect to every parameter, by name."""
         dh, gradients = output_backward(cache.output, self.workspace)
-        finished(gradients)
         dmemory, of_decoder = stack_backward(dh, cache.decoder)
-        finished(of_decoder)
         if cache.length is not None:
             d, of_length = length_backward(cache.length, self.workspace)
             dmemory, gradients = dmemory + d, gradients | of_length

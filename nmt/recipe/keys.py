@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from backend.nearest import nearest
 from nmt.models.registry import MODELS
@@ -93,10 +92,12 @@ def _keys(
         if kind is not None:
             yield from _keys(kind, value, f"{name}.")
         else:
-            yield name, Key(hints[field.name], _written(str(field.type)), value, section)
+            hint = hints[field.name]
+            yield name, Key(hint, _written(hint, str(field.type)), value, section)
 
 
-def _written(annotation: str) -> str:
+def _written(hint: Any, annotation: str) -> str:
     """A type in the words of YAML, as in `int | null`."""
-    literal = re.fullmatch(r"Literal\[(.*)\]", annotation)
-    return " | ".join(literal[1].split(", ")) if literal else annotation.replace("None", "null")
+    if get_origin(hint) is Literal:
+        return " | ".join(map(repr, get_args(hint)))
+    return annotation.replace("None", "null")

@@ -1,11 +1,15 @@
-"""What the trainer asks of its data."""
+"""What the trainer asks of its data: batches, and what validates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from backend import Array
+
+Validate = Callable[[dict[str, Array]], dict[str, float]]
 
 
 class BatchSource(Protocol):
@@ -26,3 +30,13 @@ class BatchSource(Protocol):
 
     def weight(self, batch: Any) -> int:
         """What the gradient of the batch's loss is divided by: sentences, say, or tokens."""
+
+
+class Training(NamedTuple):
+    """The data of a training run."""
+
+    batches: BatchSource
+    validate: Validate | None = None  # scores by name of the parameters, `train.criterion` among
+    lines: Iterable[str] = ()  # the training data, which a resumed run must find unchanged
+    notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
+    dev: Iterable[str] = ()  # the dev data, likewise unchanged

@@ -1,7 +1,9 @@
 """SGD, Adam and Adadelta after their papers, and the scale that normalises and clips.
 
-Each optimizer is a `rule` on arrays of one size: a parameter p, its state, its gradient g. The rule
-runs on slices short enough that its passes find them in the cache, and on a GPU as one kernel.
+An optimizer is a class with the names of its state, a `rule` on arrays of one size (a parameter p,
+its state, its gradient g), and the `numbers` that the rule takes at update t. The class is known to
+recipes by its name in small letters, and the kernel of that name in `updates.cu` is its rule on a
+GPU. On a CPU the rule runs on slices short enough that its passes find them in the cache.
 Dividing by the batch size and clipping are one number, `factor`, by which the rule multiplies g:
 no gradient is rewritten.
 
@@ -30,8 +32,12 @@ from nmt.training import updates
 SLICE = 1 << 16
 
 
+OPTIMIZERS: dict[str, type[Optimizer]] = {}  # by the name that a recipe has for them
+
+
 class Optimizer(ABC):
-    """The base of all optimizers: state by name, dense gradients and rows, slices.
+    """The base of all optimizers: state by name, dense gradients and rows, slices. Its subclasses
+    are entered in `OPTIMIZERS`.
 
     A parameter's t counts its own updates, so that the bias correction is right for a parameter
     that has no gradient in some batches.
@@ -40,22 +46,25 @@ class Optimizer(ABC):
     state_names: ClassVar[tuple[str, ...]] = ()  # of arrays like the parameter, zero at the start
     kernel: ClassVar[Kernel]  # `rule` as CUDA C
 
+    def __init_subclass__(cls) -> None:
+        """Enter the optimizer under its name."""
+        name = cls.__name__.lower()
+        cls.kernel, OPTIMIZERS[name] = updates.UPDATES[name], cls
+
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = learning_rate  # set by the schedule before each epoch
         self._state: dict[str, tuple[Array, ...]] = {}  # in the order of `state_names`
         self._t: Counter[str] = Counter()
 
     @abstractmethod
-    def rule(self, *args: Any, **kwargs: Any) -> None:
-        """Update t, in place: p, its state and g, of one size; factor, which multiplies g; t."""
-
-    @abstractmethod
-    def rule_without_gradient(self, *args: Any, **kwargs: Any) -> None:
-        """`rule` with g = 0: p and its state, whole arrays; t."""
-
-    @abstractmethod
     def numbers(self, t: int) -> tuple[float, ...]:
-        """What `kernel` takes beside arrays at update t."""
+        """What `rule` and `kernel` take beside arrays at update t."""
+
+    @staticmethod
+    @abstractmethod
+    def rule(*arrays_and_numbers: Any) -> None:
+        """An update, in place: p, its state and g, of one size; factor, which multiplies g; and
+        the numbers. Where there is state, g may be None, for zeros: averages then decay."""
 
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
@@ -74,21 +83,23 @@ class Optimizer(ABC):
                 zeros = array_module(p).zeros
                 self._state[name] = tuple(zeros(p.shape, dtype=p.dtype) for _ in self.state_names)
             self._t[name] += 1
-            own, t = (p, *self._state[name]), self._t[name]
+            arrays, t = (p, *self._state[name]), self._t[name]
             if isinstance(gradient, RowGradient):
-                self.update_rows(own, gradient.ids, gradient.values, factors[p.dtype], t)
+                self.update_rows(arrays, gradient.ids, gradient.values, factors[p.dtype], t)
             else:
-                dense.setdefault((p.dtype, t), []).append((own, gradient))
-        for (dtype, t), found in dense.items():
-            self.update_dense([own for own, _ in found], [g for _, g in found], factors[dtype], t)
+                dense.setdefault((p.dtype, t), []).append((arrays, gradient))
+        for (dtype, t), pairs in dense.items():
+            arrays_of, dense_gradients = zip(*pairs, strict=True)
+            self.update_dense(arrays_of, dense_gradients, factors[dtype], t)
 
     @fused(updates.update_dense)
     def update_dense(self, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
                      factor: Array, t: int) -> None:
         """Update t of parameters of one dtype; `arrays` are p and its state of each."""
-        for own, gradient in zip(arrays, gradients, strict=True):
-            for *parts, g in _slices(*own, gradient):
-                self.rule(*parts, g, factor, t)
+        numbers = self.numbers(t)
+        for p_and_state, gradient in zip(arrays, gradients, strict=True):
+            for slices in _slices(*p_and_state, gradient):
+                self.rule(*slices, factor, *numbers)
 
     @fused(updates.update_rows)
     def update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
@@ -97,7 +108,9 @@ class Optimizer(ABC):
         gradients."""
         rows = [array[ids] for array in arrays]  # (N, E)
         self.update_dense([rows], [values], factor, t)
-        self.rule_without_gradient(*arrays, t)  # all rows; next come those that have one
+        if self.state_names:  # then all rows move; those that have a gradient are put back next
+            for slices in _slices(*arrays):
+                self.rule(*slices, None, factor, *self.numbers(t))
         for array, moved in zip(arrays, rows, strict=True):
             array[ids] = moved
 
@@ -108,8 +121,8 @@ class Optimizer(ABC):
         """
         if not self.state_names:
             return {}
-        state = {f"{kind}/{name}": array for name, own in self._state.items()
-                 for kind, array in zip(self.state_names, own, strict=True)}
+        state = {f"{kind}/{name}": array for name, arrays in self._state.items()
+                 for kind, array in zip(self.state_names, arrays, strict=True)}
         return state | {f"t/{name}": np.array(t) for name, t in self._t.items()}
 
     def load_state_arrays(self, arrays: Mapping[str, Array],
@@ -144,21 +157,17 @@ class SGD(Optimizer):
     Source: thesis, Eq. 2.9: theta <- theta - eta grad J(theta).
     """
 
-    kernel = updates.UPDATES["sgd"]
-
     def __init__(self, learning_rate: float = 1.0) -> None:
         super().__init__(learning_rate)
-
-    def rule(self, p: Array, g: Array, factor: Array, t: int) -> None:
-        """p <- p - eta g."""
-        p -= self.learning_rate * factor * g  # (2.9)
-
-    def rule_without_gradient(self, p: Array, t: int) -> None:
-        """p stays."""
 
     def numbers(self, t: int) -> tuple[float, ...]:
         """eta."""
         return (self.learning_rate,)
+
+    @staticmethod
+    def rule(p: Array, g: Array, factor: Array, rate: float) -> None:
+        """p <- p - eta g."""
+        p -= rate * factor * g  # (2.9)
 
 
 class Adam(Optimizer):
@@ -172,46 +181,38 @@ class Adam(Optimizer):
     """
 
     state_names = ("m", "v")
-    kernel = updates.UPDATES["adam"]
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8) -> None:
         super().__init__(learning_rate)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def rule(self, p: Array, m: Array, v: Array, g: Array, factor: Array, t: int) -> None:
-        """The formulas of the comments in one buffer: as written there they take 1.5 times as
-        long."""
-        work = (1 - self.beta1) * factor * g
-        m *= self.beta1
-        m += work                                  # m = beta1 m + (1 - beta1) g
-        work *= work
-        work *= (1 - self.beta2) / (1 - self.beta1) ** 2
-        v *= self.beta2
-        v += work                                  # v = beta2 v + (1 - beta2) g^2
-        self._step(p, m, v, t, work)
-
-    def rule_without_gradient(self, p: Array, m: Array, v: Array, t: int) -> None:
-        """m and v decay, and p is updated."""
-        for p_slice, m_slice, v_slice in _slices(p, m, v):
-            m_slice *= self.beta1
-            v_slice *= self.beta2
-            self._step(p_slice, m_slice, v_slice, t)
-
-    def _step(self, p: Array, m: Array, v: Array, t: int, work: Array | None = None) -> None:
-        """The bias corrections are scalars, as at the end of their section 2, without passes over
-        arrays."""
-        xp, root = array_module(p), math.sqrt(1 - self.beta2**t)
-        work = xp.sqrt(v, out=work)
-        work += self.epsilon * root
-        xp.divide(m, work, out=work)               # m_hat = m / (1 - beta1^t)
-        work *= self.learning_rate * root / (1 - self.beta1**t)  # v_hat = v / (1 - beta2^t)
-        p -= work                                  # p = p - alpha m_hat / (sqrt(v_hat) + epsilon)
-
     def numbers(self, t: int) -> tuple[float, ...]:
         """alpha, beta1, beta2, epsilon and the two corrections."""
         return (self.learning_rate, self.beta1, self.beta2, self.epsilon,
                 1 - self.beta1**t, 1 - self.beta2**t)
+
+    @staticmethod
+    def rule(p: Array, m: Array, v: Array, g: Array | None, factor: Array, rate: float,
+             beta1: float, beta2: float, epsilon: float, correction1: float, correction2: float,
+             ) -> None:
+        """The lines of the comments in one buffer: as printed there they take 1.5 times as long.
+        The corrections are scalars, as at the end of their section 2."""
+        work, root = None, math.sqrt(correction2)
+        m *= beta1
+        v *= beta2
+        if g is not None:
+            work = (1 - beta1) * factor * g
+            m += work                              # m = beta1 m + (1 - beta1) g
+            work *= work
+            work *= (1 - beta2) / (1 - beta1) ** 2
+            v += work                              # v = beta2 v + (1 - beta2) g^2
+        xp = array_module(p)
+        work = xp.sqrt(v, out=work)
+        work += epsilon * root
+        xp.divide(m, work, out=work)               # m_hat = m / (1 - beta1^t)
+        work *= rate * root / correction1          # v_hat = v / (1 - beta2^t)
+        p -= work                                  # p = p - alpha m_hat / (sqrt(v_hat) + epsilon)
 
 
 class Adadelta(Optimizer):
@@ -225,32 +226,31 @@ class Adadelta(Optimizer):
     """
 
     state_names = ("g2", "d2")  # E[g^2], E[d^2]
-    kernel = updates.UPDATES["adadelta"]
 
     def __init__(self, learning_rate: float = 1.0, rho: float = 0.95,
                  epsilon: float = 1e-6) -> None:
         super().__init__(learning_rate)
         self.rho, self.epsilon = rho, epsilon
 
-    def rule(self, p: Array, g2: Array, d2: Array, g: Array, factor: Array, t: int) -> None:
-        """Averages in place (afresh: 1.3 times the time) and one root; d here is the paper's -d."""
-        rho, epsilon = self.rho, self.epsilon
-        g = factor * g
+    def numbers(self, t: int) -> tuple[float, ...]:
+        """The rate, rho and epsilon."""
+        return self.learning_rate, self.rho, self.epsilon
+
+    @staticmethod
+    def rule(p: Array, g2: Array, d2: Array, g: Array | None, factor: Array, rate: float,
+             rho: float, epsilon: float) -> None:
+        """Averages in place (afresh: 1.3 times the time) and one root; d here is the paper's -d,
+        and zero without a gradient."""
         g2 *= rho
+        if g is None:
+            d2 *= rho
+            return
+        g = factor * g
         g2 += (1 - rho) * (g * g)
         d = array_module(p).sqrt((d2 + epsilon) / (g2 + epsilon)) * g
         d2 *= rho
         d2 += (1 - rho) * (d * d)
-        p -= self.learning_rate * d
-
-    def rule_without_gradient(self, p: Array, g2: Array, d2: Array, t: int) -> None:
-        """The averages decay; p stays, as d = 0."""
-        g2 *= self.rho
-        d2 *= self.rho
-
-    def numbers(self, t: int) -> tuple[float, ...]:
-        """The rate, rho and epsilon."""
-        return self.learning_rate, self.rho, self.epsilon
+        p -= rate * d
 
 
 def gradient_scale(gradients: Mapping[str, Any], batch_size: int,

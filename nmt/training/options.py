@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer
+from nmt.training.optimizers import OPTIMIZERS, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
 from nmt.training.warmup import InverseSqrtSchedule, WarmUp
 
+if TYPE_CHECKING:
+    OptimizerName = str
+else:
+    OptimizerName = Literal[*OPTIMIZERS]
 SCHEDULES = ("thesis", "plateau", "constant", "inverse-sqrt")
-OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adadelta": Adadelta}
 _LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other scores: higher
 
 
@@ -25,7 +28,7 @@ class TrainOptions:
     batch_tokens: int | None = None  # words of a batch instead, padding too, of its longer side
     accumulate: int = 1  # batches an update, computed one by one: a larger batch in less memory
     sorted_within: int = 64  # batches whose sentences are sorted by length together
-    optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
+    optimizer: OptimizerName = "sgd"  # adadelta as printed has rate 1
     learning_rate: float = 1.0  # of the first epoch; the final one of a warm-up
     schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # of the rate
     warmup: int = 0  # updates in which the learning rate rises from zero; n_w of inverse-sqrt
@@ -59,7 +62,7 @@ class TrainOptions:
         self._check("max_norm", self.max_norm is None or self.max_norm > 0,
                     "a positive number or None")
         self._check("optimizer", self.optimizer in OPTIMIZERS,
-                    "'sgd', 'adam' or 'adadelta'")
+                    " or ".join(", ".join(map(repr, OPTIMIZERS)).rsplit(", ", 1)))
         self._check("schedule", self.schedule in SCHEDULES,
                     f"one of {', '.join(SCHEDULES)}")
         self._check("warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",

@@ -24,22 +24,23 @@ def sums_of(loss: Array, cache: Any, gradients: Gradients) -> Sums:
     return Sums(loss, parts.words, gradients, parts.lengths)
 
 
-def plus(one: Sums | None, other: Sums) -> Sums:
-    """The sums of both; neither is written to."""
-    if one is None:
-        return other
-    loss, words = one.loss + other.loss, one.word_loss + other.word_loss
-    together = one.word_loss is one.loss and other.word_loss is other.loss
-    gradients = one.gradients | {
-        name: _added(one.gradients[name], gradient) if name in one.gradients else gradient
-        for name, gradient in other.gradients.items()}
-    lengths = [own for own in (one.length_loss, other.length_loss) if own is not None]
-    return Sums(loss, loss if together else words, gradients,
+def accumulate(total: Sums | None, sums: Sums) -> Sums:
+    """The sums of a further batch added to those of the batches before it, None for the first;
+    neither is written to."""
+    if total is None:
+        return sums
+    loss, words = total.loss + sums.loss, total.word_loss + sums.word_loss
+    same = total.word_loss is total.loss and sums.word_loss is sums.loss
+    gradients = total.gradients | {
+        name: (_add(total.gradients[name], gradient) if name in total.gradients else gradient)
+        for name, gradient in sums.gradients.items()}
+    lengths = [length for length in (total.length_loss, sums.length_loss) if length is not None]
+    return Sums(loss, loss if same else words, gradients,
                 sum(lengths[1:], start=lengths[0]) if lengths else None)
 
 
-def _added(one: Any, other: Any) -> Any:
-    """The sum of two gradients of one parameter."""
-    if isinstance(one, RowGradient):
-        one, other = other, one
-    return add_gradients(one if isinstance(one, RowGradient) else one.copy(), other)
+def _add(total: Any, gradient: Any) -> Any:
+    """The sum of two gradients of one parameter, in a fresh array."""
+    if isinstance(total, RowGradient):
+        total, gradient = gradient, total
+    return add_gradients(total if isinstance(total, RowGradient) else total.copy(), gradient)

@@ -1,11 +1,10 @@
-"""Reading the state of a run to resume from a checkpoint, and checking that it belongs to the
-run."""
+"""Reading what a checkpoint holds of a run that is resumed; the states of streams of text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,6 @@ from backend.errors import UserError
 from nmt.data.batches import Batch
 from nmt.training import checkpoint
 from nmt.training.batch_source import BatchSource
-
-
-@dataclass
-class Counters:
-    """Where training stands."""
-
-    epoch: int = 1  # the epoch in progress, or to come
-    position: int = 0  # batches of it that are done
-    step: int = 0  # updates made in all
-    best: float | None = None  # best validation score so far
-    waited: int = 0  # evaluations since then
 
 
 def number(value: Any) -> Any:
@@ -54,28 +42,7 @@ def reading(path: Path) -> Iterator[None]:
                         f"{type(error).__name__}: {error}") from error
 
 
-def stream_state(
-    path: Path, arrays: Mapping[str, np.ndarray], expected: Sequence[Sequence[Array]]
-) -> list[tuple[Array, ...]] | None:
-    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
-
-    expected: what the model passes on after a batch, arrays (B, H) by layer. Raises UserError
-    naming the file if shapes or dtypes differ, or numbers are not finite.
-    """
-    ours = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
-            for place, array in enumerate(parts)}
-    for name in sorted(arrays.keys() | ours.keys()):
-        wanted, found = (f"shape {own[name].shape} of {own[name].dtype}" if name in own else "none"
-                         for own in (ours, arrays))
-        if wanted != found:
-            raise UserError(f"{path}: cannot resume: {checkpoint.CARRIED}{name}, a state that is "
-                            f"handed from batch to batch: expected {wanted}, found {found}")
-        checkpoint.check_array(path, f"{checkpoint.CARRIED}{name}", arrays[name], ours[name].dtype)
-    return [tuple(to_device(arrays[f"{layer}.{place}"]) for place in range(len(parts)))
-            for layer, parts in enumerate(expected)] or None
-
-
-def going_on(batch: Batch, state: Any, path: Path) -> Batch:
+def continue_stream(batch: Batch, state: Any, path: Path) -> Batch:
     """A batch with the state of the one before it, if it continues a stream.
 
     Raises UserError if the checkpoint at `path` of a resumed run holds no state.
@@ -88,10 +55,37 @@ def going_on(batch: Batch, state: Any, path: Path) -> Batch:
     return replace(batch, state=state)
 
 
-def handed_on(
+def read_stream(
+    path: Path, saved: checkpoint.Checkpoint, model: Any, parameters: Mapping[str, Array],
+    source: BatchSource,
+) -> list[tuple[Array, ...]] | None:
+    """The states of streams that a checkpoint holds, arrays (B, H) by layer and place; None without
+    any.
+
+    Raises UserError naming the file if names, shapes or dtypes are not those of what the model
+    hands over after the source's first batch, or numbers are not finite.
+    """
+    arrays = saved.select(checkpoint.CARRIED)
+    if not arrays:
+        return None
+    expected = _state_after_first(model, parameters, source)
+    ours = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
+            for place, array in enumerate(parts)}
+    for name in sorted(arrays.keys() | ours.keys()):
+        wanted, got = (f"shape {states[name].shape} of {states[name].dtype}" if name in states
+                       else "none" for states in (ours, arrays))
+        if wanted != got:
+            raise UserError(f"{path}: cannot resume: {checkpoint.CARRIED}{name}, a state that is "
+                            f"handed from batch to batch: expected {wanted}, found {got}")
+        checkpoint.check_array(path, f"{checkpoint.CARRIED}{name}", arrays[name], ours[name].dtype)
+    return [tuple(to_device(arrays[f"{layer}.{place}"]) for place in range(len(parts)))
+            for layer, parts in enumerate(expected)] or None
+
+
+def _state_after_first(
     model: Any, parameters: Mapping[str, Array], source: BatchSource
-) -> Sequence[Sequence[Array]]:
-    """What the model hands on from a batch of a stream to the next."""
+) -> Any:
+    """What the model hands over to the second batch of a stream: arrays (B, H) by layer."""
     keys = source.epoch(np.random.default_rng(0))
     with np.errstate(all="ignore"):  # shapes alone matter
         _, cache = model.loss(parameters, source.batch(keys[0]))

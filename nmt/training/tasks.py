@@ -23,7 +23,6 @@ from backend import Array
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
 from nmt.models.contract import CHARACTERS, Gradients, Noise, Trainable, losses
-from nmt.models.finished import renamed
 from nmt.models.parametrization import Parametrization, Stacked, Tied
 from nmt.training.batch_source import BatchSource
 from nmt.training.sources import Accumulated
@@ -135,12 +134,8 @@ class Several:
 
     def backward(self, cache: SeveralCache) -> Gradients:
         """Gradients of that task's parameters; the others have none."""
-        def outer(name: str) -> str:
-            return f"{cache.task}/{name}"
-
-        with renamed(outer):
-            gradients = self.models[cache.task].backward(cache.inner)
-        return {outer(name): gradient for name, gradient in gradients.items()}
+        gradients = self.models[cache.task].backward(cache.inner)
+        return {f"{cache.task}/{name}": gradient for name, gradient in gradients.items()}
 
 
 def of_task(task: str, parameters: Mapping[str, Array]) -> dict[str, Array]:

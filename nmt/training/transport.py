@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,30 +17,29 @@ class Mpi:
         self._mpi = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
 
-    def everyones(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """Pickled."""
         return list(self._mpi.allgather(value))
 
-    def counts(self, own: np.ndarray) -> np.ndarray:
+    def gather_counts(self, counts: np.ndarray) -> np.ndarray:
         """By Allgather."""
-        every = np.empty((self.size, len(own)), np.int64)
-        self._mpi.Allgather(own, every)
-        return every
+        gathered = np.empty((self.size, len(counts)), np.int64)
+        self._mpi.Allgather(counts, gathered)
+        return gathered
 
-    def start_sum(self, array: Array) -> Callable[[], None]:
-        """By Iallreduce, in place."""
+    def sum(self, array: Array) -> None:
+        """By Allreduce, in place."""
         from mpi4py import MPI
 
-        request: Callable[[], None] = self._mpi.Iallreduce(MPI.IN_PLACE, array).Wait
-        return request
+        self._mpi.Allreduce(MPI.IN_PLACE, array)
 
-    def rows(self, own: Array, counts: Sequence[int]) -> Array:
+    def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
         """By Allgatherv."""
-        own = np.ascontiguousarray(own)
-        width = int(np.prod(own.shape[1:]))
-        every = np.empty((sum(counts), *own.shape[1:]), own.dtype)
-        self._mpi.Allgatherv(own, (every, [width * count for count in counts]))
-        return every
+        rows = np.ascontiguousarray(rows)
+        width = int(np.prod(rows.shape[1:]))
+        gathered = np.empty((sum(counts), *rows.shape[1:]), rows.dtype)
+        self._mpi.Allgatherv(rows, (gathered, [width * count for count in counts]))
+        return gathered
 
 
 class Nccl(Mpi):
@@ -55,16 +54,16 @@ class Nccl(Mpi):
         super().__init__(communicator)
         self._nccl = nccl
 
-    def start_sum(self, array: Array) -> Callable[[], None]:
+    def sum(self, array: Array) -> None:
         """By all_reduce, in place."""
         self._nccl.all_reduce(array, array)
-        return lambda: None
 
-    def rows(self, own: Array, counts: Sequence[int]) -> Array:
+    def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
         """By all_gather, which wants as many of each: fewer are filled up."""
-        xp, most = array_module(own), max(counts)
-        sent = xp.zeros((most, *own.shape[1:]), dtype=own.dtype)
-        sent[: len(own)] = own
-        every = xp.empty((self.size, *sent.shape), dtype=own.dtype)
-        self._nccl.all_gather(sent, every, sent.size)
-        return xp.concatenate([part[:count] for part, count in zip(every, counts, strict=True)])
+        xp, most = array_module(rows), max(counts)
+        sent = xp.zeros((most, *rows.shape[1:]), dtype=rows.dtype)
+        sent[: len(rows)] = rows
+        gathered = xp.empty((self.size, *sent.shape), dtype=rows.dtype)
+        self._nccl.all_gather(sent, gathered, sent.size)
+        return xp.concatenate([filled[:count] for filled, count
+                               in zip(gathered, counts, strict=True)])

@@ -1,9 +1,8 @@
 """The processes that train one model together: what they tell each other, the sum of gradients.
 
 Data-parallel training: each of n ranks computes the loss and the gradient of its share of the same
-batch (`nmt.data.share`), both are summed over the ranks, and each makes the same update. Dense
-gradients are summed in buckets (Allreduce, `nmt.training.buckets`), those that a model says are
-finished (`nmt.models.finished`) while its backward pass goes on; of a table's gradient each rank
+batch (`nmt.data.share`). After the backward pass `World.sum` adds both up over the ranks, and each
+makes the same update. Dense gradients are summed by one Allreduce; of a table's gradient each rank
 sends the rows that its sentences touched (Allgatherv), and they are added in the order of the
 ranks.
 
@@ -14,8 +13,7 @@ for arrays on the host, NCCL for those on GPUs (`nmt.training.transport`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -26,12 +24,9 @@ from backend.rows import RowGradient, row_index, sum_rows
 from nmt.data.batches import Batch
 from nmt.data.share import columns_together, share
 from nmt.models.contract import Gradients
-from nmt.models.finished import heard_by
-from nmt.training.buckets import Buckets
 from nmt.training.passes import Sums
 
 T = TypeVar("T")
-Work = tuple[str | None, *tuple[str, ...]]  # the task of an update, and the parameters' names
 NONE, DENSE = -1, -2  # what a rank has of a parameter's gradient; 0 and more: so many rows
 
 
@@ -41,16 +36,16 @@ class Transport(Protocol):
     rank: int
     size: int
 
-    def everyones(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """A small Python object of each rank, in their order."""
 
-    def counts(self, own: np.ndarray) -> np.ndarray:
-        """(size, N) int64: the host integers `own` (N,) of each rank."""
+    def gather_counts(self, counts: np.ndarray) -> np.ndarray:
+        """(size, N) int64: the host integers `counts` (N,) of each rank."""
 
-    def start_sum(self, array: Array) -> Callable[[], None]:
-        """Begin to replace a flat array by its sum over the ranks; call what it returns to end."""
+    def sum(self, array: Array) -> None:
+        """Replace a flat array by its sum over the ranks."""
 
-    def rows(self, own: Array, counts: Sequence[int]) -> Array:
+    def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
         """The rows (N_r, ...) of each rank r, stacked in their order; counts: N_r of each."""
 
 
@@ -76,18 +71,11 @@ class World:
         """The reverse: all rows of the state of which this rank has a share."""
         return state
 
-    @contextmanager
-    def overlapping(self, parts: Sequence[Batch], parameters: Mapping[str, Array]
-                    ) -> Iterator[None]:
-        """Context of the passes over an update's batches, or this rank's shares of them, before
-        `sum`: finished gradients are summed while the backward pass goes on."""
-        yield
-
-    def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
-        """Loss and gradients, of any of the parameters, summed over the ranks; own: this rank's,
+    def sum(self, sums: Sums | None, parameters: Mapping[str, Array]) -> Sums:
+        """Loss and gradients, of any of the parameters, summed over the ranks; sums: this rank's,
         None where it has no sentence of the batch, which the first rank always has."""
-        assert own is not None
-        return own
+        assert sums is not None
+        return sums
 
     def agreed(self, flag: bool) -> bool:
         """Whether the flag of any rank is set."""
@@ -97,7 +85,7 @@ class World:
         """What the first rank makes."""
         return make()
 
-    def everyones(self, value: T) -> list[T]:
+    def gather(self, value: T) -> list[T]:
         """A small value of each rank, in their order."""
         return [value]
 
@@ -106,8 +94,8 @@ class World:
 
     def check_same(self, what: str, value: Any) -> None:
         """Raise UserError naming a rank whose value is not the first one's."""
-        for rank, found in enumerate(values := self.everyones(value)):
-            if found != values[0]:
+        for rank, theirs in enumerate(values := self.gather(value)):
+            if theirs != values[0]:
                 raise UserError(f"rank {rank}: expected the {what} of rank 0, found others")
 
     def check_parameters(self, parameters: Mapping[str, Array]) -> None:
@@ -122,12 +110,7 @@ class Ranks(World):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.rank, self.size = transport.rank, transport.size
-        self._flat: dict[str, Array] = {}  # where dense gradients are summed: early, or at the end
-        # By task and parameters, those whose gradients are finished early, in the order in which
-        # the first rank's first backward pass finished them; and what was heard in that pass.
-        self._plans: dict[Work, tuple[str, ...]] = {}
-        self._heard: tuple[Work, Gradients] | None = None
-        self._early: Buckets | None = None
+        self._flat: Array | None = None  # where dense gradients are summed
         self.bytes = 0  # that this rank has handed over to be summed or gathered
 
     def share(self, batch: Batch) -> Batch | None:
@@ -136,116 +119,94 @@ class Ranks(World):
 
     def share_of_state(self, state: Any) -> Any:
         """As the sentences."""
-        return state and [tuple(part[self.rank :: self.size] for part in parts) for parts in state]
+        return state and [tuple(array[self.rank :: self.size] for array in arrays)
+                          for arrays in state]
 
     def whole_state(self, state: Any) -> Any:
         """Host arrays; None where there is no state."""
-        own = [[to_host(part) for part in parts] for parts in state or ()]
-        every = [one for one in self.everyones(own) if one]  # ranks beyond the rows have none
-        return [tuple(columns_together(parts) for parts in zip(*layers, strict=True))
-                for layers in zip(*every, strict=True)] or None
+        layers = [[to_host(array) for array in arrays] for arrays in state or ()]
+        shares = [share for share in self.gather(layers) if share]  # none beyond the rows
+        return [tuple(columns_together(parts) for parts in zip(*arrays, strict=True))
+                for arrays in zip(*shares, strict=True)] or None
 
-    @contextmanager
-    def overlapping(self, parts: Sequence[Batch], parameters: Mapping[str, Array]
-                    ) -> Iterator[None]:
-        """Not where several batches are accumulated: their sum is finished with the last."""
-        self._heard = self._early = None
-        if len(parts) != 1:
-            yield
-            return
-        work: Work = (parts[0].task, *parameters)
-        heard = Gradients()
-        if work in self._plans:
-            self._early = self._buckets("early", {name: parameters[name]
-                                                  for name in self._plans[work]})
-        else:
-            self._heard = work, heard
-        with heard_by(heard.update if self._early is None else self._early.put):
-            yield
-
-    def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
+    def sum(self, sums: Sums | None, parameters: Mapping[str, Array]) -> Sums:
         """Of a parameter that a rank has no gradient of, it adds nothing; a gradient that is dense
-        anywhere becomes dense. The sums are the same numbers on every rank, and whether or not
-        they were begun early."""
-        early = self._begun(parameters)
-        if early is not None:
-            early.close({} if own is None else own.gradients)
+        anywhere becomes dense. The sums are the same numbers on every rank."""
         losses = array_module(*parameters.values()).zeros(3, dtype=np.float64)
-        if own is not None:
-            losses[0], losses[1] = own.loss, own.word_loss
-            losses[2] = 0.0 if own.length_loss is None else own.length_loss
-        self._transport.start_sum(losses)()
-        gradients = {} if own is None else own.gradients
-        apart = own is not None and own.word_loss is not own.loss
-        counts = own is not None and own.length_loss is not None
-        told = [int(apart), int(counts), *(_kind(gradients.get(name)) for name in parameters)]
-        (aparts, counted, *kinds) = self._transport.counts(
-            np.array(told, np.int64)).T                                    # (ranks,) each
-        summed = self._sum_gradients(gradients, parameters, dict(zip(parameters, kinds,
-                                                                     strict=True)), early)
+        apart = counts = False  # whether there is a loss of words alone, and one of lengths
+        if sums is not None:
+            apart, counts = sums.word_loss is not sums.loss, sums.length_loss is not None
+            losses[0], losses[1] = sums.loss, sums.word_loss
+            losses[2] = sums.length_loss if counts else 0.0
+        self._transport.sum(losses)
+        gradients = Gradients() if sums is None else sums.gradients
+        apart_of, counts_of, *kinds = self._transport.gather_counts(np.array(
+            [apart, counts, *(_kind(gradients.get(name)) for name in parameters)], np.int64)).T
+        summed = self._sum_gradients(gradients, parameters,
+                                     dict(zip(parameters, kinds, strict=True)))
         loss = losses[0]
-        return Sums(loss, losses[1] if aparts.any() else loss, summed,
-                    losses[2] if counted.any() else None)
+        return Sums(loss, losses[1] if apart_of.any() else loss, summed,
+                    losses[2] if counts_of.any() else None)
 
-    def _begun(self, parameters: Mapping[str, Array]) -> Buckets | None:
-        """The sums of this update that were begun early; those of a task's first update are begun
-        now, in the same buckets, once the ranks have agreed on them. None without `overlapping`."""
-        if self._heard is not None:
-            work, heard = self._heard
-            plan = self._plans[work] = self.from_first(lambda: tuple(
-                name for name in heard if _kind(heard[name]) == DENSE))
-            self._early = self._buckets("early", {name: parameters[name] for name in plan})
-        early, self._early, self._heard = self._early, None, None
-        return early
-
-    def _sum_gradients(self, own: Gradients, parameters: Mapping[str, Array],
-                       kinds: Mapping[str, np.ndarray], early: Buckets | None) -> Gradients:
+    def _sum_gradients(self, gradients: Gradients, parameters: Mapping[str, Array],
+                       kinds: Mapping[str, np.ndarray]) -> Gradients:
         """The gradients of all ranks, in the order of the parameters; kinds: of each rank's."""
-        begun = {} if early is None else early.sums()
-        late = self._buckets("late", {name: parameters[name] for name, kind in kinds.items()
-                                      if name not in begun and (kind == DENSE).any()})
-        late.close(own)
-        summed = late.sums() | {name: sums for name, sums in begun.items()
-                                if (kinds[name] != NONE).any()}
-        summed |= {name: self._sum_rows(own.get(name), kind, parameters[name])
+        summed = self._sum_dense(gradients, {name: parameters[name] for name, kind in kinds.items()
+                                             if (kind == DENSE).any()})
+        summed |= {name: self._sum_rows(gradients.get(name), kind, parameters[name])
                    for name, kind in kinds.items() if name not in summed and (kind >= 0).any()}
         return {name: summed[name] for name in parameters if name in summed}
 
-    def start_sum(self, array: Array) -> Callable[[], None]:
-        """Begin to sum a flat array over the ranks, in place; call what is returned to end."""
-        self.bytes += array.nbytes
-        return self._transport.start_sum(array)
+    def _sum_dense(self, gradients: Gradients, parameters: Mapping[str, Array]) -> Gradients:
+        """The sums of dense gradients by one Allreduce: views of one flat array, which hold until
+        the next sum. A parameter of which this rank has no gradient adds zeros."""
+        if not parameters:
+            return {}
+        flat, summed, start = self._flat_array(parameters), Gradients(), 0
+        for name, parameter in parameters.items():
+            gradient = gradients.get(name, 0)
+            summed[name] = flat[start : start + parameter.size].reshape(parameter.shape)
+            summed[name][...] = (gradient.dense() if isinstance(gradient, RowGradient)
+                                 else gradient)
+            start += parameter.size
+        self.bytes += flat.nbytes
+        self._transport.sum(flat)
+        return summed
 
-    def _buckets(self, which: str, parameters: Mapping[str, Array]) -> Buckets:
-        """For gradients of these parameters, in the same flat array again where it is as long."""
-        size, arrays = sum(parameter.size for parameter in parameters.values()), parameters.values()
-        if which not in self._flat or len(self._flat[which]) != size:
-            dtype = np.result_type(*(one.dtype for one in arrays)) if arrays else np.float64
-            self._flat[which] = array_module(*arrays).empty(size, dtype=dtype)
-        return Buckets(self._flat[which], parameters, self.start_sum)
+    def _flat_array(self, parameters: Mapping[str, Array]) -> Array:
+        """An array as long as these parameters together; the last one again where it fits: in fresh
+        memory the sum of 5 million numbers takes two ranks 1.4 times the processor's time."""
+        arrays = parameters.values()
+        size, dtype = sum(array.size for array in arrays), np.result_type(
+            *(array.dtype for array in arrays))
+        if self._flat is None or (self._flat.size, self._flat.dtype) != (size, dtype):
+            self._flat = array_module(*arrays).empty(size, dtype=dtype)
+        return self._flat
 
-    def _sum_rows(self, own: RowGradient | None, counts: np.ndarray, table: Array) -> RowGradient:
+    def _sum_rows(self, gradient: RowGradient | None, counts: np.ndarray,
+                  table: Array) -> RowGradient:
         """The rows of all ranks, those of one id added in the order of the ranks."""
-        xp, lengths = array_module(table), np.maximum(counts, 0).tolist()
+        xp = array_module(table)
         ids, values = np.empty(0, np.int64), xp.empty((0, table.shape[1]), dtype=table.dtype)
-        if own is not None:
-            ids, values = to_host(own.ids) if own.on_host is None else own.on_host, own.values
+        if gradient is not None:
+            ids = to_host(gradient.ids) if gradient.on_host is None else gradient.on_host
+            values = gradient.values
         self.bytes += ids.nbytes + values.nbytes
-        every = np.concatenate(self._transport.everyones(ids))  # (N,)
-        values = self._transport.rows(values, lengths)  # (N, E)
-        return sum_rows(values, row_index(every), table.shape[0])
+        all_ids = np.concatenate(self._transport.gather(ids))              # (N,)
+        values = self._transport.gather_rows(values, np.maximum(counts, 0).tolist())  # (N, E)
+        return sum_rows(values, row_index(all_ids), table.shape[0])
 
     def agreed(self, flag: bool) -> bool:
         """By the largest."""
-        return bool(self._transport.counts(np.array([flag], np.int64)).any())
+        return bool(self._transport.gather_counts(np.array([flag], np.int64)).any())
 
     def from_first(self, make: Callable[[], T]) -> T:
         """The others wait for it."""
-        return self.everyones(make() if self.first else None)[0]  # type: ignore[return-value]
+        return self.gather(make() if self.first else None)[0]  # type: ignore[return-value]
 
-    def everyones(self, value: T) -> list[T]:
+    def gather(self, value: T) -> list[T]:
         """As the transport brings them."""
-        return self._transport.everyones(value)
+        return self._transport.gather(value)
 
     def wait(self) -> None:
         """For a number of each."""

@@ -32,7 +32,7 @@ from faults.harness import (
 
 from backend.errors import UserError
 from nmt.training import checkpoint
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 Work = Callable[[], int]
 BEGUN = 32  # calls of a run until it has written a file, and no checkpoint

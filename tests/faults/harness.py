@@ -27,7 +27,7 @@ from tiny_run import files_in, nmt
 from nmt.training import checkpoint
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.kept import SUFFIX
-from nmt.training.trainer import LAST, LOG
+from nmt.training.run import LAST, LOG
 
 CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "fchmod", "fchown", "replace", "unlink",
          "close", "mkdir", "rmdir")

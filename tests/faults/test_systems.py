@@ -14,7 +14,7 @@ from backend.errors import UserError
 from nmt.base_system import BaseSystem
 from nmt.models.registry import MODELS
 from nmt.training import checkpoint
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 
 @pytest.fixture(scope="module")

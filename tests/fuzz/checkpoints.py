@@ -17,8 +17,10 @@ from backend.errors import UserError
 from nmt.data.batches import TextBatches
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training import checkpoint, tensor_file
+from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
-from nmt.training.trainer import LOG, Trainer
+from nmt.training.run import LOG, Run
+from nmt.training.trainer import Trainer
 
 Arrays = dict[str, np.ndarray]
 MASKED = "decoder.W_e"
@@ -37,9 +39,9 @@ def _trainer(directory: Path) -> Trainer:
     model, parameters = _model()
     options = TrainOptions(optimizer="adam", schedule="plateau")
     return Trainer(model, {name: array.copy() for name, array in parameters.items()},
-                   TextBatches([([2], [3])], 1, False), options, directory,
-                   lambda _: {"perplexity": 1.0},
-                   metadata={"kind": "translator", "source": "x", "recipe": {"model.layers": 1}})
+                   Training(TextBatches([([2], [3])], 1, False), lambda _: {"perplexity": 1.0}),
+                   options, Run(directory, metadata={
+                       "kind": "translator", "source": "x", "recipe": {"model.layers": 1}}))
 
 
 @cache
@@ -53,8 +55,8 @@ def _checkpoint() -> tuple[Arrays, dict[str, Any]]:
     arrays |= {f"optimizer/t/{name}": np.array(1) for name in parameters}
     trainer = _trainer(Path("."))
     trainer.counters.step = 1
-    trainer._meter.start()
-    trainer._meter.add(np.float64(3.5), 1.25, 4, "")
+    trainer.state.meter.start()
+    trainer.state.meter.add(np.float64(3.5), 1.25, 4, "")
     caught: list[Any] = []
     save, checkpoint.save = checkpoint.save, lambda *given, **_: caught.append(given)
     try:
@@ -186,5 +188,6 @@ def read_checkpoint(path: Path) -> None:
     (path.parent / LOG).write_text('{"event": "update", "step": 1, "epoch": 1}\n')
     trainer = _trainer(path.parent)
     trainer.resume()
-    trainer._schedule.rate_at(1, 0.5), trainer._meter.close_window(), trainer._meter.close_epoch()
-    trainer._schedule.evaluated(2.0), trainer._schedule.epoch_end(1)
+    schedule, meter = trainer.state.schedule, trainer.state.meter
+    schedule.rate_at(1, 0.5), meter.close_window(), meter.close_epoch()
+    schedule.evaluated(2.0), schedule.epoch_end(1)

@@ -34,7 +34,7 @@ from nmt.pruning.schemes import SCHEMES
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_text, load_recipe
 from nmt.training.log import Log
-from nmt.training.trainer import LAST, LOG
+from nmt.training.run import LAST, LOG
 
 assert SCHEMES  # importing it makes the modules of pruned runs known
 

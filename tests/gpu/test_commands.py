@@ -12,7 +12,7 @@ from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from grads.cli import main as grads_main
 from nmt.training import checkpoint
-from nmt.training.trainer import LAST, LOG
+from nmt.training.run import LAST, LOG
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from backend.rows import check_ids, gather, row_index
 from nmt.data.batches import make_batch, make_sources
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.accuracy import precision_cost
-from nmt.training.trainer import LOG
+from nmt.training.run import LOG
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_memory_is_logged_where_there_is_a_pool(corpus, monkeypatch):
     gpu = SmallGPU()
     assert pool_figures(np) == pool_figures(strict) == {}
     assert pool_figures(gpu) == {"pool_used_bytes": 70, "pool_total_bytes": 94}
-    monkeypatch.setattr("nmt.training.trainer.pool_figures", lambda xp: pool_figures(gpu))
+    monkeypatch.setattr("nmt.training.reports.pool_figures", lambda xp: pool_figures(gpu))
     assert nmt("train", corpus / "r.yaml", "--output", corpus / "out") == 0
     records = [json.loads(line) for line in (corpus / "out" / LOG).read_text().splitlines()]
     updates = [r for r in records if r["event"] == "update"]

@@ -25,9 +25,11 @@ from nmt.language_models import (
 from nmt.recipe import LanguageModelRecipe, TextConfig
 from nmt.recipe.file import load_recipe
 from nmt.training import checkpoint
+from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, Trainer
+from nmt.training.run import BEST, LAST, Run
+from nmt.training.trainer import Trainer
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\u2581", codec="utf-8")), min_size=1)
 
@@ -77,7 +79,8 @@ def test_the_state_goes_on_from_piece_to_piece_and_is_zero_at_the_beginning(corp
         source = Streams(ids, TextConfig(train="t", streams=1, length=length))
         model = Recording(system.model)
         options = TrainOptions(epochs=2, learning_rate=1e-30)  # the parameters stay
-        Trainer(model, system.parameters, source, options, corpus / f"{unit}-{length}").train()
+        Trainer(model, system.parameters, Training(source), options,
+                Run(corpus / f"{unit}-{length}")).train()
         pieces = len(source.epoch(np.random.default_rng(1)))
         assert len(model.passes) == 2 * pieces  # the second epoch begins anew
         for one in model.passes[:pieces], model.passes[pieces:]:

@@ -17,7 +17,7 @@ from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 from nmt.translator_training import train
 
 WORDS = ["one", "two", "three"]

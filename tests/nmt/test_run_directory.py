@@ -14,7 +14,7 @@ from backend.errors import UserError
 from nmt.run_directory import RECIPE
 from nmt.training import checkpoint
 from nmt.training.directory_lock import FILE, DirectoryLock, left_by_killed
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 
 @pytest.fixture

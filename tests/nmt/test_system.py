@@ -21,7 +21,7 @@ from nmt.system import System, score_bleu
 from nmt.training import checkpoint
 from nmt.training.log import read_log
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG
+from nmt.training.run import BEST, LAST, LOG
 from nmt.translator_training import build_vocabularies, train
 
 SENTENCES = [line.split() for line in

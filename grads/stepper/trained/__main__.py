@@ -23,7 +23,7 @@ from nmt.recipe.file import load_recipe
 from nmt.run_files import RECIPE
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG
+from nmt.training.run import BEST, LAST, LOG
 
 LANGUAGE = ("rnn", "lstm")
 

@@ -110,54 +110,25 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.feeding.feeding_backward: layer -> layer - 1 (5)":
         "of a width in all models of more than one layer",
     "nmt.models.feeding.feeding_backward: one.states[1:]": "one at most",
-    "nmt.models.finished.finished": "in the checks nobody waits for gradients",
-    "nmt.models.finished.heard_by": "as the one before",
-    "nmt.models.finished.renamed": "as the one before; tests/nmt/models/test_finished.py",
     "nmt.models.hybrid.Hybrid._spelling_backward: d_joined[t, b] = d_rows":
         "zero before, no place comes twice",
-    "nmt.models.hybrid.Hybrid.backward: finished(gradients) -> pass":
-        "nobody waits; tests/nmt/models/test_finished.py",
-    "nmt.models.hybrid.Hybrid.backward: gradients -> dh":
-        "of what is said to be finished",
     "nmt.models.hybrid._scaled: alpha == 1.0 -> False": "a copy of the same",
     "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
         "made by the call before",
-    "nmt.models.language_model.LanguageModel.backward: finished(gradients) -> pass":
-        "nobody waits; tests/nmt/models/test_finished.py",
-    "nmt.models.language_model.LanguageModel.backward: gradients -> dh":
-        "of what is said to be finished",
     "nmt.models.lexical.lexical_backward: dh = dh * cache.mask -> dh *= cache.mask":
         "made by the call before",
     "nmt.models.parametrization.Leading.backward: dg[:len(d)] = d -> dg[:len(d)] += d":
         "zero before",
     "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], own)":
         "symmetric",
-    "nmt.models.parametrization.Parametrized.backward: name -> d":
-        "of what is said to be finished",
-    "nmt.models.parametrization.Parametrized.backward: name -> d (2)":
-        "of what is said to be finished",
-    "nmt.models.parametrization.Parametrized.backward: name in self._untouched":
-        "of what is said to be finished",
     "nmt.models.parametrization.Stacked.backward: self.axis == 1 and self.blocks == 1 -> False":
         "the same gradient, dense",
     "nmt.models.rnnsearch.RNNSearch.backward: "
     "d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)": "zero before",
-    "nmt.models.rnnsearch.RNNSearch.backward: finished(more) -> pass":
-        "nobody waits; tests/nmt/models/test_finished.py",
-    "nmt.models.rnnsearch.RNNSearch.backward: more -> ds_0 (2)":
-        "of what is said to be finished",
     "nmt.models.spelling._sum: add_gradients(total[name], one)": "symmetric",
     "nmt.models.spelling.composed_forward: enumerate(groups)":
         "another model, whose gradient is right; PyTorch's tells them apart",
     "nmt.models.spelling.spelled_backward: dh = dh * mask -> dh *= mask": "made by the call before",
-    "nmt.models.transformer.Transformer.backward: finished(gradients) -> pass":
-        "nobody waits; tests/nmt/models/test_finished.py",
-    "nmt.models.transformer.Transformer.backward: finished(of_decoder) -> pass":
-        "nobody waits; tests/nmt/models/test_finished.py",
-    "nmt.models.transformer.Transformer.backward: gradients -> dh":
-        "of what is said to be finished",
-    "nmt.models.transformer.Transformer.backward: of_decoder -> dmemory":
-        "of what is said to be finished",
     "nmt.models.two_sources.combiner_forward: ends[0][1:] -> list(ends[0][1:])[:1]":
         "a unit has one cell or none",
 }  # fmt: skip

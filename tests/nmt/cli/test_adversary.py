@@ -266,7 +266,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(run, capsys, monkeypatch):
     saved = checkpoint.load_metadata(run / "last.safetensors")["training"]["environment"]
     assert saved == now and {"NumPy", "BLAS threads", "BLAS kernels"} <= now.keys()
     elsewhere = now | {"BLAS threads": 96, "NumPy": "9.9"}
-    monkeypatch.setattr("nmt.training.trainer.environment", lambda: elsewhere)
+    monkeypatch.setattr("nmt.training.state.environment", lambda: elsewhere)
     assert nmt("train", "--resume", run, "--train.epochs", "2") == 0
     said = (f"resumed elsewhere (NumPy: was {now['NumPy']}, now 9.9, BLAS threads: was "
             f"{now['BLAS threads']}, now 96): the last bits may not be those of a run that was "

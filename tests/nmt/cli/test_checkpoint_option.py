@@ -15,7 +15,7 @@ from nmt.cli import build_parser as nmt_parser
 from nmt.run_files import checkpoint_path
 from nmt.system import System
 from nmt.training import checkpoint
-from nmt.training.trainer import BEST, LAST
+from nmt.training.run import BEST, LAST
 
 VERBS = [
     "translate --model model", "translate --model model other",

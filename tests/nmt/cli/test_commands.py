@@ -26,7 +26,7 @@ from nmt.cli import main
 from nmt.recipe.limits import LIMITS
 from nmt.system import System
 from nmt.training import checkpoint
-from nmt.training.trainer import BEST, LAST, LOG
+from nmt.training.run import BEST, LAST, LOG
 
 MODEL_FILES = {"best.safetensors", "last.safetensors", "log.jsonl", "recipe.yaml", "source.vocab",
                "target.vocab"}

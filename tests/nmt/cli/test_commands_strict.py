@@ -14,7 +14,7 @@ from tiny_run import TEXT_RECIPE, nmt, write_recipe
 import backend.device
 from backend import gemm
 from nmt.training import checkpoint
-from nmt.training.trainer import BEST, LAST
+from nmt.training.run import BEST, LAST
 
 
 @pytest.fixture(autouse=True)

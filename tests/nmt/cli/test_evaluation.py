@@ -18,7 +18,7 @@ from nmt.evaluation.scores import bleu
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
-from nmt.training.trainer import BEST
+from nmt.training.run import BEST
 
 GERMAN = dict(zip(SOURCE, TARGET, strict=True))
 

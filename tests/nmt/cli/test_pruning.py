@@ -10,7 +10,7 @@ from tiny_run import complaint, files_in, nmt
 
 from nmt.system import System
 from nmt.training import checkpoint
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 
 def test_prune_says_what_goes_and_other_commands_need_not_know(trained, capsys):

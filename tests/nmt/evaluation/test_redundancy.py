@@ -25,7 +25,7 @@ from nmt.evaluation.redundancy_report import Findings, draw, survivors_text, wri
 from nmt.pruning.run import masks_for, prune, stored_parameters
 from nmt.run_directory import RunDirectory
 from nmt.system import System
-from nmt.training.trainer import LAST
+from nmt.training.run import LAST
 
 GATES = axis("gate", {"i": 2, "f": 2})
 WEIGHTS = {

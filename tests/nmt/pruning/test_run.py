@@ -27,7 +27,7 @@ from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST
+from nmt.training.run import BEST, LAST
 from nmt.translator_training import train
 
 RECIPES = Path(__file__).resolve().parents[3] / "nmt" / "recipes"

@@ -1,4 +1,4 @@
-"""The trainer's hooks: gradients of several ranks, parameters changed after an update."""
+"""The trainer's hook: gradients summed over several ranks."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ from backend.rows import RowGradient
 from nmt.language_models import Streams
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.recipe import TextConfig
+from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
+from nmt.training.run import Run
 from nmt.training.trainer import Trainer
 from nmt.training.world import World
 
@@ -24,14 +26,14 @@ class Weighted(Streams):
         return super().weight(batch) * self.divisor
 
 
-def run(directory, divisor=1.0, max_norm=None, **hooks):
+def run(directory, divisor=1.0, max_norm=None, world=None):
     """The parameters after some epochs, in float64."""
     model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3), 7)
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     source = Weighted(IDS, TEXT)
     source.divisor = divisor
     options = TrainOptions(epochs=2, learning_rate=0.5, schedule="constant", max_norm=max_norm)
-    Trainer(model, parameters, source, options, directory, **hooks).train()
+    Trainer(model, parameters, Training(source), options, Run(directory, world)).train()
     return parameters
 
 
@@ -52,17 +54,3 @@ def test_summed_gradients_are_what_is_scaled_and_clipped(tmp_path, max_norm) -> 
     for name, parameter in plain.items():
         np.testing.assert_allclose(two[name], parameter, rtol=1e-12)
     assert (max_norm is None) == any(not np.allclose(wrong[name], plain[name]) for name in plain)
-
-
-def test_after_each_update_parameters_may_be_changed(tmp_path) -> None:
-    calls, keep = [], np.arange(16).reshape(4, 4) % 3 > 0
-
-    def mask(parameters):
-        calls.append(np.any(parameters["rnn.0.W"][:4, :4][~keep]))
-        parameters["rnn.0.W"][:4, :4] *= keep
-
-    found = run(tmp_path / "masked", after_update=mask)["rnn.0.W"][:4, :4]
-    plain = run(tmp_path / "plain")["rnn.0.W"][:4, :4]
-    np.testing.assert_array_equal(found == 0, ~keep)
-    assert not np.allclose(found[keep], plain[keep])  # the next losses know of it
-    assert len(calls) == 2 * len(Streams(IDS, TEXT).epoch(np.random.default_rng(1))) and all(calls)

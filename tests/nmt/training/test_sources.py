@@ -8,7 +8,9 @@ from tiny_run import Crash, CrashAt
 
 from nmt.data.batches import TextBatches
 from nmt.models.translator import ModelConfig, Translator
+from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
+from nmt.training.run import Run
 from nmt.training.sources import accumulated, parts_of
 from nmt.training.tasks import Mixture
 from nmt.training.trainer import Trainer
@@ -41,9 +43,9 @@ def trained(directory, source, observer=None, dropout=0.0, resume=False, **optio
     model = Translator(ModelConfig(layers=1, hidden_size=5, embedding_size=4, dropout=dropout),
                        WORDS, WORDS, True)
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
-    trainer = Trainer(model, parameters, source, TrainOptions(
-        epochs=2, optimizer="adam", learning_rate=0.01, max_norm=0.2, **options), directory,
-        observer=observer)
+    trainer = Trainer(model, parameters, Training(source), TrainOptions(
+        epochs=2, optimizer="adam", learning_rate=0.01, max_norm=0.2, **options), Run(directory),
+        observer)
     if resume:
         trainer.resume()
     trainer.train()

@@ -15,9 +15,11 @@ from nmt.models.length_model import LengthCache
 from nmt.models.parametrization import Parametrized, Tied
 from nmt.models.transformer import TransformerCache
 from nmt.models.translator import ModelConfig, Translator
+from nmt.training.batch_source import Training
 from nmt.training.meter import Meter
 from nmt.training.optimizers import SGD, Adadelta, Adam
 from nmt.training.options import TrainOptions
+from nmt.training.run import Run
 from nmt.training.tasks import Mixture, Several, of_task, part_of, shared
 from nmt.training.trainer import Trainer
 
@@ -223,7 +225,7 @@ def train(directory, epochs, **options):
     mixed = Mixture({"one": source(8, 1), "two": source(5, 2)}, {"one": 1.0, "two": 1.5})
     options = TrainOptions(epochs=epochs, batch_size=4, log_every=1, learning_rate=1.0,
                            schedule="thesis", halve_after=1, halve_every=0.5, **options)
-    Trainer(model, parameters, mixed, options, directory).train()
+    Trainer(model, parameters, Training(mixed), options, Run(directory)).train()
     return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
 
 

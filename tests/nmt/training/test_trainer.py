@@ -16,10 +16,12 @@ from backend.errors import Terminated, UserError
 from backend.rows import gather, row_index, sum_rows
 from nmt.data.batches import Batch, Side
 from nmt.training import checkpoint
+from nmt.training.batch_source import Training
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG, Trainer, saved_step
+from nmt.training.run import BEST, LAST, LOG, Run, saved_step
+from nmt.training.trainer import Trainer
 
 WORDS, CLASSES, SIZE, EXAMPLES = 11, 4, 6, 30
 
@@ -98,9 +100,9 @@ OPTIONS = {"epochs": 4, "learning_rate": 0.5, "halve_after": 2, "log_every": 3, 
 def trainer(directory, source=None, model=None, observer=None, validate=validate, parameters=None,
             **changes):
     model = model or SoftmaxModel()
-    return Trainer(model, parameters or model.initial_parameters(), source or Source(),
-                   TrainOptions(**{**OPTIONS, **changes}), directory, validate, observer,
-                   {"name": "softmax"})
+    return Trainer(model, parameters or model.initial_parameters(),
+                   Training(source or Source(), validate), TrainOptions(**{**OPTIONS, **changes}),
+                   Run(directory, metadata={"name": "softmax"}), observer)
 
 
 def records(directory, event="update"):
@@ -444,15 +446,14 @@ def test_on_a_device_it_waits_only_for_the_log(tmp_path, device):
     with backend.using("numpy"):
         host.train()
     model = SoftmaxModel()
-    t = trainer(tmp_path / "device", parameters=to_strict(model.initial_parameters()), epochs=1,
-                log_every=4, validate=None)
     fetched = []
 
     class Count(Observer):
         def on_batch(self, progress):
             fetched.append(strict.counts.to_host)
 
-    t._observer = Count()
+    t = trainer(tmp_path / "device", parameters=to_strict(model.initial_parameters()), epochs=1,
+                log_every=4, validate=None, observer=Count())
     strict.counts.reset()
     t.train()
     assert fetched[0] == fetched[2] < fetched[3] == fetched[6]
@@ -682,8 +683,9 @@ def test_nothing_is_written_where_the_check_refuses(tmp_path):
 
         directory = tmp_path / str(allowed)
         directory.mkdir()
-        t = Trainer(SoftmaxModel(), SoftmaxModel().initial_parameters(), Source(),
-                    TrainOptions(**OPTIONS), directory, validate, check_directory=check)
+        t = Trainer(SoftmaxModel(), SoftmaxModel().initial_parameters(),
+                    Training(Source(), validate), TrainOptions(**OPTIONS),
+                    Run(directory, check=check))
         with pytest.raises(UserError, match="gone"):
             t.train()
         assert (directory / LAST).exists() == (allowed > 1)

@@ -15,7 +15,6 @@ from tiny_run import ROOT, write_corpus, write_recipe
 
 import backend
 from backend.rows import RowGradient, row_index, sum_rows
-from nmt.training.buckets import Buckets
 from nmt.training.passes import Sums
 from nmt.training.transport import Nccl
 from nmt.training.world import Ranks
@@ -147,10 +146,9 @@ def moved(request):
         yield to_strict, to_numpy
 
 
-def test_dense_rows_and_nothing_are_added(moved, monkeypatch) -> None:
+def test_dense_rows_and_nothing_are_added(moved) -> None:
     """Rank 0 has all, rank 1 a dense gradient of the table `mixed`, rank 2 no sentence."""
     there, back = moved
-    monkeypatch.setattr("nmt.training.buckets.BUCKET", 5)  # several, over the ends of parameters
     rng = np.random.default_rng(0)
     drawn = {name: rng.normal(size=(2, *shape)) for name, shape in
              {"W": (3, 4), "b": (2,), "mixed": (6, 2), "table": (6, 2), "none": (3,)}.items()}
@@ -184,56 +182,3 @@ def test_dense_rows_and_nothing_are_added(moved, monkeypatch) -> None:
         np.testing.assert_allclose(back(sums.gradients["mixed"]), want, rtol=1e-15)
         assert (float(back(sums.loss)), float(back(sums.word_loss))) == (3.0, 2.0)
         assert float(back(sums.length_loss)) == 0.5
-
-
-# --- buckets --------------------------------------------------------------------------------------
-
-
-class Sent:
-    """Notes the length of each sum that is begun; a sum doubles, as of two equal ranks."""
-
-    def __init__(self):
-        self.lengths = []
-
-    def start(self, flat):
-        self.lengths.append(len(flat))
-
-        def end():
-            flat[...] *= 2
-        return end
-
-
-@pytest.fixture
-def begun(monkeypatch):
-    """Buckets of five elements over W (3, 2), b (2,) and v (3,), and what they begin."""
-    monkeypatch.setattr("nmt.training.buckets.BUCKET", 5)
-    shapes, sent = {"W": (3, 2), "b": (2,), "v": (3,)}, Sent()
-    parameters = {name: np.zeros(shape) for name, shape in shapes.items()}
-    gradients = {name: np.arange(1.0, 1 + array.size).reshape(array.shape)
-                 for name, array in parameters.items()}
-    return Buckets(np.empty(11), parameters, sent.start), gradients, sent.lengths
-
-
-def test_a_bucket_is_begun_when_all_before_its_end_is_there(begun):
-    buckets, gradients, lengths = begun
-    buckets.put({"b": gradients["b"], "other": np.zeros(9)})
-    assert lengths == []
-    buckets.put({"W": gradients["W"]})
-    assert lengths == [5]
-    buckets.close(gradients)
-    assert lengths == [5, 5, 1]
-    for name, total in buckets.sums().items():
-        np.testing.assert_array_equal(total, 2 * gradients[name], name)
-
-
-def test_without_a_gradient_the_same_sums_are_begun(begun):
-    buckets, _, lengths = begun
-    buckets.close({})
-    assert lengths == [5, 5, 1] and not any(one.any() for one in buckets.sums().values())
-
-
-def test_a_gradient_that_changes_after_it_was_finished_is_an_error(begun):
-    buckets, gradients, _ = begun
-    buckets.put({"b": gradients["b"]})
-    with pytest.raises(RuntimeError, match="b: expected the gradient that its model said was"):
-        buckets.close(gradients | {"b": gradients["b"] + 1.0})

@@ -17,7 +17,7 @@ from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
-from nmt.training.trainer import BEST
+from nmt.training.run import BEST
 
 BOTH = {"bidirectional": True, "bridge": True}
 SEARCH = {"architecture": "rnnsearch", "layer_size": 2}

@@ -67,7 +67,8 @@ def encoder_forward(
     padding, x_factors = make_padding(source.lengths, S), []
     x, embedding, composed = vectors_forward(
         prefix, parameters, source, noise, workspace, characters)
-    for factor, ids in zip(factors, source.factors or (), strict=True):
+    ids_of_factors = () if source.factors is None else source.factors
+    for factor, ids in zip(factors, ids_of_factors, strict=True):
         table = parameters[f"{prefix}.W_{factor}"]
         vectors, rows = embedding_forward(table, row_index(ids))
         x = array_module(x).concatenate([x, vectors], axis=2)              # (Sennrich features)

@@ -33,7 +33,7 @@ from nmt.run_files import RECIPE
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training.log import read_log
-from nmt.training.trainer import LOG
+from nmt.training.run import LOG
 
 HERE = Path(__file__).parent
 RUNS = HERE / "runs"

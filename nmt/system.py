@@ -28,7 +28,7 @@ from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
-from nmt.models.contract import Model, check_lengths_searched, check_positions, losses
+from nmt.models.contract import Model, check_lengths_searched, check_positions
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.every_beam import every_beam_search
@@ -118,8 +118,8 @@ class System(Texts):
         counts = {"": 0, "character_": 0, "length_": 0}
         for batch in source.in_order("perplexity, batches"):
             with _running(self.parameters, len(batch.indices)):
-                loss, cache = self.model.loss(self.parameters, batch)
-            words, characters, lengths = losses(loss, cache)
+                _, cache = self.model.loss(self.parameters, batch)
+            words, characters, lengths = cache.losses
             totals[""] += float(to_host(words))
             counts[""] += source.tokens(batch)
             if characters is not None:

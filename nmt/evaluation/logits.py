@@ -69,7 +69,7 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     model: Any = system.model
     with naming_overflow(system.parameters):
         _, cache = model.loss(system.parameters, batch)
-    prediction = cache.head.output.prediction
+    prediction = cache.output.prediction
     h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
     cut = system.parameters[W_HY].shape[1]
     ends = [slice(0, cut), slice(cut, None)][: 1 + (W.shape[1] > cut)]

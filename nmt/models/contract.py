@@ -23,6 +23,28 @@ SHOWN = 8  # words of a sentence that a message names it by
 NEVER = 1e6  # limit of element-wise clipping above all gradients in the catalogue
 
 
+class Losses(NamedTuple):
+    """Parts of a loss, 0-d arrays in nats."""
+
+    words: Array  # from which perplexity is computed; the loss itself where there is nothing else
+    characters: Array | None = None  # of words that are spelled
+    lengths: Array | None = None  # of the targets' lengths, a part of the words' too
+
+
+class Cache(Protocol):
+    """What everybody may read of a model's cache; the rest is its own."""
+
+    @property
+    def losses(self) -> Losses:
+        """The parts of the loss."""
+        ...
+
+    @property
+    def state(self) -> Any:
+        """Where the next batch of a model of streams goes on; None of other models."""
+        ...
+
+
 class Trainable(Protocol):
     """A model with a loss and, derived by hand, its gradient."""
 
@@ -38,12 +60,10 @@ class Trainable(Protocol):
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, Cache]:
         """The loss, 0-d, in nats, summed over target tokens; and what `backward` reads.
 
-        noise, from `noise`; None switches dropout off. The cache of a model of streams has
-        `state`, where the next batch goes on; where the loss has parts, `word_loss` and
-        `character_loss` or `length_loss`, which `losses` reads.
+        noise, from `noise`; None switches dropout off.
         """
         ...
 
@@ -124,23 +144,6 @@ class Tables(NamedTuple):
     target_characters: int = 0  # likewise, if it writes them
     factors: tuple[int, ...] = ()  # values of each factor of the source's words
     lexicon: Lexicon | None = None  # translations of the source's words, where a model has a bias
-
-
-class Losses(NamedTuple):
-    """Parts of a loss, 0-d arrays in nats."""
-
-    words: Array  # from which perplexity is computed; the loss itself where there is nothing else
-    characters: Array | None = None  # of words that are spelled
-    lengths: Array | None = None  # of the targets' lengths, a part of the words' too
-
-
-def losses(loss: Array, cache: Any) -> Losses:
-    """The parts of a loss.
-
-    Arguments: what `Trainable.loss` returned.
-    """
-    return Losses(getattr(cache, "word_loss", loss), getattr(cache, "character_loss", None),
-                  getattr(cache, "length_loss", None))
 
 
 def check_positions(

@@ -38,7 +38,7 @@ from lstm.stack import (
     zero_state,
 )
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import NEVER, Architecture, Gradients, Model, Noise, Variants
+from nmt.models.contract import NEVER, Architecture, Gradients, Losses, Model, Noise, Variants
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class LanguageModelCache(NamedTuple):
     stack: StackCache
     out_mask: Array | None  # (T, B, H)
     output: OutputCache
+    losses: Losses
     state: list[State]  # per layer (B, H): the initial state of the next piece
 
 
@@ -134,7 +135,8 @@ class LanguageModel(Model):
         )
         # The states are views of buffers of whole sequences, which copies release.
         state = [tuple(a.copy() for a in ends[0]) for ends in last]
-        return loss, LanguageModelCache(embedding_cache, stack_cache, out_mask, output_cache, state)
+        return loss, LanguageModelCache(embedding_cache, stack_cache, out_mask, output_cache,
+                                        Losses(loss), state)
 
     def backward(self, cache: LanguageModelCache) -> Gradients:
         """Algorithms 1 and 2 through all layers: the gradient of every parameter, by name."""

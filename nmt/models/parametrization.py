@@ -26,7 +26,7 @@ from backend import Array, array_module, on_host, to_device
 from backend.rows import RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
-from nmt.models.contract import Gradients, Noise, Trainable, losses
+from nmt.models.contract import Cache, Gradients, Losses, Noise, Trainable
 
 
 class Parametrization(Protocol):
@@ -253,11 +253,9 @@ class Frozen:
 
 class ParametrizedCache(NamedTuple):
     stored: Mapping[str, Array]
-    inner: Any  # the model's
-    state: Any  # of streams, as the model's
-    word_loss: Array  # from which perplexity is computed
-    character_loss: Array | None
-    length_loss: Array | None
+    inner: Cache  # the model's, as the next two
+    losses: Losses
+    state: Any
 
 
 class Parametrized:
@@ -319,8 +317,7 @@ class Parametrized:
     ) -> tuple[Array, ParametrizedCache]:
         """The model's loss as a function of the stored parameters."""
         loss, inner = self.model.loss(self._made(parameters), batch, noise)
-        return loss, ParametrizedCache(parameters, inner, getattr(inner, "state", None),
-                                       *losses(loss, inner))
+        return loss, ParametrizedCache(parameters, inner, inner.losses, inner.state)
 
     def backward(self, cache: ParametrizedCache) -> Gradients:
         """Gradients of the stored parameters; those of one name are added."""

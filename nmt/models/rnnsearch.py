@@ -35,6 +35,7 @@ from nmt.models.contract import (
     NEVER,
     Architecture,
     Gradients,
+    Losses,
     Model,
     Noise,
     Tables,
@@ -62,6 +63,8 @@ class RNNSearchCache(NamedTuple):
     memory: Memory | None
     decoder: Any
     head: Any
+    losses: Losses
+    state: None = None
 
 
 class SearchState(NamedTuple):
@@ -138,7 +141,8 @@ class RNNSearch(Model):
             decoded, decoder = fixed_forward(
                 "decoder", parameters, batch.target_in, s_0, last, config.unit, self.workspace)
         loss, head = self.head.forward(parameters, decoded, batch, noise or {})
-        return loss, RNNSearchCache(parameters, encoder, last, s_0, memory, decoder, head)
+        return loss, RNNSearchCache(parameters, encoder, last, s_0, memory, decoder, head,
+                                    Losses(loss))
 
     def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""

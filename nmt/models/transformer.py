@@ -42,7 +42,7 @@ from lstm.prediction import (
 )
 from lstm.stack import check_among, dropout_mask
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables, Variants
+from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables, Variants
 from nmt.models.length_model import (
     LengthCache,
     length_backward,
@@ -128,13 +128,9 @@ class TransformerCache(NamedTuple):
     encoder: StackCache
     decoder: StackCache
     output: OutputCache
-    word_loss: Array  # 0-d, the loss without label smoothing, for perplexity
+    losses: Losses  # the words' is without label smoothing
     length: LengthCache | None = None  # of a countdown
-
-    @property
-    def length_loss(self) -> Array | None:
-        """The length model's part of both losses, 0-d, nats; None without one."""
-        return None if self.length is None else self.length.loss
+    state: None = None
 
 
 class Predicted(NamedTuple):
@@ -215,7 +211,8 @@ class Transformer(Model):
                                                self.workspace)
             together = loss + of_length                                    # (Nguyen 4.1)
             loss, words = together, together if words is loss else words + of_length
-        return loss, TransformerCache(encoder, decoder, output, words, length)
+        losses = Losses(words, lengths=None if length is None else length.loss)
+        return loss, TransformerCache(encoder, decoder, output, losses, length)
 
     def backward(self, cache: TransformerCache) -> Gradients:
         """The gradient of the loss with respect to every parameter, by name."""

@@ -15,6 +15,7 @@ from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import Weight
+from lstm.prediction import OutputCache
 from lstm.stack import Stack, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
@@ -23,6 +24,7 @@ from nmt.models.contract import (
     NEVER,
     Architecture,
     Gradients,
+    Losses,
     Model,
     Noise,
     Tables,
@@ -55,16 +57,13 @@ class TranslatorCache(NamedTuple):
     read: Read
     decoder: Any  # DecoderCache or InputFeedingCache
     head: Any
+    losses: Losses
+    state: None = None
 
     @property
-    def word_loss(self) -> Array:
-        """Nats, what perplexity is of."""
-        return self.head.losses.words
-
-    @property
-    def character_loss(self) -> Array | None:
-        """Nats, of words that are spelled; None where there are none."""
-        return self.head.losses.characters
+    def output(self) -> OutputCache:
+        """The prediction layer's, where the vocabulary is not sampled."""
+        return self.head.output
 
 
 class SearchState(NamedTuple):
@@ -173,7 +172,7 @@ class Translator(Model):
         read = self._read(parameters, batch.sources, noise)
         decoded, decoder = self._decode(parameters, batch, read, noise)
         loss, head = self.head.forward(parameters, decoded, batch, noise)
-        return loss, TranslatorCache(read, decoder, head)
+        return loss, TranslatorCache(read, decoder, head, head.losses)
 
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, read: Read, noise: Noise

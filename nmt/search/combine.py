@@ -17,11 +17,16 @@ import backend
 from attention.several import alignment_columns, side_by_side
 from backend import Array
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Searchable, counts_down
+from nmt.models.contract import Losses, Searchable, counts_down
 from nmt.search.force import force_decode
 from nmt.search.topk import log_sum_exp, row_chunks
 
 AVERAGES = ("probabilities", "logs")
+
+
+class EnsembleCache(NamedTuple):
+    losses: Losses
+    state: None = None
 
 
 class Ensemble:
@@ -101,10 +106,11 @@ class Ensemble:
         return [model.select(one, rows, sentences)
                 for model, one in zip(self.members, state, strict=True)]
 
-    def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[float, None]:
+    def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[float, EnsembleCache]:
         """-log p of the batch's targets, in nats, summed over words; there is no backward."""
         forced = force_decode(self, parameters, batch)
-        return -sum(hypothesis.log_probability for hypothesis in forced), None
+        loss = -sum(hypothesis.log_probability for hypothesis in forced)
+        return loss, EnsembleCache(Losses(loss))
 
     def spelling(
         self, parameters: Mapping[str, Array], batch: Batch

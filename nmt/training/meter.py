@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from backend import Array, to_host
-from nmt.models.contract import losses
+from nmt.models.contract import Losses
 from nmt.training.resuming import number
 
 PLAIN = ""  # the task of batches outside a mixture
@@ -105,11 +105,11 @@ class Meter:
         self._clock = None
 
     def add(
-        self, loss: Array, norm: Array, tokens: int, task: str = PLAIN, cache: Any = None
+        self, loss: Array, norm: Array, tokens: int, task: str = PLAIN, parts: Losses | None = None
     ) -> None:
         """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
-        cache, the model's, which may have the words' loss separately."""
-        own, parts = self._of(task), losses(loss, cache)
+        the parts of the loss, where it has such."""
+        own, parts = self._of(task), parts or Losses(loss)
         own.loss += parts.words
         if parts.words is not loss:
             own.objective += loss

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from backend import Array
 from backend.rows import RowGradient, add_gradients
-from nmt.models.contract import Gradients, losses
+from nmt.models.contract import Cache, Gradients, Losses
 
 
 class Sums(NamedTuple):
@@ -17,11 +17,15 @@ class Sums(NamedTuple):
     gradients: Gradients
     length_loss: Array | None = None  # of the targets' lengths, a part of both; None without
 
+    @property
+    def losses(self) -> Losses:
+        """The parts of the loss that the log has."""
+        return Losses(self.word_loss, lengths=self.length_loss)
 
-def sums_of(loss: Array, cache: Any, gradients: Gradients) -> Sums:
+
+def sums_of(loss: Array, cache: Cache, gradients: Gradients) -> Sums:
     """Those of one batch, from what `Trainable.loss` and `backward` returned."""
-    parts = losses(loss, cache)
-    return Sums(loss, parts.words, gradients, parts.lengths)
+    return Sums(loss, cache.losses.words, gradients, cache.losses.lengths)
 
 
 def accumulate(total: Sums | None, sums: Sums) -> Sums:

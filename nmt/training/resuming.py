@@ -89,4 +89,4 @@ def _state_after_first(
     keys = source.epoch(np.random.default_rng(0))
     with np.errstate(all="ignore"):  # shapes alone matter
         _, cache = model.loss(parameters, source.batch(keys[0]))
-    return getattr(cache, "state", None) or ()
+    return cache.state or ()

@@ -22,7 +22,7 @@ import numpy as np
 from backend import Array
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
-from nmt.models.contract import CHARACTERS, Gradients, Noise, Trainable, losses
+from nmt.models.contract import CHARACTERS, Cache, Gradients, Losses, Noise, Trainable
 from nmt.models.parametrization import Parametrization, Stacked, Tied
 from nmt.training.batch_source import BatchSource
 from nmt.training.sources import Accumulated
@@ -97,10 +97,9 @@ class Mixture:
 
 class SeveralCache(NamedTuple):
     task: str
-    inner: Any  # of the task's model
-    word_loss: Array  # that perplexity is of
-    state: Any  # of streams, as the model's
-    length_loss: Array | None = None  # of the targets' lengths
+    inner: Cache  # of the task's model, as the next two
+    losses: Losses
+    state: Any
 
 
 class Several:
@@ -128,9 +127,7 @@ class Several:
     ) -> tuple[Array, SeveralCache]:
         """J_i, the loss of the batch's task i."""
         loss, inner = self.models[batch.task].loss(of_task(batch.task, parameters), batch, noise)
-        parts = losses(loss, inner)
-        return loss, SeveralCache(batch.task, inner, parts.words, getattr(inner, "state", None),
-                                  parts.lengths)
+        return loss, SeveralCache(batch.task, inner, inner.losses, inner.state)
 
     def backward(self, cache: SeveralCache) -> Gradients:
         """Gradients of that task's parameters; the others have none."""

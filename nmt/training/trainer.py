@@ -158,7 +158,7 @@ class Trainer:
             if not (is_finite(sums.loss) and is_finite(norm)):
                 self._fail(self.counters.step + 1, sums.gradients)
         state.optimizer.update(self.parameters, sums.gradients, scale)
-        state.meter.add(sums.loss, norm, self._updates.tokens(batch), batch.task, sums)
+        state.meter.add(sums.loss, norm, self._updates.tokens(batch), batch.task, sums.losses)
         self.counters.step += 1
         self.counters.position += 1
 
@@ -168,7 +168,7 @@ class Trainer:
         batch = continue_stream(batch, state.stream, self._run.last)
         noise = self._model.noise(batch, state.dropout_rng, dtype)
         loss, cache = self._model.loss(self.parameters, batch, noise)
-        state.stream = getattr(cache, "state", None)
+        state.stream = cache.state
         return sums_of(loss, cache, self._model.backward(cache))
 
     def _log_window(self) -> None:

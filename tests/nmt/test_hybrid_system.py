@@ -96,8 +96,8 @@ def test_perplexities_are_of_words_and_of_characters(hybrid):
     rare = [word for _, target in pairs for word in target if word not in system.target.words]
     assert rare and "xy" in rare
     assert system.perplexities(pairs) == pytest.approx({
-        "perplexity": perplexity(float(cache.word_loss), 2 + 3 + 2),
-        "character_perplexity": perplexity(float(cache.character_loss),
+        "perplexity": perplexity(float(cache.losses.words), 2 + 3 + 2),
+        "character_perplexity": perplexity(float(cache.losses.characters),
                                            sum(len(word) + 1 for word in rare))})
     known = [(["one"], [system.target.words[2]])]
     assert system.perplexities(known).keys() == {"perplexity"}

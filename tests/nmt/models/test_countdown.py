@@ -13,7 +13,7 @@ from grads.derivations.positions import countdown_encoding
 from grads.derivations.transformer import PLACED
 from grads.derivations.transformer_model import Shape
 from nmt.data.batches import make_batch
-from nmt.models.contract import Tables, counts_down, losses
+from nmt.models.contract import Tables, counts_down
 from nmt.models.transformer import TransformerConfig, build
 from nmt.search.force import force_decode
 from nmt.training.optimizers import Adam, gradient_scale
@@ -60,11 +60,11 @@ def test_the_parts_of_the_loss(smoothing) -> None:
     model, parameters = make(label_smoothing=smoothing)
     loss, cache = model.loss(parameters, batch_of())
     plain, plain_cache = make()[0].loss(parameters, batch_of())
-    words, characters, lengths = losses(loss, cache)
+    words, characters, lengths = cache.losses
     assert characters is None and float(words) == pytest.approx(float(plain), rel=1e-14)
-    assert lengths == losses(plain, plain_cache).lengths > 0
+    assert lengths == plain_cache.losses.lengths > 0
     assert (words is loss) == (smoothing == 0.0)
-    alone = [model.loss(parameters, batch_of([pair]))[1].length_loss for pair in PAIRS]
+    alone = [model.loss(parameters, batch_of([pair]))[1].losses.lengths for pair in PAIRS]
     assert float(lengths) == pytest.approx(sum(map(float, alone)), rel=1e-12)
 
 
@@ -77,7 +77,7 @@ def test_steps_have_the_loss_of_the_whole(pairs) -> None:
     for pair, one in zip(pairs, forced, strict=True):
         loss, cache = model.loss(parameters, batch_of([pair]))
         assert one.log_probability == pytest.approx(-float(loss), rel=1e-12)
-        assert one.steps[-1] == pytest.approx(-float(cache.length_loss), rel=1e-12)
+        assert one.steps[-1] == pytest.approx(-float(cache.losses.lengths), rel=1e-12)
         assert one.tokens == pair[1] and one.finished and len(one.steps) == len(pair[1]) + 1
         if pair[1]:
             assert one.alignment.shape == (len(pair[1]), len(pair[0]))
@@ -141,7 +141,7 @@ def test_float32_stays_float32() -> None:
     model, parameters = make()
     single = {name: value.astype("float32") for name, value in parameters.items()}
     loss, cache = model.loss(single, batch_of())
-    assert loss.dtype == cache.length_loss.dtype == np.float32
+    assert loss.dtype == cache.losses.lengths.dtype == np.float32
     assert {d.dtype for name, d in model.backward(cache).items() if "length" in name} == {
         np.dtype("float32")}
     state = model.encode(single, batch_of().sources, 3)

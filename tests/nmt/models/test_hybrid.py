@@ -7,7 +7,7 @@ import pytest
 
 from nmt.data.batches import make_batch
 from nmt.data.vocabulary import UNKNOWN
-from nmt.models.contract import Tables, losses
+from nmt.models.contract import Losses, Tables
 from nmt.models.hybrid import Hybrid
 from nmt.models.hybrid_config import HybridConfig
 from nmt.models.translator import ModelConfig, Translator
@@ -46,7 +46,7 @@ def test_without_a_rare_word_it_is_the_translator(path):
     loss, cache, gradients = passes(model, parameters, batch)
     words = Translator(ModelConfig(**SIZES), V, V)
     expected, _, theirs = passes(words, {name: parameters[name] for name in words.weights()}, batch)
-    assert loss == expected and losses(loss, cache) == (expected, None, None)
+    assert loss == expected and cache.losses == (expected, None, None)
     assert gradients.keys() == parameters.keys() == model.weights().keys()
     for name, gradient in gradients.items():
         np.testing.assert_array_equal(gradient, theirs.get(name, np.zeros_like(parameters[name])))
@@ -59,9 +59,9 @@ def test_the_loss_is_of_words_and_alpha_times_of_characters():
     for alpha in (1.0, 0.25):
         model, own = model_of(alpha=alpha)
         loss, cache = model.loss({**own, **parameters}, batch_of())
-        assert cache.word_loss == J_w and cache.character_loss > 0
-        assert loss == J_w + alpha * cache.character_loss
-        assert losses(loss, cache) == (J_w, cache.character_loss, None)
+        assert cache.losses.words == J_w and cache.losses.characters > 0
+        assert loss == J_w + alpha * cache.losses.characters
+        assert cache.losses == Losses(J_w, cache.losses.characters)
 
 
 def test_alpha_scales_what_reaches_the_words():
@@ -148,7 +148,7 @@ def test_search_spells_from_the_states_that_training_has(path, feeding):
         for read, next_one in zip((1, *word), (*word, 1), strict=True):
             logits, own, _ = speller.step(parameters, own, np.array([read]))
             nats += np.log(np.exp(logits[0]).sum()) - logits[0, next_one]
-    assert nats == pytest.approx(float(model.loss(parameters, batch)[1].character_loss))
+    assert nats == pytest.approx(float(model.loss(parameters, batch)[1].losses.characters))
     assert len(speller.encode(parameters, (), 5)[0][0]) == 5
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from backend.rows import RowGradient
 from nmt.data.batches import TextBatches
-from nmt.models.length_model import LengthCache
+from nmt.models.contract import Losses
 from nmt.models.parametrization import Parametrized, Tied
-from nmt.models.transformer import TransformerCache
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.batch_source import Training
 from nmt.training.meter import Meter
@@ -271,10 +270,9 @@ def test_a_meter_goes_on_where_it_was_saved():
 
 def test_a_meter_knows_the_length_s_part_and_the_states_of_older_runs():
     """In nats per token, of the window and of the epoch; states without it begin at zero."""
-    parts = TransformerCache(None, None, None, np.float64(5.0), LengthCache(
-        None, None, np.float64(2.0)))
+    parts = Losses(np.float64(5.0), lengths=np.float64(2.0))
     one, other = Meter(np), Meter(np)
-    one.add(np.float64(6.0), 1.0, 4, cache=parts)
+    one.add(np.float64(6.0), 1.0, 4, parts=parts)
     state = one.state()
     other.load(json.loads(json.dumps(state)))
     for meter in (one, other):

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import time
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from backend import array_module, to_device
 from backend.errors import Terminated, UserError
 from backend.rows import gather, row_index, sum_rows
 from nmt.data.batches import Batch, Side
+from nmt.models.contract import Losses
 from nmt.training import checkpoint
 from nmt.training.batch_source import Training
 from nmt.training.optimizers import gradient_scale
@@ -24,6 +26,12 @@ from nmt.training.run import BEST, LAST, LOG, Run, saved_step
 from nmt.training.trainer import Trainer
 
 WORDS, CLASSES, SIZE, EXAMPLES = 11, 4, 6, 30
+
+
+class SoftmaxCache(NamedTuple):
+    losses: Losses
+    state: None
+    own: Any
 
 
 class SoftmaxModel:
@@ -48,10 +56,11 @@ class SoftmaxModel:
         p = xp.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         one_hot = to_device(np.eye(CLASSES, dtype=np.float32)[y])
-        return -xp.log((p * one_hot).sum(axis=1)).sum(), (parameters, index, mask, h, p - one_hot)
+        loss = -xp.log((p * one_hot).sum(axis=1)).sum()
+        return loss, SoftmaxCache(Losses(loss), None, (parameters, index, mask, h, p - one_hot))
 
     def backward(self, cache):
-        parameters, index, mask, h, ds = cache
+        parameters, index, mask, h, ds = cache.own
         return {"b": ds.sum(axis=0), "W": ds.T @ h,
                 "W_e": sum_rows((ds @ parameters["W"]) * mask, index, WORDS)}
 

@@ -12,7 +12,6 @@ from grads.stepper.explorer import build, models
 from grads.stepper.explorer.models import open_model
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.language_models import LanguageSystem
-from nmt.models.contract import losses
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -103,7 +102,7 @@ def test_every_kind_of_translator(name, tmp_path):
     x, y = ["one", "two", "nine"], ["three", "ten"] if system.spellings else ["three"]
     found, loss = checked(tmp_path / "run", " ".join(x), " ".join(y))
     [batch] = system.batches([(x, y)], 1).in_order()
-    words, characters, _ = losses(*system.model.loss(system.parameters, batch))
+    words, characters, _ = system.model.loss(system.parameters, batch)[1].losses
     assert loss == pytest.approx(float(words + (characters or 0)), rel=1e-6)
     assert found.unknown == ["nine", *y[1:]]
     assert found.derivation.name == (derivation or "translator")

@@ -50,6 +50,8 @@ class TasksConfig:
 
 class SumCache(NamedTuple):
     parts: list[Any]  # by task
+    losses: Losses
+    state: None = None
 
 
 class SumOverTasks:
@@ -74,7 +76,7 @@ class SumOverTasks:
         found = [self.model.loss(parameters, replace(batch, task=task), _own(noise, task))
                  for task in TASKS]
         total: Any = sum(loss for loss, _ in found)
-        return total, SumCache([cache for _, cache in found])
+        return total, SumCache([cache for _, cache in found], Losses(total))
 
     def backward(self, cache: SumCache) -> Gradients:
         """The sum of the tasks' gradients."""

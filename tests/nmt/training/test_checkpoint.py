@@ -123,8 +123,8 @@ def test_load_parameters_in_the_model_s_order(path, arrays):
 
 
 @pytest.mark.parametrize("template, message", [
-    ({"W": np.zeros((3, 4)), "b": np.zeros(4), "c": np.zeros(1)}, r"lacks 1 parameter\(s\): c"),
-    ({"W": np.zeros((3, 4))}, r"beyond the model's, 1 parameter\(s\): b"),
+    ({"W": np.zeros((3, 4)), "b": np.zeros(4), "c": np.zeros(1)}, r"lacks 1 parameter: c"),
+    ({"W": np.zeros((3, 4))}, r"beyond the model's, 1 parameter: b"),
     ({"W": np.zeros((4, 3)), "b": np.zeros(4)},
      r"'W': the model expects shape \(4, 3\), the file holds \(3, 4\)"),
 ])

@@ -16,7 +16,7 @@ from backend import Array
 from backend.rows import add_gradients
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
-from nmt.models.contract import Architecture, Gradients, Noise, Tables, Trainable, Variants
+from nmt.models.contract import Architecture, Gradients, Losses, Noise, Tables, Trainable, Variants
 from nmt.models.parametrization import Parametrized
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig

@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import write_text
-from backend.nearest import nearest
-from backend.plural import several
-from backend.progress import busy, counted
-from backend.terminal import print
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page
 from grads.check.user_code import check_file
 from grads.commands import console
 from grads.progress import watching
+from nmt.console.messages import nearest, several
+from nmt.console.progress import busy, counted
+from nmt.console.terminal import print
+from nmt.files import write_text
 
 METHOD = "complex step and Ridders' differences, where the function suits them"
 

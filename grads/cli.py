@@ -7,19 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from backend.command import (
-    Parser,
-    above_zero,
-    at_least_zero,
-    natural,
-    positive,
-    run_command,
-    seconds,
-)
 from grads import checking, commands
 from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
+from nmt.console.arguments import Parser, above_zero, at_least_zero, natural, positive, seconds
+from nmt.console.command import run_command
 from nmt.search.combine import AVERAGES
 
 

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from backend import progress
 from backend.errors import UserError
-from backend.files import write_text
-from backend.nearest import nearest
-from backend.plural import several
-from backend.terminal import Console, print
 from grads.derivations.errata import MISTAKES
+from nmt.console import progress
+from nmt.console.messages import nearest, several
+from nmt.console.terminal import Console, print
+from nmt.files import write_text
 
 WIDE = 200  # columns of a table in a pipe
 

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from backend.errors import UserError
-from backend.files import make_directory, write_text
 from nmt.base_system import BaseSystem, Pruning, check_memory, pruning_of
 from nmt.data.corpus import write_lines
 from nmt.data.vocabulary import Vocabulary
+from nmt.files import make_directory, write_text
 from nmt.fixed_recipe import check_same, run_recipe
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import save_recipe

@@ -10,16 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from backend.command import (
-    HelpWithLines,
-    Parser,
-    above_zero,
-    at_least_zero,
-    count,
-    natural,
-    positive,
-    run_command,
-)
 from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
@@ -49,6 +39,16 @@ from nmt.cli.sources import add_second_source
 from nmt.cli.transferring import add_init
 from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
+from nmt.console.arguments import (
+    HelpWithLines,
+    Parser,
+    above_zero,
+    at_least_zero,
+    count,
+    natural,
+    positive,
+)
+from nmt.console.command import run_command
 from nmt.recipe.page import keys_in_short
 
 # These take `--section.key VALUE`.

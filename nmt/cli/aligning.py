@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from backend import progress
-from backend.command import chance
 from backend.errors import UserError
+from nmt.console import progress
+from nmt.console.arguments import chance
 from nmt.data.align import Link
 from nmt.data.aligner import METHODS, AlignerOptions, Links, Words, align_with_entries
 from nmt.data.aligner.eflomal import align_by_eflomal

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from backend.plural import several
-from backend.terminal import print
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.align import (
     AlignmentScore,
     Gold,

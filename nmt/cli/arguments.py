@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from backend.command import above_zero, at_least_zero, natural, positive
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
 from nmt.cli.aligning import ALIGNERS, SYMMETRISE, add_lexicon
@@ -16,6 +15,7 @@ from nmt.cli.rare_words import add_rare_words
 from nmt.cli.restoring import add_restore
 from nmt.cli.sources import add_second_source
 from nmt.cli.words import add_words
+from nmt.console.arguments import above_zero, at_least_zero, natural, positive
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.evaluation.lengths import EDGES

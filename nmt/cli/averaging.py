@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.command import natural
 from backend.errors import UserError
-from backend.plural import several
-from backend.progress import counted
-from backend.terminal import print
+from nmt.console.arguments import natural
+from nmt.console.messages import several
+from nmt.console.progress import counted
+from nmt.console.terminal import print
 from nmt.pruning.run import open_system
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new

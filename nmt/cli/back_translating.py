@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from backend.command import above_zero, natural, positive
 from backend.errors import UserError
-from backend.files import check_writable
-from backend.plural import several
-from backend.terminal import print
 from nmt.cli.arguments import add_model
 from nmt.cli.translating import BLOCK
+from nmt.console.arguments import above_zero, natural, positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import split_words, stream_lines, write_lines
 from nmt.data.stored import StoredPairs, StoredSentences
+from nmt.files import check_writable
 from nmt.search.interface import chosen
 from nmt.system import System
 from nmt.translation import Translation

@@ -11,14 +11,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from backend.command import Parser, chance, natural, positive
 from backend.errors import UserError
-from backend.files import check_writable
-from backend.plural import several
-from backend.terminal import print
+from nmt.console.arguments import Parser, chance, natural, positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.bpe import Codes, joined, learn, require_library
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.pieces import stays_whole
+from nmt.files import check_writable
 
 
 def add_bpe(sub: Any) -> None:

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.plural import several
-from backend.terminal import Console, print
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.own_files import DEFAULT, own_recipe, own_values
@@ -21,6 +19,8 @@ from nmt.cli.ranks import among_ranks
 from nmt.cli.sources import check_second_source, source_texts
 from nmt.cli.transferring import transferred
 from nmt.cli.trees import score_trees
+from nmt.console.messages import several
+from nmt.console.terminal import Console, print
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import (
     EvaluationSet,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from backend.plural import several
-from backend.terminal import Console
 from nmt.cli import demo_files
+from nmt.console.messages import several
+from nmt.console.terminal import Console
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import MISSING

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from backend.errors import UserError
-from backend.files import UNFINISHED, make_directory, write_text
+from nmt.files import UNFINISHED, make_directory, write_text
 from nmt.run_files import RECIPE
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.errors import UserError
-from backend.files import check_writable, make_directory
-from backend.plural import several
-from backend.terminal import print
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
@@ -25,6 +22,8 @@ from nmt.cli.sources import (
     source_texts,
 )
 from nmt.cli.trees import check_trees, tell_long_trees
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.align import Link, pharaoh_line
 from nmt.data.annotation import is_symbol
 from nmt.data.corpora import check_lengths, tokenisers
@@ -44,6 +43,7 @@ from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
 from nmt.evaluation.pictures import require_drawing
 from nmt.evaluation.rare import rarities
 from nmt.evaluation.speed import read_speed
+from nmt.files import check_writable, make_directory
 from nmt.run_directory import epochs_of
 from nmt.run_files import checkpoint_path
 from nmt.search.interface import SearchOptions, chosen

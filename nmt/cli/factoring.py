@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.corpus import split_words, stream_parallel, write_lines
 from nmt.data.factors import BAR
 

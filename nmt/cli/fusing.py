@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backend.command import at_least_zero, positive
 from backend.errors import UserError
-from backend.terminal import print
 from nmt.cli.arguments import add_model, add_models
 from nmt.cli.commands import train_translator
+from nmt.console.arguments import at_least_zero, positive
+from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel
 from nmt.deep_fusing import fusion_recipe, fusion_start
 from nmt.evaluation.scores import TOKENISATIONS, bleu

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.table import Table
 
-from backend.command import Parser, natural, positive
 from backend.errors import UserError
-from backend.terminal import Console, print
 from nmt.cli.arguments import add_model
+from nmt.console.arguments import Parser, natural, positive
+from nmt.console.terminal import Console, print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
 from nmt.evaluation.logits import headings, lexicon, logits_of, norms, table_of

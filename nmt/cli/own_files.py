@@ -13,7 +13,7 @@ import yaml
 from babel import localedata
 
 from backend.errors import UserError
-from backend.terminal import print
+from nmt.console.terminal import print
 from nmt.data.corpus import write_lines
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe, packaged_recipe

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.terminal import print
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
+from nmt.console.terminal import print
 from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import (
     FROM_SCRATCH,

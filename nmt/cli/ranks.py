@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import backend
-from backend.command import guarded
-from backend.errors import UserError
+from backend.errors import UserError, install
 from backend.host import processors, use_threads
-from backend.package import install
+from nmt.console.command import guarded
 from nmt.training import world
 from nmt.training.transport import Mpi, Nccl
 

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.command import natural, positive
 from backend.errors import UserError
-from backend.files import make_directory
-from backend.plural import several
-from backend.progress import counted
-from backend.terminal import print
 from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
+from nmt.console.arguments import natural, positive
+from nmt.console.messages import several
+from nmt.console.progress import counted
+from nmt.console.terminal import print
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.restoration import resolve, restore
 from nmt.data.vocabulary import SPECIALS, Vocabulary
+from nmt.files import make_directory
 
 SIDES = ("source", "target")
 VOCABULARIES = ("source.vocab", "target.vocab")  # what `nmt annotate` writes

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import check_writable
-from backend.plural import several
-from backend.progress import busy
-from backend.terminal import print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.evaluation import names_of_runs
+from nmt.console.messages import several
+from nmt.console.progress import busy
+from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
 from nmt.data.nbest import Candidate, line_of, read_nbest
 from nmt.evaluation.scores import TOKENISATIONS, bleu_statistics
+from nmt.files import check_writable
 from nmt.search.rerank import Lists, Tuned, bleu_of, choose, tune
 from nmt.system import System
 

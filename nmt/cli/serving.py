@@ -7,10 +7,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from backend.command import above_zero, at_least_zero, natural, positive
-from backend.terminal import print
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.sources import need_one_source
+from nmt.console.arguments import above_zero, at_least_zero, natural, positive
+from nmt.console.terminal import print
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import chosen
 from nmt.serving.page import served_page

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.corpus import read_lines, stream_texts
 from nmt.data.sources import as_text
 from nmt.system import System

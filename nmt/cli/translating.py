@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import check_writable
 from backend.host import cores, use_threads
-from backend.plural import several
-from backend.terminal import print
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.cli.fusing import fused
 from nmt.cli.sources import need_one_source, reads, texts_of_files
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.align import pharaoh_line
 from nmt.data.annotation import is_language
 from nmt.data.corpora import EMBEDDED, examples
@@ -26,6 +25,7 @@ from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import parts, places
 from nmt.data.stored import StoredSentences
 from nmt.evaluation.alignment_map import in_terminal
+from nmt.files import check_writable
 from nmt.joint_sources import JointSources
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from sacremoses import MosesTokenizer
 
-from backend.command import positive
 from backend.errors import UserError
-from backend.plural import several
-from backend.terminal import print
+from nmt.console.arguments import positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel, split_words, write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total

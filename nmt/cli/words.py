@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from backend.command import natural
 from backend.errors import UserError
-from backend.plural import several
-from backend.progress import busy
-from backend.terminal import Console, print
 from nmt.checkpoint_option import add_checkpoint
+from nmt.console.arguments import natural
+from nmt.console.messages import several
+from nmt.console.progress import busy
+from nmt.console.terminal import Console, print
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.pictures import require_drawing

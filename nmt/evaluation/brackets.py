@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.trees import PUNCTUATION, ROOTS, Span, plain_label, rebuild, spans
 from nmt.evaluation.lengths import EDGES, by_length
 

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.errors import UserError
-from backend.files import write_file
-from backend.package import missing
-from backend.progress import busy
+from backend.errors import UserError, missing
+from nmt.console.progress import busy
 from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
 from nmt.evaluation.rare import Group
 from nmt.evaluation.scales import Scale
+from nmt.files import write_file
 
 MISSING = missing("matplotlib", "plot")
 MARKERS = "osD^vP*X"  # with the line styles they distinguish systems without colours

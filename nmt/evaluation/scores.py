@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from backend.errors import UserError
-from backend.progress import busy
+from nmt.console.progress import busy
 
 TOKENISATIONS = ("13a", "none", "intl", "char", "zh")  # sacrebleu's that need no other package
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from rich.cells import cell_len
 
-from backend.errors import UserError
-from backend.package import missing
+from backend.errors import UserError, missing
 from nmt.evaluation.pictures import finish, require_drawing
 
 PERPLEXITY = 30.0  # t-SNE's usual value; with few points a third of their number

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple, get_type_hints
 
-from backend.nearest import nearest
+from nmt.console.messages import nearest
 from nmt.models.registry import MODELS
 from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from backend.errors import UserError
-from backend.files import sweep
+from nmt.files import sweep
 
 FILE = ".lock"
 SIZE = 4096  # bytes of the lock file, padded with spaces

@@ -11,10 +11,10 @@ import numpy as np
 
 from backend import Array, array_module, gemm, to_device
 from backend.errors import UserError
-from backend.files import make_directory
 from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from nmt.data.batches import Batch
+from nmt.files import make_directory
 from nmt.models.contract import Trainable
 from nmt.training import checkpoint, kept
 from nmt.training.accuracy import precision_cost

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.command import run_command
+from nmt.console.command import run_command
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def called(run):
@@ -66,7 +66,7 @@ def test_ctrl_c_during_the_imports_is_silent(module, tmp_path):
 
 def test_ctrl_c_after_the_imports_is_one_line():
     """Where the process began with the system's handling of it, as the commands do."""
-    code = ("import argparse, os, signal, sys\nfrom backend.command import run_command\n"
+    code = ("import argparse, os, signal, sys\nfrom nmt.console.command import run_command\n"
             "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
             "run_command('nmt', lambda: os.kill(os.getpid(), signal.SIGINT))")
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)

@@ -9,7 +9,7 @@ import pytest
 from outputs import fifo, left_over, null_device
 
 from backend.errors import UserError
-from backend.files import check_writable, read_file, sweep, write_file, write_text
+from nmt.files import check_writable, read_file, sweep, write_file, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,7 +69,7 @@ def test_links_are_followed_and_stay(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="this system has no /proc")
 def test_standard_output_goes_on_where_it_stands(tmp_path):
     """Into a file that the shell has opened: neither replaced nor written over."""
-    code = ("import os; from backend.files import write_text; print('before');"
+    code = ("import os; from nmt.files import write_text; print('before');"
             "write_text('/proc/self/fd/1', 'text\\n'); write_text('out', 'linked\\n');"
             "print('after')")
     (tmp_path / "out").symlink_to("/proc/self/fd/1")

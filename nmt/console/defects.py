@@ -9,9 +9,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from backend.package import PACKAGE, release
+from nmt.console.package import PACKAGE, release
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 
 
 def told(name: str, error: Exception) -> str:

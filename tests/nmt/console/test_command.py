@@ -13,20 +13,12 @@ from pathlib import Path
 import pytest
 from screen import drawn
 
-from backend.command import (
-    DEFECT,
-    above_zero,
-    at_least_zero,
-    count,
-    guarded,
-    natural,
-    run_command,
-    seconds,
-)
 from backend.errors import UserError
-from backend.terminal import Console, escaped, print
+from nmt.console.arguments import above_zero, at_least_zero, count, natural, seconds
+from nmt.console.command import DEFECT, guarded, run_command
+from nmt.console.terminal import Console, escaped, print
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def said(capsys, error: BaseException) -> tuple[int, str]:
@@ -60,7 +52,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_file(capsys, tmp_path, monkeypatc
     kind = type(error).__name__
     assert status == DEFECT == 70 and f"unexpected {kind}" in line and "\x1b" not in line
     assert line.endswith(f"this is a defect of nmt: please report it with {report}")
-    assert re.search(r"at tests/backend/test_command.py:\d+;", line)
+    assert re.search(r"at tests/nmt/console/test_command.py:\d+;", line)
     text = report.read_text("utf-8")
     assert "Traceback (most recent call last):" in text and repr(sys.argv[1:]) in text
     assert report.stat().st_mode & 0o777 == 0o600  # it holds what was typed
@@ -77,7 +69,7 @@ def test_what_was_quoted_at_length_is_cut(capsys):
     assert len(line) < 400 and line.startswith("expected a number, got 999") and "9...9" in line
 
 
-PRINT = ("import sys; from backend.command import guarded\n"
+PRINT = ("import sys; from nmt.console.command import guarded\n"
          "sys.exit(guarded('nmt', lambda: print('x' * 9)))")
 
 
@@ -110,10 +102,10 @@ HOSTILE = "a\x1b[2Jb\u202ec\x9b\x1b[31md"
 SHOWN = "a\\x1b[2Jb\\u202ec\\x9b\\x1b[31md"
 SAY = f"""
 import sys
-from backend import progress
-from backend.command import guarded
+from nmt.console import progress
+from nmt.console.command import guarded
 from backend.errors import UserError
-from backend.terminal import Console, print
+from nmt.console.terminal import Console, print
 word = {HOSTILE!r}
 def run():
     print(word)
@@ -165,8 +157,8 @@ def test_numbers():
 def test_threads_of_a_command(given, advised, monkeypatch, capsys):
     """`--threads` is obeyed; without it, advice where threads would wait for other programs."""
     used = []
-    monkeypatch.setattr("backend.command.use_threads", used.append)
-    monkeypatch.setattr("backend.command.crowded", lambda: "--threads 1 may be faster")
+    monkeypatch.setattr("nmt.console.command.use_threads", used.append)
+    monkeypatch.setattr("nmt.console.command.crowded", lambda: "--threads 1 may be faster")
     options = argparse.Namespace(run=lambda options: None, threads=given)
     run_command("nmt", lambda: options, heavy=True)
     assert used == [given] * (given is not None)

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from backend import progress
 from backend.errors import UserError
+from nmt.console import progress
 
 FORK = multiprocessing.get_context("fork")
 ENDING = (signal.SIGINT, signal.SIGTERM)

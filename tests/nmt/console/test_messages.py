@@ -1,6 +1,6 @@
 """Numbers of things in messages."""
 
-from backend.plural import several
+from nmt.console.messages import several
 
 
 def test_one_thing_and_several():

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from backend.terminal import print
+from nmt.console.terminal import print
 
 _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-START = "import os, signal\nfrom backend.processes import in_processes\n"
+START = "import os, signal\nfrom nmt.processes import in_processes\n"
 INTERRUPTED = START + """
 os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
 try:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend import progress
-from backend.progress import busy, counted, hidden, shown, told, wanted
+from nmt.console import progress
+from nmt.console.progress import busy, counted, hidden, shown, told, wanted
 from nmt.training.progress import ConsoleObserver, Progress
 
 
@@ -86,7 +86,7 @@ def test_nothing_is_said_in_a_log_a_thread_or_beside_another_bar(
 
 
 def test_beside_the_bar_of_training_there_is_none(screen: Screen) -> None:
-    from backend.terminal import Console
+    from nmt.console.terminal import Console
 
     observer = ConsoleObserver(Console(file=Screen(), force_terminal=True))
     observer.on_batch(Progress(1, 2, 1, 4, 1, 0.1, None))

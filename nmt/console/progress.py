@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from backend.terminal import Console
+from nmt.console.terminal import Console
 
 Item = TypeVar("Item")
 AFTER = 1.0  # seconds after which bars are shown

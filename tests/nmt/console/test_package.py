@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from backend import package
+from backend import errors
+from nmt.console import package
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CALL = re.compile(r"""(?:missing\(["'][\w-]+["'], |install\()["']([\w-]+)["']\)""")
 # Not files that hold what was once printed
@@ -24,7 +25,7 @@ SOURCES = [path for folder in ("backend", "nmt", "grads", "benchmarks", "docs")
 def test_every_extra_of_a_message_is_one_of_the_package() -> None:
     named = {extra for path in SOURCES for extra in CALL.findall(path.read_text("utf-8"))}
     assert {"plot", "bpe", "mpi", "cuda12"} <= named <= set(DECLARED["optional-dependencies"])
-    assert package.missing("x", "bpe") == \
+    assert errors.missing("x", "bpe") == \
         "x is not installed (pip install -e '.[bpe]' in a checkout)"
 
 

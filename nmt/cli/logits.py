@@ -11,13 +11,13 @@ from typing import Any
 from rich.table import Table
 
 from backend.errors import UserError
+from nmt.analysis.logits import draw_norms, headings, lexicon, logits_of, norms, table_of
 from nmt.cli.arguments import add_model
 from nmt.console.arguments import Parser, natural, positive
 from nmt.console.terminal import Console, print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
-from nmt.evaluation.logits import headings, lexicon, logits_of, norms, table_of
-from nmt.evaluation.pictures import draw_norms, require_drawing
+from nmt.evaluation.pictures import require_drawing
 from nmt.system import System
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
+from nmt.analysis.scales import draw_depths, scales_of
 from nmt.cli.evaluation import names_of_runs
 from nmt.console.terminal import print
 from nmt.evaluation.curves import read_curve
-from nmt.evaluation.pictures import draw_curves, draw_depths, draw_scores, require_drawing
-from nmt.evaluation.scales import scales_of
+from nmt.evaluation.pictures import draw_curves, draw_scores, require_drawing
 from nmt.system import System
 
 COST = "cost"

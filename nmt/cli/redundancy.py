@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from backend.errors import UserError
+from nmt.analysis.redundancy import Measure, Trained, breakdown, survivors, sweep
+from nmt.analysis.redundancy_report import Findings, draw, survivors_text, write
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.arguments import add_format
@@ -18,8 +20,6 @@ from nmt.console.arguments import positive
 from nmt.console.terminal import print
 from nmt.data.corpora import EvaluationSet, load_corpus
 from nmt.evaluation.curves import Curve, read_curve
-from nmt.evaluation.redundancy import Measure, Trained, breakdown, survivors, sweep
-from nmt.evaluation.redundancy_report import Findings, draw, survivors_text, write
 from nmt.files import make_directory
 from nmt.language_models import LanguageSystem, read_text
 from nmt.pruning.run import masks_for, open_system, stored_weights

@@ -12,6 +12,14 @@ import numpy as np
 from rich.table import Table
 
 from backend.errors import UserError
+from nmt.analysis.similarity import Similarity, read_pairs, similarity
+from nmt.analysis.words_map import (
+    draw_words,
+    principal_components,
+    require_sklearn,
+    t_sne,
+    unit_length,
+)
 from nmt.checkpoint_option import add_checkpoint
 from nmt.console.arguments import natural
 from nmt.console.messages import several
@@ -20,14 +28,6 @@ from nmt.console.terminal import Console, print
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.pictures import require_drawing
-from nmt.evaluation.similarity import Similarity, read_pairs, similarity
-from nmt.evaluation.words_map import (
-    draw_words,
-    principal_components,
-    require_sklearn,
-    t_sne,
-    unit_length,
-)
 from nmt.system import System
 
 METHODS = ("pca", "t-sne")

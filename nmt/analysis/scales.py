@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from backend import to_host
 from backend.errors import UserError
+from nmt.evaluation.pictures import add_legend, require_drawing, save, style
 from nmt.system import System
 
 SUBLAYERS = {
@@ -46,3 +49,32 @@ def scales_of(system: System, run: str) -> list[Scale]:
         raise UserError(f"{run}: expected a Transformer with model.norm: scale, "
                         "got a model without one that is learned")
     return sorted(found, key=lambda one: ("attention" not in one.sublayer, one.sublayer, one.depth))
+
+
+def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
+    """The g of each ScaleNorm against its depth, attention on the left, the others on the right
+    (Nguyen, 2019, Figures 3.6 and 3.7). runs: by name, all of one, with the sublayers in order.
+
+    Raises UserError without matplotlib.
+    """
+    require_drawing(str(path))
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(9.6, 6.8), layout="constrained")
+    halves: Any = figure.subfigures(1, 2)
+    for place, title in enumerate(("attention", "feed-forward and last norms")):
+        axes, number = halves[place].add_subplot(), 0
+        for name, scales in runs.items():
+            for sublayer in dict.fromkeys(scale.sublayer for scale in scales):
+                if ("attention" in sublayer) == (place == 0):
+                    points = [(scale.depth, scale.g) for scale in scales
+                              if scale.sublayer == sublayer]
+                    axes.plot(*zip(*points, strict=True), **style(number),
+                              label=f"{name}: {sublayer}" if len(runs) > 1 else sublayer)
+                    number += 1
+        axes.set(xlabel="depth", ylabel="g", title=title)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        add_legend(axes, below=halves[place])
+    figure.suptitle("Learned g of ScaleNorm by depth", fontsize=11)
+    save(figure, path)

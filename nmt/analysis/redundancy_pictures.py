@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from lstm.parameters import Axis, Weight
+from nmt.analysis.redundancy import Part, Point, Share, Survivors, Trained
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.pictures import MARKERS, finish, require_drawing, save, style
-from nmt.evaluation.redundancy import Part, Point, Share, Survivors, Trained
 from nmt.pruning.run import RETRAINED
 
 DPI = 100  # pixels an inch, so that a picture's pixel is a weight

@@ -6,7 +6,8 @@ besides. What the prediction layer read is taken from the model's own loss, alon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from backend import array_module, to_host
 from backend.errors import UserError
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import SPECIALS
+from nmt.evaluation.pictures import finish, new_axes, style
 from nmt.models.heads.lexical import W_HY, W_L, lexical_step
 from nmt.system import System
 from nmt.training.finite import naming_overflow
@@ -132,6 +134,30 @@ def norms(system: System) -> Norms:
                  {name: column[first:] for name, column in columns.items()})
 
 
+def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None:
+    """Norms and biases of words from the most frequent on: the median and the range of bins of so
+    many words (Nguyen, 2019, Figure 3.2). columns: (V,) by heading.
+
+    Raises UserError without matplotlib.
+    """
+    figure, axes = new_axes(path)
+    for number, (name, values) in enumerate(columns.items()):
+        middles, (least, median, largest) = binned(values, size)
+        axes.plot(middles + 1, median, label=name, **style(number))
+        axes.fill_between(middles + 1, least, largest, color=f"C{number}", alpha=0.2)
+    axes.set(xlabel="rank by frequency", ylabel=f"median and range of {size} words")
+    finish(figure, axes, path, "Norms and biases of target words")
+
+
+def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Middles of bins of so many neighbours (N,), from 0, and of each the least, median and largest
+    value, (3, N)."""
+    starts = range(0, len(values), size)
+    bins = [values[start : start + size] for start in starts]
+    middles = [start + (len(one) - 1) / 2 for start, one in zip(starts, bins, strict=True)]
+    return np.array(middles), np.array([np.quantile(one, (0.0, 0.5, 1.0)) for one in bins]).T
+
+
 # --- the lexicon ----------------------------------------------------------------------------------
 
 
@@ -185,4 +211,3 @@ def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
 def headings(lexical: bool) -> list[str]:
     """Those of a model's rows."""
     return [name for name in HEADINGS if lexical or "_l" not in name]
-

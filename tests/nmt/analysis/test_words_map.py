@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backend.errors import UserError
-from nmt.evaluation.words_map import (
+from nmt.analysis.words_map import (
     draw_words,
     label_offsets,
     principal_components,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backend.errors import UserError
-from nmt.evaluation.similarity import (
+from nmt.analysis.similarity import (
     RatedPair,
     cosine,
     pearson,

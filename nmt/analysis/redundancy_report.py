@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lstm.parameters import Weight
+from nmt.analysis import redundancy_pictures as pictures
+from nmt.analysis.redundancy import Part, Point, Share, Survivors, Trained, finite
 from nmt.data.corpus import write_lines
-from nmt.evaluation import redundancy_pictures as pictures
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.pictures import FORMATS, MISSING, can_draw
-from nmt.evaluation.redundancy import Part, Point, Share, Survivors, Trained, finite
 from nmt.pruning.run import RETRAINED
 from nmt.pruning.schemes import Masks
 

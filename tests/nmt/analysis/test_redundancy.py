@@ -8,9 +8,7 @@ import pytest
 
 from backend.errors import UserError
 from lstm.parameters import Weight, axis
-from nmt.evaluation import pictures
-from nmt.evaluation.curves import Curve
-from nmt.evaluation.redundancy import (
+from nmt.analysis.redundancy import (
     Part,
     Point,
     Share,
@@ -20,8 +18,10 @@ from nmt.evaluation.redundancy import (
     survivors,
     sweep,
 )
-from nmt.evaluation.redundancy_pictures import draw_mask
-from nmt.evaluation.redundancy_report import Findings, draw, survivors_text, write
+from nmt.analysis.redundancy_pictures import draw_mask
+from nmt.analysis.redundancy_report import Findings, draw, survivors_text, write
+from nmt.evaluation import pictures
+from nmt.evaluation.curves import Curve
 from nmt.pruning.run import masks_for, prune, stored_parameters
 from nmt.run_directory import RunDirectory
 from nmt.system import System
@@ -151,7 +151,7 @@ def test_a_picture_of_a_mask_shows_each_weight(tmp_path):
 
 
 def test_without_matplotlib_a_line_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.evaluation.redundancy_report.can_draw", lambda: False)
+    monkeypatch.setattr("nmt.analysis.redundancy_report.can_draw", lambda: False)
     (line,) = draw(findings(), WEIGHTS, MASKS, tmp_path)
     assert "matplotlib is not installed" in line and not list(tmp_path.iterdir())
     monkeypatch.setattr(pictures, "can_draw", lambda: False)

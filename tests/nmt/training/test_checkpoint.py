@@ -60,21 +60,6 @@ def test_device_arrays(path, arrays):
                                   arrays["parameters/W"])
 
 
-@pytest.mark.parametrize("broken", ["os.open", "os.write", "os.fsync", "os.replace"])
-def test_a_failed_save_leaves_the_old_file(path, arrays, monkeypatch, broken):
-    checkpoint.save(path, arrays, {"old": True})
-
-    def fail(*args, **kwargs):
-        raise OSError(28, "disk full")
-
-    monkeypatch.setattr(broken, fail)
-    with pytest.raises(UserError, match=r"last\.safetensors: cannot be written: disk full"):
-        checkpoint.save(path, {"parameters/W": np.zeros(3)}, {"old": False})
-    monkeypatch.undo()
-    assert checkpoint.load(path).metadata == {"old": True}
-    assert os.listdir(path.parent) == [path.name]
-
-
 def test_a_directory_that_is_not_there(tmp_path, arrays):
     with pytest.raises(UserError, match="cannot be written"):
         checkpoint.save(tmp_path / "nowhere" / "a.safetensors", arrays, {})
@@ -123,8 +108,8 @@ def test_load_parameters_in_the_model_s_order(path, arrays):
 
 
 @pytest.mark.parametrize("template, message", [
-    ({"W": np.zeros((3, 4)), "b": np.zeros(4), "c": np.zeros(1)}, r"lacks 1 parameter\(s\): c"),
-    ({"W": np.zeros((3, 4))}, r"beyond the model's, 1 parameter\(s\): b"),
+    ({"W": np.zeros((3, 4)), "b": np.zeros(4), "c": np.zeros(1)}, r"lacks 1 parameter: c"),
+    ({"W": np.zeros((3, 4))}, r"beyond the model's, 1 parameter: b"),
     ({"W": np.zeros((4, 3)), "b": np.zeros(4)},
      r"'W': the model expects shape \(4, 3\), the file holds \(3, 4\)"),
 ])

@@ -10,6 +10,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from grads.check.report import Report, json_page
 from grads.check.user_code import check_file
 from grads.commands import console
 from grads.progress import watching
+from nmt.console.arguments import at_least_zero, natural, positive, seconds
 from nmt.console.messages import nearest, several
 from nmt.console.progress import busy, counted
 from nmt.console.terminal import print
@@ -29,7 +31,38 @@ from nmt.files import write_text
 METHOD = "complex step and Ridders' differences, where the function suits them"
 
 
-def check(options: argparse.Namespace) -> int:
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads check`."""
+    parser.description = (
+        "Check entries of the catalogue by name or pattern ('luong*local-p*'), or your own code: "
+        "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
+        "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
+        "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
+        "undecided (two methods disagree), or the time was up."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
+    parser.add_argument("--list", action="store_true", help="print the catalogue's names")
+    parser.add_argument("--tier", help="tiny, real or every (default: tiny and real)")
+    parser.add_argument("--all", action="store_true", help="differentiate every entry (default: "
+                        "two random directions and one entry a tensor)")
+    parser.add_argument("--sample", type=positive, metavar="N",
+                        help="differentiate N entries of each larger tensor")
+    parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
+                        "complex step, and central differences where that is not enough)")
+    parser.add_argument("--rtol", type=at_least_zero, metavar="R",
+                        help="accept relative errors up to R (default: those that rounding "
+                             "explains)")
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
+                        help="end each check after this time and report what was covered: "
+                             "exit status 3, unless a gradient is wrong")
+    parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
+                        "map of the relative error over each tensor; of your own code every entry "
+                        "is differentiated, of tensors with more than 1024 a sample")
+
+
+def run_check(options: argparse.Namespace) -> int:
     """`grads check`: 0 if all is right, 1 if something is wrong, 3 if something is undecided, or
     the time was up."""
     if options.list:

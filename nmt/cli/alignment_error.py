@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from nmt.cli.options import add_drop_bad_links, add_links_format
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import (
@@ -25,10 +26,22 @@ UNFIT = ("link does not fit its sentence and is left out",
          "links do not fit their sentences and are left out")
 
 
-def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
-    """`--drop-bad-links`, under both of its names."""
-    parser.add_argument("--drop-bad-links", "--skip-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence, and count them")
+def add_aer(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt aer`."""
+    parser.description = (
+        "Alignment error rate of any aligner's links, precision and recall. Both files are in "
+        "Pharaoh format ('3-4', of gold links '3?4' or '3p4' where only possible; a line for each "
+        "pair, words from 0) or in NAACL format ('sentence source target [S|P]', from 1)."
+    )
+    parser.add_argument("links", type=Path, help="the aligner's; marks S and P do not matter")
+    parser.add_argument("gold", type=Path)
+    parser.add_argument("--source", type=Path, metavar="FILE",
+                        help="the sentences, with --target, so that links outside are found; "
+                             "words are those between spaces")
+    parser.add_argument("--target", type=Path, metavar="FILE")
+    for name in ("links", "gold"):
+        add_links_format(parser, name)
+    add_drop_bad_links(parser)
 
 
 def run_aer(options: argparse.Namespace) -> None:

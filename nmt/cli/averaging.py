@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from backend.errors import UserError
 from nmt.console.arguments import natural
@@ -20,9 +19,8 @@ from nmt.training.kept import SUFFIX, kept
 from nmt.training.trainer import LAST
 
 
-def add_average(sub: Any) -> None:
-    """`average`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("average", help="average the parameters of a run's checkpoints")
+def add_average(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt average`."""
     parser.description = (
         "Write a run directory whose parameters are the mean of several checkpoints of one run: "
         "of those that a run kept (train.keep), or of the files named."
@@ -34,7 +32,6 @@ def add_average(sub: Any) -> None:
                         help="of a run directory the last K that it kept (default: all)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="run directory to make")
-    parser.set_defaults(run=run_average)
 
 
 def run_average(options: argparse.Namespace) -> None:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
-from nmt.cli.arguments import add_model
+from nmt.cli.options import add_model
 from nmt.cli.translating import BLOCK
 from nmt.console.arguments import above_zero, natural, positive
 from nmt.console.messages import several
@@ -29,9 +28,8 @@ from nmt.translation import Translation
 Translate = Callable[[Sequence[Sequence[str]]], list[list[Translation]]]
 
 
-def add_back_translate(sub: Any) -> None:
-    """`back-translate`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("back-translate", help="make sources for text of the target language")
+def add_back_translate(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt back-translate`."""
     parser.description = (
         "Translate text of the target language by a run of the opposite direction, and write two "
         "files, a line for each pair: the translations, which are the sources to train on, and the "
@@ -49,7 +47,6 @@ def add_back_translate(sub: Any) -> None:
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
                         help="sample the translations, no search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
-    parser.set_defaults(run=run_back_translate)
 
 
 def run_back_translate(options: argparse.Namespace) -> None:

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from backend.errors import UserError
 from nmt.analysis.logits import draw_norms, headings, lexicon, logits_of, norms, table_of
-from nmt.cli.arguments import add_model
-from nmt.console.arguments import Parser, natural, positive
+from nmt.cli.options import add_model
+from nmt.console.arguments import natural, positive
 from nmt.console.terminal import Console, print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
@@ -21,30 +21,31 @@ from nmt.evaluation.pictures import require_drawing
 from nmt.system import System
 
 
-def add_logits(parser: argparse.ArgumentParser) -> None:
-    """`steps`, `lexicon` and `norms`, subcommands of `nmt logits`."""
-    sub = parser.add_subparsers(dest="logits_command", required=True, parser_class=Parser)
-    steps = sub.add_parser("steps", help="norms, cosines and bias of chosen words and their rivals")
-    steps.add_argument("source", type=Path)
-    steps.add_argument("target", type=Path, nargs="?",
-                       help="translations to be led along (default: the model's own)")
-    _add_model(steps)
-    steps.add_argument("--line", type=positive, default=1, metavar="N", help="(default: 1)")
-    steps.add_argument("--rivals", type=natural, default=2, metavar="N",
-                       help="other words at each step, the most probable (default: 2)")
-    steps.set_defaults(run=run_steps)
-    own = sub.add_parser("lexicon", help="a lexical module's translations of source words")
-    own.add_argument("words", nargs="*", metavar="WORD", help="(default: the whole vocabulary)")
-    _add_model(own)
-    own.add_argument("--top", type=positive, default=5, metavar="N",
-                     help="target words of each (default: 5)")
-    own.set_defaults(run=run_lexicon)
-    draw = sub.add_parser("norms", help="draw norms and biases of target words by frequency")
-    _add_model(draw)
-    draw.add_argument("--bin", type=positive, default=256, metavar="N",
-                      help="words of which median and range are drawn (default: 256)")
-    draw.add_argument("--png", type=Path, metavar="FILE", help="the picture")
-    draw.set_defaults(run=run_norms)
+def add_steps(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt logits steps`."""
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path, nargs="?",
+                        help="translations to be led along (default: the model's own)")
+    _add_model(parser)
+    parser.add_argument("--line", type=positive, default=1, metavar="N", help="(default: 1)")
+    parser.add_argument("--rivals", type=natural, default=2, metavar="N",
+                        help="other words at each step, the most probable (default: 2)")
+
+
+def add_lexicon(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt logits lexicon`."""
+    parser.add_argument("words", nargs="*", metavar="WORD", help="(default: the whole vocabulary)")
+    _add_model(parser)
+    parser.add_argument("--top", type=positive, default=5, metavar="N",
+                        help="target words of each (default: 5)")
+
+
+def add_norms(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt logits norms`."""
+    _add_model(parser)
+    parser.add_argument("--bin", type=positive, default=256, metavar="N",
+                        help="words of which median and range are drawn (default: 256)")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="the picture")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`nmt train --train a.en a.fr` and `nmt init`: a recipe from two files of one's own."""
+"""`--train a.en a.fr` of `nmt train` and `nmt init`: a recipe from two files of one's own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
-import yaml
 from babel import localedata
 
 from backend.errors import UserError
 from nmt.console.terminal import print
-from nmt.data.corpus import write_lines
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe, packaged_recipe
 
@@ -94,27 +91,3 @@ def english_where_unknown(
                 print(f"{file}: no language in its name: its words are split and joined by the "
                       f"rules of English; --{key} names another", file=sys.stderr)
     return values
-
-
-def init(options: argparse.Namespace) -> None:
-    """`nmt init`: write the commented recipe, for the files named if any."""
-    if options.recipe.exists():
-        raise UserError(f"{options.recipe}: expected a new file, found one")
-    text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
-    text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
-    values = english_where_unknown(own_values(options))
-    own_recipe(None, values, [])  # checks the values before the file is written
-    for key, value in values.items():
-        text = _with_value(text, key.removeprefix("data."), value)
-    write_lines(options.recipe, text.rstrip("\n").split("\n"))
-    print(f"{options.recipe}; train by it: nmt train {options.recipe} --output runs/"
-          f"{options.recipe.stem}")
-
-
-def _with_value(text: str, key: str, value: str) -> str:
-    """A recipe's text with a key of its data section set; a key without a value stays a comment."""
-    if not value or value == "." or key == "corpus":
-        return text
-    written = yaml.safe_dump(value, allow_unicode=True, width=10**6).split("\n")[0]  # `no`: quoted
-    return re.sub(rf"^  (?:# )?{key}: \S+", lambda match: f"  {key}: {written}", text, count=1,
-                  flags=re.MULTILINE)

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from nmt.analysis.scales import draw_depths, scales_of
-from nmt.cli.evaluation import names_of_runs
+from nmt.cli.options import names_of_runs
 from nmt.console.terminal import print
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.pictures import draw_curves, draw_scores, require_drawing
@@ -28,10 +28,9 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
                         help="the learned g of each ScaleNorm by depth, of Transformers")
     parser.add_argument("--output", "-o", type=Path, default=Path("curves.png"), metavar="FILE",
                         help="a picture, .png, .svg or .pdf (default: curves.png)")
-    parser.set_defaults(run=plot)
 
 
-def plot(options: argparse.Namespace) -> None:
+def run_plot(options: argparse.Namespace) -> None:
     """`nmt plot`."""
     names = names_of_runs(options.runs)
     if options.scales:

@@ -13,7 +13,7 @@ import numpy as np
 from backend.errors import UserError
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli import commands
+from nmt.cli.training import train_translator
 from nmt.console.terminal import print
 from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import (
@@ -33,12 +33,8 @@ from nmt.training.progress import ConsoleObserver
 from nmt.training.trainer import LAST
 
 
-def add_pruning(sub: Any) -> None:
-    """`prune`: a subcommand."""
-    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, and retrain it"))
-
-
-def _add_prune(parser: argparse.ArgumentParser) -> None:
+def add_prune(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt prune`."""
     parser.description = (
         "Write a run directory with a model of which the smallest weights are zero (thesis, "
         "section 6.2); with --retrain or --from-scratch, train the others. Any value of the "
@@ -63,7 +59,6 @@ def _add_prune(parser: argparse.ArgumentParser) -> None:
     after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
                        help="train with the same mask from new initial values: by the run's "
                             "recipe, or by RECIPE")
-    parser.set_defaults(run=run_prune)
 
 
 def percent(text: str) -> float:
@@ -121,7 +116,7 @@ def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -
     how: Any = _how(options)
     train = partial(retrain, pruned, recipe, options.output, how)
     if isinstance(recipe, Recipe):
-        commands.train_translator(recipe, options.output, train)  # type: ignore[arg-type]
+        train_translator(recipe, options.output, train)  # type: ignore[arg-type]
         return
     train(observer=ConsoleObserver())
     print(f"run directory: {options.output}")

@@ -7,10 +7,10 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from backend.errors import UserError
-from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
+from nmt.cli.alignment_error import file_links, word_counts
+from nmt.cli.options import add_drop_bad_links
 from nmt.console.arguments import natural, positive
 from nmt.console.messages import several
 from nmt.console.progress import counted
@@ -32,9 +32,8 @@ OUTCOMES = {  # of unknown words, as they are reported
 }
 
 
-def add_rare_words(sub: Any) -> None:
-    """`annotate` and `restore`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("annotate", help="mark unknown words before training")
+def add_annotate(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt annotate`."""
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?",
                         help="left out for sentences that are to be translated")
@@ -52,11 +51,10 @@ def add_rare_words(sub: Any) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="directory for both files under their own names, and "
                              f"{' and '.join(VOCABULARIES)}")
-    parser.set_defaults(run=run_annotate)
-    _add_restore(sub.add_parser("restore", help="replace the unknown words of annotated text"))
 
 
-def _add_restore(parser: argparse.ArgumentParser) -> None:
+def add_restore(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt restore`."""
     parser.add_argument("source", type=Path, help="the sentences as written, not annotated")
     parser.add_argument("translations", type=Path, help="in tokens, before detokenisation")
     parser.add_argument("--method", choices=METHODS, required=True)
@@ -67,7 +65,6 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-unknown", action="store_true",
                         help="write <unk> for every unknown word: the translation before")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-    parser.set_defaults(run=run_restore)
 
 
 # --- annotate -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from nmt.analysis.redundancy import Measure, Trained, breakdown, survivors, swee
 from nmt.analysis.redundancy_report import Findings, draw, survivors_text, write
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.arguments import add_format
+from nmt.cli.options import add_format
 from nmt.cli.pruning import percent
 from nmt.console.arguments import positive
 from nmt.console.terminal import print
@@ -40,9 +40,8 @@ class Sets(NamedTuple):
     train: Sequence[Any]  # as many training pairs, or tokens
 
 
-def add_redundancy(sub: Any) -> None:
-    """`redundancy`: a subcommand."""
-    parser = sub.add_parser("redundancy", help="loss by pruning: by scheme, percentage, class")
+def add_redundancy(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt redundancy`."""
     parser.description = (
         "The analyses of section 6.2.3 of the thesis, as JSON, a table and pictures: all schemes "
         "and percentages, each class alone, the weights left by class, retrained runs. "
@@ -69,7 +68,6 @@ def add_redundancy(sub: Any) -> None:
                         help="runs that `nmt prune` retrained or trained from scratch, to "
                              "compare")
     add_format(parser)
-    parser.set_defaults(run=run_redundancy)
 
 
 def run_redundancy(options: argparse.Namespace) -> None:

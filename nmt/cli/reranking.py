@@ -8,13 +8,12 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.evaluation import names_of_runs
+from nmt.cli.options import names_of_runs
 from nmt.console.messages import several
 from nmt.console.progress import busy
 from nmt.console.terminal import print
@@ -30,9 +29,8 @@ OWN = "log_p"  # what `nmt translate --nbest` calls the score of the model that 
 WORDS = "words"
 
 
-def add_rerank(sub: Any) -> None:
-    """`rerank`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("rerank", help="choose from n-best lists by several models")
+def add_rerank(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt rerank`."""
     parser.description = (
         "Score the translations of a list (nmt translate --nbest 50) by more models and write the "
         "best of each line by a weighted sum of all scores and the number of words. --tune finds "
@@ -56,7 +54,6 @@ def add_rerank(sub: Any) -> None:
     parser.add_argument("--nbest-output", type=Path, metavar="FILE",
                         help="write the lists with all scores, in their new order")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-    parser.set_defaults(run=run_rerank)
 
 
 def run_rerank(options: argparse.Namespace) -> None:

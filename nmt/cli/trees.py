@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sacremoses import MosesTokenizer
@@ -27,9 +26,8 @@ from nmt.system import System
 WORDS, TREES = "words", "trees"  # suffixes of the files
 
 
-def add_trees(sub: Any) -> None:
-    """`trees` and `brackets`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("trees", help="write treebank files as words and linear trees")
+def add_trees(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt trees`."""
     parser.description = (
         "Each tree becomes a line of words in SET.words and a line of symbols in SET.trees, SET "
         "being train, dev or test. Documents, one a file, are never split. Without --dev and "
@@ -47,16 +45,14 @@ def add_trees(sub: Any) -> None:
                         help="leave out trees of more than N words, of all sets")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="directory to write into")
-    parser.set_defaults(run=run_trees)
-    _add_brackets(sub.add_parser("brackets", help="write linear trees in brackets, as for EVALB"))
 
 
-def _add_brackets(parser: argparse.ArgumentParser) -> None:
+def add_brackets(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt brackets`."""
     parser.add_argument("words", type=Path)
     parser.add_argument("trees", type=Path, help="a model's output is repaired; a tree of another "
                                                  "number of words becomes an empty line")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-    parser.set_defaults(run=run_brackets)
 
 
 def run_trees(options: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -35,28 +34,28 @@ NONE = "-"
 SHOWN = 10  # words that a message lists at most
 
 
-def add_words(sub: Any) -> None:
-    """`similarity` and `words`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("similarity", help="source vectors against people's ratings of pairs")
+def add_similarity(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt similarity`."""
     parser.add_argument("pairs", type=Path, help="lines of two words and their rating, such as "
                                                  "the Rare Word data set's rw.txt")
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
     add_checkpoint(parser)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write JSON there too")
-    parser.set_defaults(run=run_similarity)
-    words = sub.add_parser("words", help="draw a map of source words by their vectors")
-    words.add_argument("words", type=Path, help="words between spaces or on lines")
-    words.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
-    add_checkpoint(words)
-    words.add_argument("--method", choices=METHODS, default=METHODS[0],
-                       help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
-                            f"(default: {METHODS[0]})")
-    words.add_argument("--unit-length", action="store_true",
-                       help="compare directions only, as cosine does: vectors that characters make "
-                            "may be much shorter than others")
-    words.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
-    words.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
-    words.set_defaults(run=run_words)
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt words`."""
+    parser.add_argument("words", type=Path, help="words between spaces or on lines")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    add_checkpoint(parser)
+    parser.add_argument("--method", choices=METHODS, default=METHODS[0],
+                        help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
+                             f"(default: {METHODS[0]})")
+    parser.add_argument("--unit-length", action="store_true",
+                        help="compare directions only, as cosine does: vectors that characters "
+                             "make may be much shorter than others")
+    parser.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
 
 
 def run_similarity(options: argparse.Namespace) -> None:

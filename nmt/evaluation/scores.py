@@ -19,6 +19,10 @@ class Score(NamedTuple):
     score: float  # 0 to 100
     signature: str  # sacrebleu's signature, to be reported with the score
 
+    def as_text(self, name: str) -> str:
+        """The score of this name, with its signature."""
+        return f"{name} {self.score:.2f} ({self.signature})"
+
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
     """Corpus BLEU against one reference (Papineni et al. 2002; Post 2018 for the signature).

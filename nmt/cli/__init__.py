@@ -75,14 +75,14 @@ def build_parser(arguments: Sequence[str] | None = None) -> Parser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 2 with one line on stderr for an error of the user's."""
     given = sys.argv[1:] if arguments is None else arguments
-    parser = build_parser(given)
+    parser = build_parser(_split_overrides(given)[1])
     run_command("nmt", lambda: _parse(given, parser), heavy=launched()[1] == 0)
 
 
 def _parse(arguments: Sequence[str], parser: Parser | None = None) -> argparse.Namespace:
     """The options; for the verbs that take them, overrides of the recipe among them."""
-    parser = parser or build_parser(arguments)
     overrides, rest = _split_overrides(arguments)
+    parser = parser or build_parser(rest)
     options, unknown = parser.parse_known_args(rest)
     if unknown and options.takes_overrides:  # they get a hint from the recipe
         overrides, rest = _split_overrides(arguments, unknown)

@@ -8,7 +8,6 @@ is `survivors`, "Storage size" is `stored_bytes`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -185,8 +184,3 @@ def _added(share: Share | None, mask: np.ndarray) -> Share:
     """A share with the weights of another mask added."""
     kept, size = share or (0, 0)
     return Share(kept + int(mask.sum()), size + mask.size)
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or None if it is not finite, since JSON has no infinity."""
-    return None if value is None or not math.isfinite(value) else value

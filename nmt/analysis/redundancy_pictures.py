@@ -13,7 +13,15 @@ import numpy as np
 from lstm.parameters import Axis, Weight
 from nmt.analysis.redundancy import Part, Point, Share, Survivors, Trained
 from nmt.evaluation.curves import Curve
-from nmt.evaluation.pictures import MARKERS, finish, require_drawing, save, style
+from nmt.evaluation.pictures import (
+    MARKERS,
+    finish,
+    new_axes,
+    new_figure,
+    require_drawing,
+    save,
+    style,
+)
 from nmt.pruning.run import RETRAINED
 
 DPI = 100  # pixels an inch, so that a picture's pixel is a weight
@@ -46,12 +54,8 @@ def _draw_lines(
     lines: Mapping[str, Sequence[tuple[float, float | None, float]]], path: Path, title: str
 ) -> None:
     """Two panels, or one where there is no BLEU: (percent, BLEU, perplexity) by name."""
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import ScalarFormatter
-
     scored = any(bleu is not None for line in lines.values() for _, bleu, _ in line)
-    figure = Figure(figsize=(10 if scored else 5.6, 4.2), layout="constrained")
+    figure = new_figure(path, 10 if scored else 5.6)
     panels = figure.subplots(1, 2 if scored else 1, squeeze=False)[0]
     for number, (name, line) in enumerate(lines.items()):
         if scored:
@@ -63,6 +67,8 @@ def _draw_lines(
         panels[0].set(xlabel=PERCENT, ylabel="BLEU", ylim=(0, None))
         panels[0].grid(True, linewidth=0.4, alpha=0.6)
     panels[-1].set(xlabel=PERCENT, ylabel="perplexity", yscale="log")
+    from matplotlib.ticker import ScalarFormatter
+
     for axis in ("major", "minor"):
         getattr(panels[-1].yaxis, f"set_{axis}_formatter")(ScalarFormatter())
     finish(figure, panels[-1], path, title)
@@ -70,13 +76,9 @@ def _draw_lines(
 
 def draw_classes(parts: Sequence[Part], path: Path) -> None:
     """The change of perplexity by class, each pruned alone; a bar for each scheme (Figure 6.7)."""
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
-
     schemes = list(dict.fromkeys(part.scheme for part in parts))
     names = list(dict.fromkeys(part.name for part in parts))
-    figure = Figure(figsize=(max(6.4, 0.8 * len(names) + 1.5), 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = new_axes(path, max(6.4, 0.8 * len(names) + 1.5))
     width = 0.8 / len(schemes)
     for number, scheme in enumerate(schemes):
         changes = {part.name: part.change for part in parts if part.scheme == scheme}
@@ -94,13 +96,9 @@ def draw_classes(parts: Sequence[Part], path: Path) -> None:
 def draw_largest(parts: Sequence[Part], path: Path) -> None:
     """The largest deleted weight against the change of perplexity, by class (Figure 6.8): of
     class-uniform, or the first scheme."""
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
-
     schemes = list(dict.fromkeys(part.scheme for part in parts))
     scheme = "class-uniform" if "class-uniform" in schemes else schemes[0]
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = new_axes(path)
     for number, part in enumerate(part for part in parts if part.scheme == scheme):
         axes.plot([part.largest], [part.change], MARKERS[number % len(MARKERS)], label=part.name,
                   color=f"C{number % 10}", markersize=8)
@@ -113,11 +111,7 @@ def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path)
 
     The vertical line is where weights are pruned, the horizontal one at the best loss before.
     """
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = new_axes(path)
     axes.plot(*zip(*curve.test_cost, strict=True), label=curve.name, **style(0))
     end = curve.test_cost[-1][0]
     for number, run in enumerate((run for run in trained if run.how == RETRAINED), 1):
@@ -135,11 +129,8 @@ def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path)
 def draw_survivors(left: Survivors, path: Path) -> None:
     """The share of weights left in each class, and in each layer by gate and input (section
     6.2.3)."""
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
-
     count = len(left.gates)
-    figure = Figure(figsize=(5.6, 3.2 + 2.6 * count), layout="constrained")
+    figure = new_figure(path, 5.6, 3.2 + 2.6 * count)
     panels = figure.subplots(1 + count, 1, squeeze=False)[:, 0]
     names = list(left.classes)
     panels[0].barh(range(len(names)), [_percent(left.classes[name]) for name in names], color="C0")

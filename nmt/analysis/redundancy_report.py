@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from lstm.parameters import Weight
 from nmt.analysis import redundancy_pictures as pictures
-from nmt.analysis.redundancy import Part, Point, Share, Survivors, Trained, finite
+from nmt.analysis.redundancy import Part, Point, Share, Survivors, Trained
 from nmt.data.corpus import write_lines
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.pictures import FORMATS, MISSING, can_draw
+from nmt.evaluation.scores import finite
 from nmt.pruning.run import RETRAINED
 from nmt.pruning.schemes import Masks
 

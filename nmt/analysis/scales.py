@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from backend import to_host
 from backend.errors import UserError
-from nmt.evaluation.pictures import add_legend, require_drawing, save, style
+from nmt.evaluation.pictures import add_legend, new_figure, save, style
 from nmt.system import System
 
 SUBLAYERS = {
@@ -57,11 +57,9 @@ def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
 
     Raises UserError without matplotlib.
     """
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
+    figure = new_figure(path, 9.6, 6.8)
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(9.6, 6.8), layout="constrained")
     halves: Any = figure.subfigures(1, 2)
     for place, title in enumerate(("attention", "feed-forward and last norms")):
         axes, number = halves[place].add_subplot(), 0

@@ -14,7 +14,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from backend.errors import UserError, missing
-from nmt.evaluation.pictures import finish, require_drawing
+from nmt.evaluation.pictures import finish, new_axes
 
 PERPLEXITY = 30.0  # t-SNE's usual value; with few points a third of their number
 KINDS = ("word-based", "character-based")  # the colours of Figure 5.4
@@ -77,11 +77,7 @@ def draw_words(
     points: (N, 2). frequent: whether a word's vector is a row of the embedding. axes: the labels of
     both. Raises UserError without matplotlib.
     """
-    require_drawing(str(path))
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 7.2), layout="constrained")
-    plot = figure.add_subplot()
+    figure, plot = new_axes(path, 9.6, 7.2)
     for kind, label in enumerate(KINDS):
         chosen = [i for i, one in enumerate(frequent) if one == (kind == 0)]
         if chosen:

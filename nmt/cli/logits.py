@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,4 +111,4 @@ def _write(head: Sequence[str], rows: Iterable[Sequence[str]], options: Any) -> 
         table.add_column(name, justify="left" if name in ("source", "target", "word") else "right")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(table)
+    Console.of_tables().print(table)

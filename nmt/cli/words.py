@@ -63,8 +63,7 @@ def run_similarity(options: argparse.Namespace) -> None:
     pairs = read_pairs(options.pairs)
     found = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
              for directory in options.model}
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(
-        _table(found))
+    Console.of_tables().print(_table(found))
     if options.output is not None:
         text = json.dumps({name: one.to_json() for name, one in found.items()}, indent=2)
         write_lines(options.output, text.splitlines())

@@ -54,6 +54,11 @@ class Console(rich.console.Console):
     def file(self, stream: IO[str]) -> None:
         self._file = stream
 
+    @classmethod
+    def of_tables(cls) -> Console:
+        """One for stdout that prints text as it is; in a pipe tables are 160 columns wide."""
+        return cls(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of something to print, their text escaped."""
         for one in super().render(*args, **kwargs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from nmt.evaluation.brackets import BracketBucket, Brackets, compare, f1_by_leng
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
 from nmt.evaluation.rare import Group, bleu_by_rarity, is_position, perplexities_by_class
 from nmt.evaluation.restoring import Copying, restored
-from nmt.evaluation.scores import Score, bleu, chrf
+from nmt.evaluation.scores import Score, bleu, chrf, finite
 from nmt.evaluation.speed import TrainingSpeed
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -131,8 +130,8 @@ class Evaluation:
             "epochs": self.subject.epochs,
             "training_target_tokens_per_second": speed and {
                 "of_cpu_time": speed.cpu, "fastest_quarter": speed.fastest},
-            "perplexity": _finite(self.perplexity),
-            "character_perplexity": _finite(self.character_perplexity),
+            "perplexity": finite(self.perplexity),
+            "character_perplexity": finite(self.character_perplexity),
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
             "chrf3": self.chrf3._asdict(),
@@ -140,7 +139,7 @@ class Evaluation:
             "unknown_words": self.unknown,
             "spelled_words": self.spelled,
             "cut_words": self.cut_words,
-            "perplexity_by_class": {k: _finite(v) for k, v in self.classes.items()},
+            "perplexity_by_class": {k: finite(v) for k, v in self.classes.items()},
             "layers": self.subject.layers,
             "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
@@ -163,11 +162,6 @@ class Evaluation:
             "seconds": self.seconds,
             "translated_words": self.words,
         }
-
-
-def _finite(value: float | None) -> float | None:
-    """The value; None if it is not finite, since JSON has no infinity."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def evaluate(

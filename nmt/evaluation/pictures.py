@@ -73,7 +73,7 @@ def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
 
     Raises UserError without matplotlib.
     """
-    figure, axes = new_axes(path, width=1.2 * len(systems))
+    figure, axes = new_axes(path, max(6.4, 1.2 * len(systems)))
     for number, label in enumerate(("before", "after")):
         places = [i + (number - 0.5) * BAR for i in range(len(systems))]
         bars = axes.bar(places, [getattr(one, label) for one in systems.values()], BAR,
@@ -149,15 +149,17 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
            f"Dev set while training: {label}" if of_dev_set else f"While training: {label}")
 
 
-def new_axes(path: Path, width: float = 0.0) -> tuple[Any, Any]:
-    """A figure of the common size or `width` inches wide, and its axes.
-
-    Raises UserError, naming the path asked for, without matplotlib.
-    """
+def new_figure(path: Path, width: float = 6.4, height: float = 4.2) -> Any:
+    """A figure, in inches. Raises UserError, naming the path asked for, without matplotlib."""
     require_drawing(str(path))
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(6.4, width), 4.2), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def new_axes(path: Path, width: float = 6.4, height: float = 4.2) -> tuple[Any, Any]:
+    """The same, and its axes."""
+    figure = new_figure(path, width, height)
     return figure, figure.add_subplot()
 
 

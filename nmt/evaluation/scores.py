@@ -126,6 +126,11 @@ def perplexity(total_nats: float, tokens: int) -> float:
         return math.inf
 
 
+def finite(value: float | None) -> float | None:
+    """The value; None if it is not finite, since JSON has no infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         sizes = f"{len(hypotheses)} hypotheses and {len(references)} references"

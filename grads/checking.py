@@ -132,10 +132,10 @@ def _fitting(pattern: str, options: argparse.Namespace) -> Checks:
     from grads.verification import catalogue, derivations
 
     start = re.split(r"[*?[]", pattern)[0]
-    known: Checks = {one.name: partial(catalogue.check, one, options.seed)
-                     for one in catalogue.entries(*_tiers(options), start=start)}
-    known |= {one.name: partial(derivations.check, one) for one in derivations.entries()}
-    return {name: one for name, one in known.items()
+    known: Checks = {entry.name: partial(catalogue.check, entry, options.seed)
+                     for entry in catalogue.entries(*_tiers(options), start=start)}
+    known |= {entry.name: partial(derivations.check, entry) for entry in derivations.entries()}
+    return {name: entry for name, entry in known.items()
             if fnmatch.fnmatchcase(name, pattern)
             or fnmatch.fnmatchcase(name.partition(";")[0], pattern)}
 
@@ -150,12 +150,12 @@ def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Re
                 yield check_file(target, rng, watch=watch, **_mapped(extent, options.html))
             continue
         with busy("putting the catalogue together"):
-            found = _fitting(name, options)
-        if not found:
-            known = [one.partition(";")[0] for one in _fitting("*", options)]
+            checks = _fitting(name, options)
+        if not checks:
+            known = [title.partition(";")[0] for title in _fitting("*", options)]
             raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
                             f"{name!r}{nearest(name, known)} (see grads check --list)")
-        for title, run in counted(found.items(), "checks"):
+        for title, run in counted(checks.items(), "checks"):
             with watching(title, options.time_limit) as watch:
                 yield run(watch=watch, **extent)
 

@@ -104,6 +104,6 @@ def run_equations(options: argparse.Namespace) -> int:
     source = index.read_source()
     with progress.busy("equations"):
         write_text(options.output, index.to_markdown(source))
-        found = index.problems(source)
-    print("\n".join([*found, f"{options.output}: written, {several(len(found), 'problem')}"]))
-    return int(bool(found))
+        problems = index.problems(source)
+    print("\n".join([*problems, f"{options.output}: written, {several(len(problems), 'problem')}"]))
+    return int(bool(problems))

@@ -102,8 +102,8 @@ def sweep(directory: Path, name: str | None = None) -> None:
     """
     with suppress(OSError):
         for entry in list(os.scandir(directory)):
-            found = UNFINISHED.fullmatch(entry.name)
-            if found and (name is None or found[1] == name[:NAMED]):
+            match = UNFINISHED.fullmatch(entry.name)
+            if match and (name is None or match[1] == name[:NAMED]):
                 _remove_if_abandoned(entry.path)
 
 
@@ -132,10 +132,10 @@ def _status(path: Path) -> os.stat_result | None:
 
 def _own_descriptor(path: Path) -> int | None:
     """The open file of this process that a path such as /dev/stdout or /dev/fd/3 stands for."""
-    own = f"/proc/{os.getpid()}/fd"
+    descriptors = f"/proc/{os.getpid()}/fd"
     for _ in range(LINKS):
         parent = os.path.realpath(path.parent)
-        if parent == own and path.name.isdecimal():
+        if parent == descriptors and path.name.isdecimal():
             return int(path.name)
         if not path.is_symlink():
             break

@@ -110,6 +110,6 @@ def each(function: Callable[[int], Result], count: int, jobs: int, what: str) ->
         return ((i, function(i)) for i in range(k, count, jobs))
 
     results = in_processes(work, min(jobs, count))
-    found = dict(next(results)[1] for _ in progress.counted(range(count), what))
+    computed = dict(next(results)[1] for _ in progress.counted(range(count), what))
     results.close()  # type: ignore[attr-defined]
-    return [found[i] for i in range(count)]
+    return [computed[i] for i in range(count)]

@@ -189,8 +189,8 @@ class RunDirectory:
             except BaseException:
                 if lock.stands and not saved_step(path):
                     places = [Path(file).parent for file in reversed(recipes)]
-                    saved = [str(place / one) for place in places
-                             for one in checkpoints_in(path / place)]
+                    saved = [str(place / checkpoint_file) for place in places
+                             for checkpoint_file in checkpoints_in(path / place)]
                     # Killed in between, it can be resumed or, without a checkpoint, begun again.
                     take_back(path, [LOG, *saved, *names], made)
                 raise
@@ -198,7 +198,8 @@ class RunDirectory:
 
 def _first_files(system: BaseSystem) -> list[str]:
     """The files that a run's directory has from its start."""
-    codes = [codes_file(name) for name, one in system.vocabularies.items() if one.codes]
+    codes = [codes_file(name) for name, vocabulary in system.vocabularies.items()
+             if vocabulary.codes]
     origin = [] if system.origin is None else [INIT]
     origin += [LEXICON] if system.lexicon() else []
     return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes, *origin]

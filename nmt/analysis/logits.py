@@ -72,10 +72,11 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     with naming_overflow(system.parameters):
         _, cache = model.loss(system.parameters, batch)
     prediction = cache.head.output.prediction
-    h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
+    h, W = (np.asarray(to_host(array), np.float64) for array in (prediction.h, prediction.W_hy))
     cut = system.parameters[W_HY].shape[1]
     ends = [slice(0, cut), slice(cut, None)][: 1 + (W.shape[1] > cut)]
-    return [taken_apart([(W[:, own], h[t, own]) for own in ends], _bias(system, len(W)), target,
+    b = _bias(system, len(W))
+    return [taken_apart([(W[:, columns], h[t, columns]) for columns in ends], b, target,
                         system.target.words, rivals)
             for t, target in enumerate(batch.target_out[: len(h), 0].tolist())]
 
@@ -93,12 +94,12 @@ def taken_apart(
     shifted = np.exp(logits - logits.max())
     p = shifted / shifted.sum()
     others = [i for i in np.argsort(-logits, kind="stable")[: rivals + 1].tolist() if i != target]
-    found = []
+    apart = []
     for i in [target, *others[:rivals]]:
-        output, *more = (_part(W[i], h) for W, h in products)
-        found.append(Logit(words[i], i == target, float(p[i]), output, more[0] if more else None,
-                           float(b[i])))
-    return found
+        output, *lexical = (_part(W[i], h) for W, h in products)
+        apart.append(Logit(words[i], i == target, float(p[i]), output,
+                           lexical[0] if lexical else None, float(b[i])))
+    return apart
 
 
 def _part(w: np.ndarray, h: np.ndarray) -> Part:
@@ -154,8 +155,8 @@ def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     value, (3, N)."""
     starts = range(0, len(values), size)
     bins = [values[start : start + size] for start in starts]
-    middles = [start + (len(one) - 1) / 2 for start, one in zip(starts, bins, strict=True)]
-    return np.array(middles), np.array([np.quantile(one, (0.0, 0.5, 1.0)) for one in bins]).T
+    middles = [start + (len(words) - 1) / 2 for start, words in zip(starts, bins, strict=True)]
+    return np.array(middles), np.array([np.quantile(words, (0.0, 0.5, 1.0)) for words in bins]).T
 
 
 # --- the lexicon ----------------------------------------------------------------------------------
@@ -200,12 +201,12 @@ HEADINGS = ("step", "word", "chosen", "p", "logit", "|W|", "|h|", "cos", "W h", 
 def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
     """Rows of HEADINGS; a model without the lexical module has none of its columns."""
     for t, logits in enumerate(steps, start=1):
-        for one in logits:
-            parts = [one.output, *([] if one.lexical is None else [one.lexical])]
-            yield [str(t), one.word, "*" if one.chosen else "", f"{one.probability:.4f}",
-                   f"{one.value:.3f}",
+        for logit in logits:
+            parts = [logit.output, *([] if logit.lexical is None else [logit.lexical])]
+            yield [str(t), logit.word, "*" if logit.chosen else "", f"{logit.probability:.4f}",
+                   f"{logit.value:.3f}",
                    *(f"{number:.3f}" for part in parts for number in (*part, part.value)),
-                   f"{one.bias:.3f}"]
+                   f"{logit.bias:.3f}"]
 
 
 def headings(lexical: bool) -> list[str]:

@@ -89,12 +89,12 @@ def sweep(
     whole: dict[str, float] = {}
     for scheme in schemes:
         for percent in percents:
-            found = masks_for(system, percent, scheme)
+            masks = masks_for(system, percent, scheme)
             if percent == 0:
                 whole = whole or measure(system)
-            scores = whole if percent == 0 else measure(with_masks(system, found))
+            scores = whole if percent == 0 else measure(with_masks(system, masks))
             point = Point(scheme, percent, scores["perplexity"], scores.get("bleu"),
-                          stored_bytes(system, found))
+                          stored_bytes(system, masks))
             points.append(point)
             tell(describe(point))
     return points
@@ -125,23 +125,24 @@ def breakdown(
     named, parts = classes(stored_weights(system)), []
     parameters, before = stored_parameters(system), measure(system)["perplexity"]
     for scheme in schemes:
-        found = masks_for(system, percent, scheme)
-        for one in in_order(named.values()):
-            own = {name: mask for name, mask in found.items() if named[name] == one}
-            after = measure(with_masks(system, own))["perplexity"]
-            part = _part(scheme, one, own, parameters, after - before)
+        masks = masks_for(system, percent, scheme)
+        for weight_class in in_order(named.values()):
+            masks_of_class = {name: mask for name, mask in masks.items()
+                              if named[name] == weight_class}
+            after = measure(with_masks(system, masks_of_class))["perplexity"]
+            part = _part(scheme, weight_class, masks_of_class, parameters, after - before)
             parts.append(part)
-            tell(f"{scheme}, {one}: perplexity {part.change:+.2f}, {part.pruned:,} of "
+            tell(f"{scheme}, {weight_class}: perplexity {part.change:+.2f}, {part.pruned:,} of "
                  f"{part.size:,} weights, largest {part.largest:.3f}")
     return parts
 
 
 def _part(
-    scheme: str, name: str, own: Masks, parameters: Mapping[str, np.ndarray], change: float
+    scheme: str, name: str, masks: Masks, parameters: Mapping[str, np.ndarray], change: float
 ) -> Part:
     """The pruned weights of a class, and the effect."""
-    deleted = np.concatenate([np.abs(parameters[key][~mask]) for key, mask in own.items()])
-    size = sum(mask.size for mask in own.values())
+    deleted = np.concatenate([np.abs(parameters[key][~mask]) for key, mask in masks.items()])
+    size = sum(mask.size for mask in masks.values())
     return Part(scheme, name, size, deleted.size, float(deleted.max(initial=0.0)), change)
 
 
@@ -154,24 +155,24 @@ def survivors(
     gates: dict[str, dict[str, dict[str, Share]]] = {}
     words: dict[str, Share] = {}
     for name, mask in masks.items():
-        one, first = named[name], weights[name].axes[0]
-        by_class[one] = _added(by_class.get(one), mask)
+        weight_class, first = named[name], weights[name].axes[0]
+        by_class[weight_class] = _added(by_class.get(weight_class), mask)
         if first.name == "word":
-            words[one] = _added(words.get(one), np.any(mask, axis=1))
+            words[weight_class] = _added(words.get(weight_class), np.any(mask, axis=1))
         if first.name == "gate" and mask.ndim == 2:
-            _add_gates(gates.setdefault(one, {}), weights[name], mask)
+            _add_gates(gates.setdefault(weight_class, {}), weights[name], mask)
     ordered = in_order(by_class)
-    return Survivors(percent, scheme, {one: by_class[one] for one in ordered},
-                     {one: gates[one] for one in ordered if one in gates}, words)
+    return Survivors(percent, scheme, {name: by_class[name] for name in ordered},
+                     {name: gates[name] for name in ordered if name in gates}, words)
 
 
-def _add_gates(found: dict[str, dict[str, Share]], weight: Weight, mask: np.ndarray) -> None:
+def _add_gates(gates: dict[str, dict[str, Share]], weight: Weight, mask: np.ndarray) -> None:
     """Add a layer's weights (gates, inputs) to those found."""
     rows, columns = (axis.parts or ((axis.name, axis.size),) for axis in weight.axes)
     for gate, here in _slices(rows):
         for read, there in _slices(columns):
-            own = found.setdefault(gate, {})
-            own[read] = _added(own.get(read), mask[here, there])
+            row = gates.setdefault(gate, {})
+            row[read] = _added(row.get(read), mask[here, there])
 
 
 def _slices(parts: Sequence[tuple[str, int]]) -> list[tuple[str, slice]]:

@@ -45,8 +45,8 @@ def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: P
     lines = {"pruned": [(point.percent, point.bleu, point.perplexity) for point in points
                         if point.scheme == scheme]}
     for how in dict.fromkeys(run.how for run in trained):
-        own = sorted((run.percent, run.bleu, run.perplexity) for run in trained if run.how == how)
-        lines["pruned and retrained" if how == RETRAINED else how] = own
+        lines["pruned and retrained" if how == RETRAINED else how] = sorted(
+            (run.percent, run.bleu, run.perplexity) for run in trained if run.how == how)
     _draw_lines(lines, path, f"Pruned ({scheme}), retrained, sparse from the beginning")
 
 

@@ -32,23 +32,23 @@ class Findings(NamedTuple):
     curve: Curve | None  # the curve of the run itself
 
 
-def write(found: Findings, directory: Path) -> list[str]:
+def write(findings: Findings, directory: Path) -> list[str]:
     """Write numbers and tables into a directory; returns a line about each file."""
-    text = json.dumps(as_mapping(found), indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(as_mapping(findings), indent=1, ensure_ascii=False, allow_nan=False)
     write_lines(directory / JSON, text.split("\n"))
-    write_lines(directory / TSV, table(found))
+    write_lines(directory / TSV, table(findings))
     return [f"{directory / JSON}: all figures", f"{directory / TSV}: a line for each model"]
 
 
-def as_mapping(found: Findings) -> dict[str, Any]:
+def as_mapping(findings: Findings) -> dict[str, Any]:
     """The findings as JSON values; a perplexity that is not finite is null."""
-    left = found.survivors
+    left = findings.survivors
     return {
-        **found.about,
+        **findings.about,
         "points": [{key: _plain(value) for key, value in point._asdict().items()}
-                   for point in found.points],
+                   for point in findings.points],
         "breakdown": [{key: _plain(value) for key, value in part._asdict().items()}
-                      for part in found.parts],
+                      for part in findings.parts],
         "survivors": left._asdict() | {
             "classes": {name: share._asdict() for name, share in left.classes.items()},
             "gates": {layer: {gate: {read: share._asdict() for read, share in row.items()}
@@ -56,7 +56,7 @@ def as_mapping(found: Findings) -> dict[str, Any]:
                       for layer, rows in left.gates.items()},
             "words": {name: share._asdict() for name, share in left.words.items()}},
         "trained": [{key: _plain(value) for key, value in run._asdict().items() if key != "curve"}
-                    for run in found.trained],
+                    for run in findings.trained],
     }
 
 
@@ -65,13 +65,13 @@ def _plain(value: Any) -> Any:
     return finite(value) if isinstance(value, float) else value
 
 
-def table(found: Findings) -> list[str]:
+def table(findings: Findings) -> list[str]:
     """A line for each model: how it was made, scheme, percent, perplexity, BLEU, bytes."""
     rows = [["model", "scheme", "percent", "perplexity", "BLEU", "bytes", "train perplexity"]]
     rows += [["pruned", point.scheme, f"{point.percent:g}", f"{point.perplexity:.4f}",
-              _score(point.bleu), str(point.bytes), ""] for point in found.points]
+              _score(point.bleu), str(point.bytes), ""] for point in findings.points]
     rows += [[run.how, run.scheme, f"{run.percent:g}", f"{run.perplexity:.4f}", _score(run.bleu),
-              "", f"{run.train_perplexity:.4f}"] for run in found.trained]
+              "", f"{run.train_perplexity:.4f}"] for run in findings.trained]
     return ["\t".join(row) for row in rows]
 
 
@@ -97,18 +97,18 @@ def _percent(share: Share) -> str:
 
 
 def draw(
-    found: Findings, weights: Mapping[str, Weight], masks: Masks, directory: Path,
+    findings: Findings, weights: Mapping[str, Weight], masks: Masks, directory: Path,
     ending: str = FORMATS[0],
 ) -> list[str]:
     """Draw all findings into a directory, names with this ending; returns a line about each
     picture, or one that matplotlib is missing.
 
-    masks, those of `found.survivors`.
+    masks, those of `findings.survivors`.
     """
     if not can_draw():
         return [f"no pictures: {MISSING}"]
     lines = []
-    for name, what, picture in _pictures(found):
+    for name, what, picture in _pictures(findings):
         path = (directory / name).with_suffix(f".{ending}")
         picture(path)
         lines.append(f"{path}: {what}")
@@ -119,16 +119,16 @@ def draw(
     return lines
 
 
-def _pictures(found: Findings) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
+def _pictures(findings: Findings) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
     """File name, description and drawing function of each picture for which there are findings."""
-    yield "schemes.png", "Figure 6.6", partial(pictures.draw_schemes, found.points)
-    yield "survivors.png", "section 6.2.3", partial(pictures.draw_survivors, found.survivors)
-    if found.parts:
-        yield "classes.png", "Figure 6.7", partial(pictures.draw_classes, found.parts)
-        yield "largest-deleted.png", "Figure 6.8", partial(pictures.draw_largest, found.parts)
-    if found.trained:
+    yield "schemes.png", "Figure 6.6", partial(pictures.draw_schemes, findings.points)
+    yield "survivors.png", "section 6.2.3", partial(pictures.draw_survivors, findings.survivors)
+    if findings.parts:
+        yield "classes.png", "Figure 6.7", partial(pictures.draw_classes, findings.parts)
+        yield "largest-deleted.png", "Figure 6.8", partial(pictures.draw_largest, findings.parts)
+    if findings.trained:
         yield ("retraining.png", "Figure 6.9",
-               partial(pictures.draw_retraining, found.points, found.trained))
-    if found.curve is not None and any(run.how == RETRAINED for run in found.trained):
+               partial(pictures.draw_retraining, findings.points, findings.trained))
+    if findings.curve is not None and any(run.how == RETRAINED for run in findings.trained):
         yield ("retraining-curves.png", "Figure 6.10",
-               partial(pictures.draw_retraining_curves, found.curve, found.trained))
+               partial(pictures.draw_retraining_curves, findings.curve, findings.trained))

@@ -34,21 +34,22 @@ def scales_of(system: System, run: str) -> list[Scale]:
 
     Raises UserError, naming the run, where it has none that is learned.
     """
-    found, parameters = [], system.parameters
+    scales, parameters = [], system.parameters
     for (stack, part), sublayer in SUBLAYERS.items():
         for name, g in parameters.items():
             match = re.fullmatch(rf"{stack}\.(\d+)\.{part}\.norm\.g", name)
             if match and g.size == 1:
-                found.append(Scale(sublayer, int(match[1]) + 1, float(to_host(g).item())))
+                scales.append(Scale(sublayer, int(match[1]) + 1, float(to_host(g).item())))
     for stack in ("encoder", "decoder"):
         last = parameters.get(f"{stack}.norm.g")
         if last is not None and last.size == 1:
-            depth = 1 + max(one.depth for one in found if one.sublayer.startswith(stack))
-            found.append(Scale(f"{stack}, last", depth, float(to_host(last).item())))
-    if not found:
+            depth = 1 + max(scale.depth for scale in scales if scale.sublayer.startswith(stack))
+            scales.append(Scale(f"{stack}, last", depth, float(to_host(last).item())))
+    if not scales:
         raise UserError(f"{run}: expected a Transformer with model.norm: scale, "
                         "got a model without one that is learned")
-    return sorted(found, key=lambda one: ("attention" not in one.sublayer, one.sublayer, one.depth))
+    return sorted(scales, key=lambda scale: ("attention" not in scale.sublayer, scale.sublayer,
+                                             scale.depth))
 
 
 def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:

@@ -51,12 +51,12 @@ class Similarity:
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; what is not defined is null."""
-        found = asdict(self)
-        found["agreements"] = {
-            one.measure: {name: None if math.isnan(rho) else rho
-                          for name, rho in (("all", one.all), ("known", one.known))}
-            for one in self.agreements}
-        return found
+        values = asdict(self)
+        values["agreements"] = {
+            agreement.measure: {name: None if math.isnan(rho) else rho for name, rho in
+                                (("all", agreement.all), ("known", agreement.known))}
+            for agreement in self.agreements}
+        return values
 
 
 # --- data -----------------------------------------------------------------------------------------
@@ -68,17 +68,17 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
 
     Raises UserError naming a line of another form, and for a file without pairs.
     """
-    found = []
+    pairs = []
     for number, line in enumerate(read_lines(path), start=1):
         parts = line.split()
         rating = _number(parts[2]) if len(parts) > 2 else math.nan
         if not math.isfinite(rating):
             raise UserError(f"{path}:{number}: expected two words and their rating, got "
                             f"{line.strip()[:60]!r}")
-        found.append(RatedPair(parts[0], parts[1], rating))
-    if not found:
+        pairs.append(RatedPair(parts[0], parts[1], rating))
+    if not pairs:
         raise UserError(f"{path}: expected at least one pair of words, got none")
-    return found
+    return pairs
 
 
 def _number(text: str) -> float:
@@ -117,7 +117,7 @@ def spearman(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -
     if len(x) != len(y):
         raise ValueError(f"y: expected {len(x)} values as in x, got {len(y)}")
     ranks = [_ranks(np.asarray(values, float)) for values in (x, y)]
-    if len(x) < 2 or any(np.ptp(one) == 0 for one in ranks):
+    if len(x) < 2 or any(np.ptp(ranked) == 0 for ranked in ranks):
         return math.nan
     return float(pearson(ranks[0][None], ranks[1][None])[0])
 
@@ -141,7 +141,7 @@ def similarity(system: System, pairs: Sequence[RatedPair]) -> Similarity:
     """
     sides = [pair.first for pair in pairs], [pair.second for pair in pairs]
     words = list(dict.fromkeys((*sides[0], *sides[1])))
-    vectors, own = system.word_vectors(words)
+    vectors, has_vector = system.word_vectors(words)
     places = {word: i for i, word in enumerate(words)}
     first, second = (np.array([places[word] for word in side]) for side in sides)  # (N,)
     in_vocabulary = np.array(system.source.ids(words)) != UNKNOWN
@@ -154,4 +154,4 @@ def similarity(system: System, pairs: Sequence[RatedPair]) -> Similarity:
         agreements.append(Agreement(name, spearman(scores, ratings),
                                     spearman(scores[both], ratings[both])))
     return Similarity(len(pairs), int((known == 2).sum()), int((known == 1).sum()),
-                      int((~(own[first] & own[second])).sum()), tuple(agreements))
+                      int((~(has_vector[first] & has_vector[second])).sum()), tuple(agreements))

@@ -79,7 +79,7 @@ def draw_words(
     """
     figure, plot = new_axes(path, 9.6, 7.2)
     for kind, label in enumerate(KINDS):
-        chosen = [i for i, one in enumerate(frequent) if one == (kind == 0)]
+        chosen = [i for i, is_frequent in enumerate(frequent) if is_frequent == (kind == 0)]
         if chosen:
             x, y = points[chosen].T
             plot.scatter(x, y, s=12, color=COLOURS[kind], label=label, marker="os"[kind])
@@ -112,10 +112,11 @@ def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.n
         right, left, middle = gap, -width - gap, -width / 2
         tried = [(right, gap), (right, -height - gap), (left, gap), (left, -height - gap),
                  (middle, 2 * gap), (middle, -height - 2 * gap)]
-        own = [np.array([x, y, x + width, y + height]) + np.tile(place, 2) for x, y in tried]
-        best = int(np.argmin([_covered(box, places, boxes) for box in own]))
+        tried_boxes = [np.array([x, y, x + width, y + height]) + np.tile(place, 2)
+                       for x, y in tried]
+        best = int(np.argmin([_covered(box, places, boxes) for box in tried_boxes]))
         offsets.append(tried[best])
-        boxes.append(own[best])
+        boxes.append(tried_boxes[best])
     return np.array(offsets)
 
 

@@ -49,11 +49,11 @@ def run_aer(options: argparse.Namespace) -> None:
     sizes = _sizes(options)
     gold = gold_links(options, sizes)
     how = GoldOptions(options.links_first, options.links_swapped)
-    found = [one.possible for one in read_gold(options.links, sizes, how).gold]
-    if not any(found) and not any(one.sure for one in gold):
+    links = [pair.possible for pair in read_gold(options.links, sizes, how).gold]
+    if not any(links) and not any(pair.sure for pair in gold):
         raise UserError(f"{options.links}, {options.gold}: expected a link or a sure gold link, "
                         "found neither")
-    print(_as_text(alignment_score(found, gold), gold))
+    print(_as_text(alignment_score(links, gold), gold))
 
 
 def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> list[Gold]:
@@ -63,7 +63,7 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
     """
     how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
     gold, dropped = read_gold(options.gold, sizes, how)
-    if not any(one.possible for one in gold):
+    if not any(pair.possible for pair in gold):
         raise UserError(f"{options.gold}: expected at least one link, found none")
     if options.drop_bad_links:
         print(f"{options.gold}: {several(dropped, *UNFIT)}")
@@ -76,7 +76,7 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
     gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
     if dropped:
         print(f"{path}: {several(dropped, *UNFIT)}")
-    return [sorted(one.possible) for one in gold]
+    return [sorted(pair.possible) for pair in gold]
 
 
 def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
@@ -96,7 +96,7 @@ def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
 
 def _as_text(score: AlignmentScore, gold: Sequence[Gold]) -> str:
     """A line for each number."""
-    only_possible = sum(len(one.possible) for one in gold) - score.sure
+    only_possible = sum(len(pair.possible) for pair in gold) - score.sure
     return "\n".join([
         f"AER {score.error_rate:.4f}", f"precision {score.precision:.4f}",
         f"recall {score.recall:.4f}",

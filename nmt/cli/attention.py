@@ -64,13 +64,14 @@ def run_attention(options: argparse.Namespace) -> None:
     if options.target is None:
         sources = read_sources(system, read_lines(options.source), options)
         sources = _chosen(sources, options)
-        found = [nbest[0] for nbest in system.translate(sources, search_options(system, options))]
+        nbests = system.translate(sources, search_options(system, options))
+        translations = [nbest[0] for nbest in nbests]
     else:
         pairs = _chosen(read_pairs(system, options), options)
-        sources, found = [source for source, _ in pairs], system.force(pairs)
+        sources, translations = [source for source, _ in pairs], system.force(pairs)
     if options.png is not None:
         make_directory(options.png)
-    for number, source, translation in zip(options.line, sources, found, strict=True):
+    for number, source, translation in zip(options.line, sources, translations, strict=True):
         _show(system, number, source, translation, options)
 
 
@@ -94,12 +95,13 @@ def _show(
     weights = system.word_weights(translation, options.aligned_word)
     columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
-    for k, own in enumerate(places(columns), 1):
-        print(alignment_map.in_terminal(columns[own], translation.words, weights[:, own]) + "\n")
+    for k, place in enumerate(places(columns), 1):
+        drawn = columns[place], translation.words, weights[:, place]
+        print(alignment_map.in_terminal(*drawn) + "\n")
         path = options.output
         if options.png is not None:
             which = f"-{k}" if reads(system) > 1 else ""  # a map of each source
             path = options.png / f"attention-{number}{which}.{options.format}"
         if path is not None:
-            alignment_map.save_map(columns[own], translation.words, weights[:, own], path)
+            alignment_map.save_map(*drawn, path)
             print(f"{path}\n")

@@ -37,7 +37,7 @@ def add_average(parser: argparse.ArgumentParser) -> None:
 def run_average(options: argparse.Namespace) -> None:
     """`nmt average`."""
     check_new(options.output)
-    paths = [path for one in options.checkpoints for path in _files(one, options.last)]
+    paths = [path for argument in options.checkpoints for path in _files(argument, options.last)]
     read = [open_system(path) for path in counted(paths, "reading checkpoints")]
     made = average([str(path) for path in paths], read)
     epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
@@ -52,8 +52,8 @@ def _files(path: Path, last: int | None) -> Sequence[Path]:
     """The checkpoints that an argument names. Raises UserError where it has too few."""
     if path.suffix == SUFFIX and not path.is_dir():
         return [path]
-    found = kept(path)
-    if not found or len(found) < (last or 1):
+    checkpoints = kept(path)
+    if not checkpoints or len(checkpoints) < (last or 1):
         raise UserError(f"{path}: expected a run that kept {last or 'its last'} checkpoints "
-                        f"(train.keep), found {len(found)}")
-    return found[-last:] if last else found
+                        f"(train.keep), found {len(checkpoints)}")
+    return checkpoints[-last:] if last else checkpoints

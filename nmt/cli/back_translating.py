@@ -69,11 +69,11 @@ def run_back_translate(options: argparse.Namespace) -> None:
 
 def _lines(system: System, path: Path) -> StoredSentences:
     """The lines of the text, split at spaces."""
-    found = StoredSentences()
+    sentences = StoredSentences()
     for number, line in enumerate(stream_lines(path), 1):
         system.check_sources([system.cut_source(line)], str(path), [number])
-        found.append(split_words(line))
-    return found
+        sentences.append(split_words(line))
+    return sentences
 
 
 def _search(system: System, options: argparse.Namespace) -> Translate:
@@ -91,7 +91,7 @@ def _translated(system: System, lines: StoredSentences, translate: Translate) ->
     cut, made = tokenisers(system.recipe.data)[0].tokenise, StoredPairs()
     for first in range(0, len(lines), BLOCK):
         block = lines[first : first + BLOCK]
-        for nbest, line in zip(translate([cut(" ".join(one)) for one in block]), block,
+        for nbest, line in zip(translate([cut(" ".join(words)) for words in block]), block,
                                strict=True):
             if words := split_words(system.text(nbest[0])):
                 made.append((words, line))

@@ -65,8 +65,9 @@ def run_apply(options: argparse.Namespace) -> None:
             return [word]
         return codes.cut(word, options.dropout, draw if options.dropout else None)
 
-    one = cut if options.dropout else cache(cut)
-    _write(options, ([piece for word in words for piece in one(word)] for words in _read(options)))
+    pieces_of = cut if options.dropout else cache(cut)
+    _write(options, ([piece for word in words for piece in pieces_of(word)]
+                     for words in _read(options)))
 
 
 def run_join(options: argparse.Namespace) -> None:

@@ -82,7 +82,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
 def _edges(text: str) -> list[int]:
     """Comma-separated integers in ascending order."""
     rising = re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text)
-    edges = [int(part) for part in text.split(",")] if rising else []
+    edges = [int(number) for number in text.split(",")] if rising else []
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
         raise argparse.ArgumentTypeError(f"expected rising numbers such as 10,20,30, got {text!r}")
     return edges
@@ -113,19 +113,19 @@ def run_evaluate(options: argparse.Namespace) -> None:
               if (directory / LOG).is_file()]
     if options.output is not None:
         make_directory(options.output)
-    found = []
+    results = []
     for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
         questions = Questions(search_options(system, options), options.buckets, dictionary, gold,
                               options.without_unk, _rarity(system, test, options),
                               dictionary_to_restore, options.trees)
-        found.append(evaluate(system, subject, test, questions))
-    print(report.as_text(found))
+        results.append(evaluate(system, subject, test, questions))
+    print(report.as_text(results))
     if options.second_source is not None:
         lines = [" ||| ".join(pair) for pair in zip(lines[0], read_lines(options.second_source),
                                                     strict=True)], lines[1]
     if options.output is not None:
-        for line in report.write(found, curves, lines, options.output, options.format):
+        for line in report.write(results, curves, lines, options.output, options.format):
             print(line)
 
 
@@ -143,12 +143,12 @@ def _evaluate_beams(
     """`nmt evaluate --beams`: a table of systems and beam sizes."""
     if options.output is not None:
         make_directory(options.output)
-    found = [by_beam(system, subject, test, search_options(system, options), beam)
-             for (subject, system), test in zip(columns, tests, strict=True)
-             for beam in options.beams]
-    print(report.of_beams(found))
+    results = [by_beam(system, subject, test, search_options(system, options), beam)
+               for (subject, system), test in zip(columns, tests, strict=True)
+               for beam in options.beams]
+    print(report.of_beams(results))
     if options.output is not None:
-        print(report.write_beams(found, options.output))
+        print(report.write_beams(results, options.output))
 
 
 def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:

@@ -75,14 +75,14 @@ def run_tune(options: argparse.Namespace) -> None:
     sentences = [system.cut_source(line) for line in lines]
     system.check_sources(sentences, str(options.source))
     search = chosen(system.recipe.search, options.beam)
-    found = {}
+    scores = {}
     for beta in dict.fromkeys(options.weights):
         together = with_language_model(system, language, beta, str(options.lm))
         texts = [system.text(nbest[0]) for nbest in together.translate(sentences, search)]
         score = bleu(texts, references, options.tokenize or system.recipe.evaluate.bleu_tokenize)
-        found[beta] = score.score
+        scores[beta] = score.score
         print(f"beta {beta:g}: BLEU {score.score:.2f}", flush=True)
-    best = max(found, key=lambda beta: (found[beta], -beta))
+    best = max(scores, key=lambda beta: (scores[beta], -beta))
     print(f"best: --lm-weight {best:g}")
 
 

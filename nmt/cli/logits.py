@@ -56,7 +56,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def run_steps(options: argparse.Namespace) -> None:
     """`nmt logits steps`: of one line, translated or led along a translation."""
     system = System.open(options.model, options.checkpoint)
-    source_cut, target_cut = (one.tokenise for one in tokenisers(system.recipe.data))
+    source_cut, target_cut = (tokeniser.tokenise for tokeniser in tokenisers(system.recipe.data))
     source = source_cut(_line(options.source, options.line))
     system.check_sources([source], str(options.source), [options.line])
     target = (target_cut(_line(options.target, options.line)) if options.target is not None
@@ -81,7 +81,8 @@ def run_lexicon(options: argparse.Namespace) -> None:
     system = System.open(options.model, options.checkpoint)
     words = options.words or list(system.source.words)
     rows = ([word, translation, f"{p:.4f}"]
-            for word, found in lexicon(system, words, options.top) for translation, p in found)
+            for word, translations in lexicon(system, words, options.top)
+            for translation, p in translations)
     _write(["source", "target", "p"], rows, options)
 
 
@@ -89,15 +90,15 @@ def run_norms(options: argparse.Namespace) -> None:
     """`nmt logits norms`: Figure 3.2, and its numbers."""
     if options.png is not None:
         require_drawing("--png")
-    found = norms(System.open(options.model, options.checkpoint))
+    lengths = norms(System.open(options.model, options.checkpoint))
     if options.png is not None:
-        draw_norms(found.columns, options.bin, options.png)
+        draw_norms(lengths.columns, options.bin, options.png)
         print(options.png)
     if options.png is None or options.output is not None:
-        _write(["rank", "word", *found.columns], (
+        _write(["rank", "word", *lengths.columns], (
             [str(rank), word, *(f"{number:.4f}" for number in numbers)]
             for rank, (word, *numbers) in enumerate(
-                zip(found.words, *found.columns.values(), strict=True), start=1)), options)
+                zip(lengths.words, *lengths.columns.values(), strict=True), start=1)), options)
 
 
 def _write(head: Sequence[str], rows: Iterable[Sequence[str]], options: Any) -> None:

@@ -62,10 +62,10 @@ def _check_distinct(given: dict[str, list[str]]) -> None:
 def language_of(path: str) -> str | None:
     """The language code at the end of a file's name, `fr` for train.fr and train.fr.txt; None if
     there is none."""
-    for part in reversed(Path(path).name.split(".")[1:]):
-        if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", part) and \
-                localedata.exists(part.replace("-", "_")):
-            return part
+    for code in reversed(Path(path).name.split(".")[1:]):
+        if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", code) and \
+                localedata.exists(code.replace("-", "_")):
+            return code
     return None
 
 
@@ -87,7 +87,7 @@ def english_where_unknown(
         file, key = values.get(f"data.train_{side}"), f"data.{side}_language"
         if file is not None and key not in values:
             values = values | {key: "en"}
-            if not any(one.startswith(f"--{key}=") for one in overrides):
+            if not any(override.startswith(f"--{key}=") for override in overrides):
                 print(f"{file}: no language in its name: its words are split and joined by the "
                       f"rules of English; --{key} names another", file=sys.stderr)
     return values

@@ -49,7 +49,7 @@ def plot_scales(runs: Mapping[str, Path], output: Path) -> None:
     require_drawing("--scales")
     scales = {name: scales_of(System.open(run), str(run)) for name, run in runs.items()}
     draw_depths(scales, output)
-    for name, found in scales.items():
-        for sublayer, group in groupby(found, key=lambda one: one.sublayer):
-            print(f"{name}: {sublayer}:", *(f"{one.g:.2f}" for one in group))
+    for name, scales_of_run in scales.items():
+        for sublayer, group in groupby(scales_of_run, key=lambda scale: scale.sublayer):
+            print(f"{name}: {sublayer}:", *(f"{scale.g:.2f}" for scale in group))
     print(output)

@@ -131,8 +131,9 @@ def table(system: BaseSystem) -> str:
     """A line for each weight class, and one for all: how many weights are pruned."""
     assert system.pruning is not None
     masks, named = system.pruning.masks, classes(stored_weights(system))
-    rows = [(one, counts({name: masks[name] for name, own in named.items() if own == one}))
-            for one in in_order(named.values())]
+    rows = [(wanted, counts({name: masks[name] for name, weight_class in named.items()
+                             if weight_class == wanted}))
+            for wanted in in_order(named.values())]
     rows.append(("all classes", counts(masks)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}} {pruned:>11,} of {size:>11,} weights pruned "

@@ -78,7 +78,7 @@ def run_annotate(options: argparse.Namespace) -> None:
     vocabularies = [_vocabulary(getattr(options, f"{name}_vocabulary"),
                                 [pair[side] for pair in pairs], f"--{name}-vocabulary")
                     for side, name in enumerate(SIDES[:len(paths)])]
-    known = [frozenset(one.words) for one in vocabularies] + [frozenset[str]()]
+    known = [frozenset(vocabulary.words) for vocabulary in vocabularies] + [frozenset[str]()]
     rules = Rules(options.method, known[0], known[1], link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
     annotated = [annotate(pair, sentence, rules, counts)
@@ -168,11 +168,12 @@ def run_restore(options: argparse.Namespace) -> None:
     for number, (source, text) in enumerate(counted(pairs, "restoring"), 1):
         written = split_words(source)
         try:
-            found = resolve(split_words(text), written, options.method, words)
+            resolved = resolve(split_words(text), written, options.method, words)
         except ValueError as error:  # a symbol of another method
             raise UserError(f"{options.translations}:{number}: {error}") from None
-        counts += found.counts
-        restored = found.words if options.keep_unknown else restore(found, written, dictionary)
+        counts += resolved.counts
+        restored = (resolved.words if options.keep_unknown
+                    else restore(resolved, written, dictionary))
         lines.append(" ".join(restored))
     if options.output is not None:
         write_lines(options.output, lines)

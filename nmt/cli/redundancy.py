@@ -82,15 +82,15 @@ def run_redundancy(options: argparse.Namespace) -> None:
     left = survivors(weights, masks, options.weights, scheme)
     make_directory(options.output)
     points = sweep(system, measure, options.percents, options.schemes, _say)
-    trained = [_trained(directory, one, sets, measure) for directory, one in runs]
+    trained = [_trained(directory, retrained, sets, measure) for directory, retrained in runs]
     parts = breakdown(system, _measure(sets, options, bleu=False), options.classes,
                       options.schemes, _say) if options.classes else []
     about = {"run": options.run_directory.name, "set": sets.name, "beam": options.beam,
              "checkpoint": checkpoint_path(options.run_directory, options.checkpoint).stem}
-    found = Findings(about, points, parts, left, trained, _curve(options.run_directory))
+    findings = Findings(about, points, parts, left, trained, _curve(options.run_directory))
     print(survivors_text(left))
-    pictures = draw(found, weights, masks, options.output, options.format)
-    for line in (*write(found, options.output), *pictures):
+    pictures = draw(findings, weights, masks, options.output, options.format)
+    for line in (*write(findings, options.output), *pictures):
         print(line)
 
 

@@ -58,17 +58,17 @@ def add_rerank(parser: argparse.ArgumentParser) -> None:
 
 def run_rerank(options: argparse.Namespace) -> None:
     """`nmt rerank`."""
-    sources, found = read_lines(options.source), read_nbest(options.nbest)
-    if len(sources) != len(found):
+    sources, lists_read = read_lines(options.source), read_nbest(options.nbest)
+    if len(sources) != len(lists_read):
         raise UserError(f"{options.nbest}: expected translations of "
                         f"{several(len(sources), 'line')} of {options.source}, got those of "
-                        f"{len(found)}")
+                        f"{len(lists_read)}")
     references = None if options.tune is None else _references(options, len(sources))
     weights = None if references is not None else _read_weights(options.weights)
     for path in (options.output, options.nbest_output, options.tune and options.weights):
         if path is not None:
             check_writable(path)
-    scored = _scored(sources, found, options)
+    scored = _scored(sources, lists_read, options)
     names = [*scored[0][0].features]
     lists = _lists(scored)
     if references is not None:
@@ -90,12 +90,13 @@ def _references(options: argparse.Namespace, lines: int) -> list[str]:
 
 
 def _scored(
-    sources: Sequence[str], found: list[list[Candidate]], options: argparse.Namespace
+    sources: Sequence[str], nbests: list[list[Candidate]], options: argparse.Namespace
 ) -> list[list[Candidate]]:
     """The lists with the scores of all models and the number of words."""
     if not options.model and not options.backward:
         raise UserError("expected --model DIR or --backward DIR, got neither")
-    texts = [(source, one.text) for source, own in zip(sources, found, strict=True) for one in own]
+    texts = [(source, candidate.text) for source, nbest in zip(sources, nbests, strict=True)
+             for candidate in nbest]
     columns: dict[str, list[float]] = {}
     for kind, paths in (("model", options.model), ("backward", options.backward)):
         for path, name in zip(paths, names_of_runs(paths), strict=True):
@@ -103,12 +104,13 @@ def _scored(
             columns[column] = _log_p(System.open(path, options.checkpoint), texts,
                                      kind == "backward", str(options.nbest))
     columns[WORDS] = [float(len(text.split())) for _, text in texts]
-    if repeated := columns.keys() & found[0][0].features.keys():
+    if repeated := columns.keys() & nbests[0][0].features.keys():
         raise UserError(f"{options.nbest}: expected lists without {min(repeated)}, which is to be "
                         "added, got one with it")
     rows = iter(zip(*columns.values(), strict=True))
-    return [[one._replace(features=one.features | dict(zip(columns, next(rows), strict=True)))
-             for one in own] for own in found]
+    return [[candidate._replace(features={**candidate.features,
+                                          **dict(zip(columns, next(rows), strict=True))})
+             for candidate in nbest] for nbest in nbests]
 
 
 def _log_p(
@@ -118,13 +120,13 @@ def _log_p(
 
     A pair with an empty side has the lowest score of all pairs: no model can score it.
     """
-    cut = [one.tokenise for one in tokenisers(system.recipe.data)]
+    cut = [tokeniser.tokenise for tokeniser in tokenisers(system.recipe.data)]
     order = (1, 0) if backward else (0, 1)
     pairs = [(cut[0](text[order[0]]), cut[1](text[order[1]])) for text in texts]
     system.check_sources([pair[0] for pair in pairs], name)
     known = {text: pair for text, pair in zip(texts, pairs, strict=True) if all(pair)}
     forced = dict(zip(known, system.force([*known.values()]), strict=True))
-    values = {text: one.log_probability for text, one in forced.items()}
+    values = {text: tokeniser.log_probability for text, tokeniser in forced.items()}
     lowest = min(values.values(), default=0.0)
     return [values.get(text, lowest) for text in texts]
 
@@ -132,7 +134,8 @@ def _log_p(
 def _lists(scored: Sequence[Sequence[Candidate]]) -> Lists:
     """The features as one array."""
     starts = np.cumsum([0, *map(len, scored)])
-    return Lists(np.array([[*one.features.values()] for own in scored for one in own]), starts)
+    rows = [[*candidate.features.values()] for nbest in scored for candidate in nbest]
+    return Lists(np.array(rows), starts)
 
 
 def _tuned(
@@ -160,15 +163,15 @@ def _tuned(
 def _read_weights(path: Path) -> dict[str, float]:
     """The weights that `--tune` wrote."""
     try:
-        found = json.loads("\n".join(read_lines(path)))
+        weights = json.loads("\n".join(read_lines(path)))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: expected JSON of weights, got: {error!s:.80}") from None
-    if not isinstance(found, dict) or not found or not all(
+    if not isinstance(weights, dict) or not weights or not all(
             isinstance(value, int | float) and not isinstance(value, bool)
-            and abs(value) < 2**53 and math.isfinite(value) for value in found.values()):
+            and abs(value) < 2**53 and math.isfinite(value) for value in weights.values()):
         raise UserError(f"{path}: expected JSON of weights, a number for each score, got "
-                        f"{json.dumps(found):.80}")
-    return {name: float(value) for name, value in found.items()}
+                        f"{json.dumps(weights):.80}")
+    return {name: float(value) for name, value in weights.items()}
 
 
 def _check_names(weights: dict[str, float], names: Sequence[str], path: Path) -> None:

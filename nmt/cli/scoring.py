@@ -73,12 +73,12 @@ def _compare(
 ) -> None:
     """`--against`: a line for each file, the baseline first."""
     others = [read_parallel(path, options.references)[0] for path in options.against]
-    found, signature = paired_bootstrap([baseline, *others], references, options.tokenize,
-                                        options.samples)
+    scores, signature = paired_bootstrap([baseline, *others], references, options.tokenize,
+                                         options.samples)
     print(f"paired bootstrap ({signature})")
-    for path, one in zip([options.hypotheses, *options.against], found, strict=True):
-        p = "baseline" if one.p is None else f"p = {one.p:.4f}"
-        print(f"BLEU {one.score:.2f} ({one.mean:.2f} ± {one.interval:.2f}) {p} {path}")
+    for path, score in zip([options.hypotheses, *options.against], scores, strict=True):
+        p = "baseline" if score.p is None else f"p = {score.p:.4f}"
+        print(f"BLEU {score.score:.2f} ({score.mean:.2f} ± {score.interval:.2f}) {p} {path}")
 
 
 def add_perplexity(parser: argparse.ArgumentParser) -> None:
@@ -99,14 +99,14 @@ def run_perplexity(options: argparse.Namespace) -> None:
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
                         "empty lines only")
-    found = system.perplexities(prepared.pairs)
-    print(f"perplexity {found['perplexity']:.4f} over {several(len(prepared.pairs), 'pair')} "
-          f"({prepared.empty} with an empty side left out)")
-    if "character_perplexity" in found:
-        print(f"character perplexity {found['character_perplexity']:.4f} of words outside the "
-              "vocabulary")
-    if "length_perplexity" in found:
-        print(f"length perplexity {found['length_perplexity']:.4f} per sentence")
+    perplexities = system.perplexities(prepared.pairs)
+    print(f"perplexity {perplexities['perplexity']:.4f} over "
+          f"{several(len(prepared.pairs), 'pair')} ({prepared.empty} with an empty side left out)")
+    if "character_perplexity" in perplexities:
+        print(f"character perplexity {perplexities['character_perplexity']:.4f} of words "
+              "outside the vocabulary")
+    if "length_perplexity" in perplexities:
+        print(f"length perplexity {perplexities['length_perplexity']:.4f} per sentence")
     if any(is_position(word) for _, target in prepared.pairs for word in target):
         parts = perplexities_by_class(system.force(prepared.pairs))
         print(", ".join(f"of {name} {value:.4f} over {count}"

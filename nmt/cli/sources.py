@@ -69,9 +69,9 @@ def source_texts(
 def texts_of_files(system: System, files: Sequence[Path]) -> Iterator[str]:
     """What a system of several sources is to translate: a file of each. Raises UserError."""
     if len(files) != reads(system):
-        found = str(len(files)) if files else "standard input"
+        given = str(len(files)) if files else "standard input"
         raise UserError(f"FILE: expected {reads(system)} files, one of each source that is read, "
-                        f"got {found}")
+                        f"got {given}")
     return stream_texts(files)
 
 

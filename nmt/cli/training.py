@@ -94,8 +94,9 @@ def _train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespa
     console = new_console()
     observer = new_observer(console, directory, options.tensorboard)
     corpora = multitask.load_corpora(recipe)
-    for name, own in recipe.tasks.items():
-        console.print(f"{name} ({recipe.ratios[name]:g}x): {_training_pairs(own, corpora[name])}")
+    for name, task_recipe in recipe.tasks.items():
+        console.print(f"{name} ({recipe.ratios[name]:g}x): "
+                      f"{_training_pairs(task_recipe, corpora[name])}")
     system = multitask.train(recipe, directory, observer, corpora=corpora,
                              resume=options.resume is not None)
     for name, corpus in corpora.items():
@@ -132,29 +133,30 @@ def _test_scores(system: System, test: EvaluationSet) -> str:
             f"{search.beam}, {_perplexities(system.perplexities(test.pairs))}")
 
 
-def _perplexities(found: dict[str, float]) -> str:
+def _perplexities(perplexities: dict[str, float]) -> str:
     """A system's perplexities in words."""
-    return ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in found.items())
+    return ", ".join(f"{name.replace('_', ' ')} {value:.2f}"
+                     for name, value in perplexities.items())
 
 
 def recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
     """The recipe with its overrides, and where the model goes."""
-    own = own_values(options) if kind is TranslationRecipe else {}
+    values = own_values(options) if kind is TranslationRecipe else {}
     if options.resume is not None and options.resume.name == LAST and options.resume.is_file():
         options.resume = options.resume.parent  # a checkpoint's path, as Ctrl-C prints it
     if options.resume is not None:
-        if options.recipe is not None or options.output is not None or own:
+        if options.recipe is not None or options.output is not None or values:
             raise UserError("--resume: expected no recipe, no files and no --output beside it; the "
                             "directory has its own recipe and is where the model goes")
         return resumable(kind, options.resume, options.overrides), options.resume
-    if further := [one for one in options.overrides if not one.startswith("-")]:
+    if further := [argument for argument in options.overrides if not argument.startswith("-")]:
         hint = "; two text files go after --train" if kind is TranslationRecipe else ""
         raise UserError(f"recipe: expected one YAML file, got {options.recipe}, "
                         f"{', '.join(further)}{hint}")
-    if options.recipe is None and not own:
+    if options.recipe is None and not values:
         files = "" if kind is LanguageModelRecipe else "--train SOURCE TARGET, "
         raise UserError(f"recipe: expected {files}a YAML file or --resume DIR, got none")
-    recipe = own_recipe(options.recipe, own, options.overrides) if own else \
+    recipe = own_recipe(options.recipe, values, options.overrides) if values else \
         load_recipe(kind, options.recipe, options.overrides)
     directory = options.output or Path("runs") / (options.recipe or Path(DEFAULT)).stem
     check_new(directory)

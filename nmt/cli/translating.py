@@ -104,11 +104,11 @@ def run_translate(options: argparse.Namespace) -> None:
     sentences = StoredSentences(_sentences(lines.system, options.files))
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
-        found = lines.found(block)
+        translations = lines.translate(block)
         if not first:
-            made = [lines.system.whole_words(nbest[0]) for nbest in found]
+            made = [lines.system.whole_words(nbest[0]) for nbest in translations]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
-        for number, (words, nbest) in enumerate(zip(block, found, strict=True), first):
+        for number, (words, nbest) in enumerate(zip(block, translations, strict=True), first):
             for translation in nbest:
                 print(lines.line(translation, words, number))
             lines.show_attention(nbest[0], words)
@@ -206,7 +206,7 @@ class Lines:
         self._cut_words = self._smaller = self._same = 0
         self._links = StoredSentences()
 
-    def found(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
+    def translate(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
         """The translations of each sentence, best first."""
         if self._options.sample is not None:
             found = self.system.sample(block, self.search, self._options.sample, self._rng,
@@ -279,13 +279,13 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
         try:
             system.check_sources([words], "sentence")
             check_tokens(system, words, "sentence")
-            found = lines.found([words])[0]
+            nbest = lines.translate([words])[0]
         except UserError as error:
             print(error, file=sys.stderr)
             continue
-        for translation in found:
+        for translation in nbest:
             print(lines.line(translation, words, number), flush=True)
-        lines.show_attention(found[0], words)
+        lines.show_attention(nbest[0], words)
         tell_unknown(system, words)
         number += 1
     lines.close(number)
@@ -306,7 +306,7 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
     lines = [f"{data.source_language} to {data.target_language} by "
              f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
     if to_try := examples(data):
-        lines += [f"{EMBEDDED} Try:", *(f"  {one}" for one in to_try)]
+        lines += [f"{EMBEDDED} Try:", *(f"  {example}" for example in to_try)]
     return lines
 
 
@@ -340,8 +340,8 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
         raise UserError("--shortlist: expected a model without model.lexicon_epsilon, whose bias "
                         "is of all target words")
-    candidates = {word: system.target_ids(found)
-                  for word, found in read_dictionary(options.shortlist).items()}
+    candidates = {word: system.target_ids(translations)
+                  for word, translations in read_dictionary(options.shortlist).items()}
     frequent = FREQUENT if options.frequent is None else options.frequent
     return Shortlist(candidates, frequent, len(system.target))
 

@@ -60,13 +60,14 @@ def run_trees(options: argparse.Namespace) -> None:
     documents = split(options.files, options.dev, options.test)
     sets = {name: [_kept(read_trees(path), options.max_length) for path in paths]
             for name, paths in documents._asdict().items() if paths}
-    for name, own in sets.items():
-        if not any(own):
+    for name, documents_of_set in sets.items():
+        if not any(documents_of_set):
             raise UserError(f"{', '.join(map(str, getattr(documents, name)))}: expected a tree "
                             f"for the {name} set, got none within the limit")
     options.output.mkdir(parents=True, exist_ok=True)
-    for name, own in sets.items():
-        _write([tree for document in own for tree in document], name, len(own), options)
+    for name, documents_of_set in sets.items():
+        _write([tree for trees in documents_of_set for tree in trees], name,
+               len(documents_of_set), options)
 
 
 def _kept(trees: Iterable[Tree], max_length: int | None) -> list[Tree]:
@@ -113,13 +114,13 @@ def score_trees(options: argparse.Namespace) -> None:
     written, gold = read_parallel(options.hypotheses, options.references)
     words, _ = read_parallel(options.trees, options.references)
     sentences = [split_words(line) for line in words]
-    parts = [_compared(split_words(one), split_words(tree), sentence,
+    parts = [_compared(split_words(parse), split_words(tree), sentence,
                        f"{options.references}:{number}")
-             for number, (one, tree, sentence) in
+             for number, (parse, tree, sentence) in
              enumerate(zip(written, gold, sentences, strict=True), 1)]
-    found = total(parts)
-    print(f"F1 {found.f1:.2f}, precision {found.precision:.2f}, recall {found.recall:.2f}")
-    print(f"{found.exact} exact of {found.sentences}, {found.unfit} of another number of words")
+    counts = total(parts)
+    print(f"F1 {counts.f1:.2f}, precision {counts.precision:.2f}, recall {counts.recall:.2f}")
+    print(f"{counts.exact} exact of {counts.sentences}, {counts.unfit} of another number of words")
     for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
         if bucket.f1 is not None:
             print(f"F1 {bucket.f1:.2f} of {several(bucket.sentences, 'sentence')} of "

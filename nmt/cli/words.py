@@ -61,26 +61,27 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 def run_similarity(options: argparse.Namespace) -> None:
     """`nmt similarity`: a table of Spearman's rho x 100, as Table 5.3 of the thesis has it."""
     pairs = read_pairs(options.pairs)
-    found = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
-             for directory in options.model}
-    Console.of_tables().print(_table(found))
+    results = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
+               for directory in options.model}
+    Console.of_tables().print(_table(results))
     if options.output is not None:
-        text = json.dumps({name: one.to_json() for name, one in found.items()}, indent=2)
+        text = json.dumps({name: result.to_json() for name, result in results.items()}, indent=2)
         write_lines(options.output, text.splitlines())
 
 
-def _table(found: dict[str, Similarity]) -> Table:
+def _table(results: dict[str, Similarity]) -> Table:
     """A row for each model."""
     table = Table(box=None, pad_edge=False)
-    first = next(iter(found.values()))
+    first = next(iter(results.values()))
     table.add_column("rho x 100", overflow="fold")
-    for one in first.agreements:
-        table.add_column(f"{one.measure}, all", justify="right")
-        table.add_column(f"{one.measure}, known", justify="right")
+    for agreement in first.agreements:
+        table.add_column(f"{agreement.measure}, all", justify="right")
+        table.add_column(f"{agreement.measure}, known", justify="right")
     for heading in ("pairs", "known", "half known", "without a vector"):
         table.add_column(heading, justify="right")
-    for name, result in found.items():
-        rho = [_percent(value) for one in result.agreements for value in (one.all, one.known)]
+    for name, result in results.items():
+        rho = [_percent(value) for agreement in result.agreements
+               for value in (agreement.all, agreement.known)]
         counts = (result.pairs, result.known, result.half_known, result.without_vector)
         table.add_row(name, *rho, *map(str, counts))
     return table
@@ -99,9 +100,9 @@ def run_words(options: argparse.Namespace) -> None:
     words = list(dict.fromkeys(
         word for line in read_lines(options.words) for word in split_words(line)))
     system = System.open(options.model, options.checkpoint)
-    vectors, own = system.word_vectors(words)
-    drawn = [word for word, has in zip(words, own, strict=True) if has]
-    missing = [word for word, has in zip(words, own, strict=True) if not has]
+    vectors, has_vector = system.word_vectors(words)
+    drawn = [word for word, has in zip(words, has_vector, strict=True) if has]
+    missing = [word for word, has in zip(words, has_vector, strict=True) if not has]
     if len(drawn) < 2:
         raise UserError(f"{options.words}: expected at least two words with a vector, got "
                         f"{len(drawn)}")
@@ -110,8 +111,8 @@ def run_words(options: argparse.Namespace) -> None:
         print(f"{len(missing)} of {several(len(words), 'word')} left out, without a vector: "
               f"{named}",
               file=sys.stderr)
-    own_vectors = vectors[own]
-    points, axes = _points(unit_length(own_vectors) if options.unit_length else own_vectors,
+    drawn_vectors = vectors[has_vector]
+    points, axes = _points(unit_length(drawn_vectors) if options.unit_length else drawn_vectors,
                            options)
     frequent = [i != UNKNOWN for i in system.source.ids(drawn)]
     draw_words(drawn, points, frequent, axes, options.output)

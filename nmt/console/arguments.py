@@ -29,10 +29,10 @@ class Help(argparse.HelpFormatter):
                   groups: Iterable[Any], prefix: str | None = None) -> None:
         """The first lines."""
         actions = list(actions)
-        options = [one for one in actions if one.option_strings]
+        options = [action for action in actions if action.option_strings]
         if usage is None and len(options) > MANY_OPTIONS:
-            parts = [[one for one in actions if not one.option_strings],
-                     [one for one in options if one.required]]
+            parts = [[action for action in actions if not action.option_strings],
+                     [action for action in options if action.required]]
             named = [" ".join(self._format_usage(None, part, [], "").split()).removeprefix(
                 self._prog) for part in parts]
             usage = f"%(prog)s{''.join(named)} [OPTION ...]"

@@ -109,9 +109,9 @@ def _take_streams() -> None:
     if sys.stdout is None:
         raise UserError("<stdout>: expected a place for the output, found it closed")
     for stream in ("stdout", "stderr"):
-        found = getattr(sys, stream)
-        if isinstance(found, io.TextIOWrapper):
-            found.reconfigure(encoding="utf-8", errors="backslashreplace")
+        standard = getattr(sys, stream)
+        if isinstance(standard, io.TextIOWrapper):
+            standard.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 class _ClosedInput:

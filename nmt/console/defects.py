@@ -31,11 +31,11 @@ def told(name: str, error: Exception) -> str:
 def place(error: Exception) -> str:
     """The innermost line of this repository in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if Path(one.filename).is_relative_to(HERE)
-           and "site-packages" not in one.filename]
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(HERE)
+            and "site-packages" not in frame.filename]
     if not frames:
         return "an unknown place"
-    last = (own or list(frames))[-1]
+    last = (ours or list(frames))[-1]
     return f"{last.filename.removeprefix(f'{HERE}/')}:{last.lineno}"
 
 

@@ -25,7 +25,7 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 def escaped(text: str) -> str:
     r"""The text with control characters as `\x1b` and the like."""
-    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def print(
@@ -61,5 +61,5 @@ class Console(rich.console.Console):
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of something to print, their text escaped."""
-        for one in super().render(*args, **kwargs):
-            yield one if one.control else Segment(escaped(one.text), one.style)
+        for segment in super().render(*args, **kwargs):
+            yield segment if segment.control else Segment(escaped(segment.text), segment.style)

@@ -58,9 +58,9 @@ def draw_groups(
     figure, axes = new_axes(path)
     groups = next(iter(systems.values()))
     used = [i for i, group in enumerate(groups) if group.sentences]
-    for number, (name, own) in enumerate(systems.items()):
-        values: list[Any] = [own[i].score for i in used]  # None where another system has none
-        axes.plot(range(len(used)), values, label=name, **style(number))
+    for number, (name, groups_of_system) in enumerate(systems.items()):
+        scores: list[Any] = [groups_of_system[i].score for i in used]  # None where others have one
+        axes.plot(range(len(used)), scores, label=name, **style(number))
     axes.set_xticks(range(len(used)), [f"{groups[i].label}\n(n = {groups[i].sentences})"
                                        for i in used])
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
@@ -76,11 +76,11 @@ def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
     figure, axes = new_axes(path, max(6.4, 1.2 * len(systems)))
     for number, label in enumerate(("before", "after")):
         places = [i + (number - 0.5) * BAR for i in range(len(systems))]
-        bars = axes.bar(places, [getattr(one, label) for one in systems.values()], BAR,
+        bars = axes.bar(places, [getattr(pair, label) for pair in systems.values()], BAR,
                         label=label, color=f"C{number}", alpha=(0.5, 1.0)[number])
         axes.bar_label(bars, fmt="%.1f", fontsize=8)
-    axes.set_xticks(range(len(systems)), [f"{name}\n({one.perplexity})"
-                                          for name, one in systems.items()], fontsize=8)
+    axes.set_xticks(range(len(systems)), [f"{name}\n({pair.perplexity})"
+                                          for name, pair in systems.items()], fontsize=8)
     for text in axes.get_xticklabels():
         text.set_parse_math(False)
     axes.set(xlabel="system (perplexity)", ylabel="BLEU")

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from backend import fused, gemm
-from backend.errors import UserError
+from backend.errors import UserError, missing
 from backend.fused.cuda import CupyLauncher
-from backend.package import missing
 from backend.switch import module, register, registered, select
 
 

@@ -1,5 +1,7 @@
 """Errors that the user of a command can correct."""
 
+from __future__ import annotations
+
 
 class UserError(Exception):
     """One clear line: the file, line or argument, what was expected and what came.
@@ -8,6 +10,11 @@ class UserError(Exception):
     """
 
 
-class Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM, as KeyboardInterrupt is on Ctrl-C; the command line exits with status
-    143."""
+def missing(library: str, extra: str) -> str:
+    """What such an error says where a library is not installed that an extra brings."""
+    return f"{library} is not installed ({install(extra)})"
+
+
+def install(extra: str) -> str:
+    """How an extra is installed. No index has the package, so from a checkout."""
+    return f"pip install -e '.[{extra}]' in a checkout"

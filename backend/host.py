@@ -91,11 +91,11 @@ def environment() -> dict[str, Any]:
     """
     pools: list[dict[str, Any]] = threadpool_info()
     blas = next((pool for pool in pools if pool["user_api"] == "blas"), dict[str, Any]())
-    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    instructions = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     return {"NumPy": np.__version__, "arrays": module().__name__,
             "BLAS": f"{blas.get('internal_api')} {blas.get('version')}",
             "BLAS kernels": blas.get("architecture"), "BLAS threads": blas.get("num_threads"),
-            "NumPy's vector instructions": found[-1] if found else "baseline"}
+            "NumPy's vector instructions": instructions[-1] if instructions else "baseline"}
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ def available_bytes() -> int | None:
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit != resource.RLIM_INFINITY:
             limits.append(_left(limit, _number("/proc/self/status", r"VmSize:\s+(\d+)", 1024)))
-    return min((one for one in limits if one is not None), default=None)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _left(limit: int | None, used: int | None) -> int | None:
@@ -63,10 +63,10 @@ def _left(limit: int | None, used: int | None) -> int | None:
 def _number(path: str, pattern: str, unit: int = 1) -> int | None:
     """A number read from a system file, times `unit`; None if it is not there."""
     try:
-        found = re.search(pattern, Path(path).read_text())
+        match = re.search(pattern, Path(path).read_text())
     except OSError:
         return None
-    return int(found[1]) * unit if found else None
+    return int(match[1]) * unit if match else None
 
 
 def _readable(count: int) -> str:
@@ -79,8 +79,8 @@ def too_large(error: MemoryError, what: str, advice: str) -> UserError:
 
     Free memory of a GPU includes the unused part of CuPy's pool.
     """
-    found = re.search(r"allocat\w* ([\d,.]+ ?\w*)", str(error))
-    asked = f"{found[1].strip()} asked for" if found else "memory asked for"
+    match = re.search(r"allocat\w* ([\d,.]+ ?\w*)", str(error))
+    asked = f"{match[1].strip()} asked for" if match else "memory asked for"
     return UserError(f"{what}: too large for the memory: {asked}{_free()}; {advice}")
 
 

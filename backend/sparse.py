@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.errors import UserError
-from backend.package import missing
+from backend.errors import UserError, missing
 from backend.switch import register
 
 

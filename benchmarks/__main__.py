@@ -11,18 +11,18 @@ from importlib import import_module
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends it in silence
 
-from backend import progress
-from backend.command import guarded
 from backend.errors import UserError
-from backend.nearest import nearest
-from backend.terminal import print
 from benchmarks.registry import ABOUT, MODULES
+from nmt.console import progress
+from nmt.console.command import guarded
+from nmt.console.messages import nearest
+from nmt.console.terminal import print
 
 
 def main(arguments: list[str]) -> int:
     """Run the benchmarks named first, one after the other; all get the options that follow.
 
-    Returns the exit status: see `backend.command.guarded`.
+    Returns the exit status: see `nmt.console.command.guarded`.
     """
     count = next((i for i, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count], arguments[count:]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from backend import device, gemm
 from backend.errors import UserError
-from backend.terminal import print
+from nmt.console.terminal import print
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import backend
-from backend.command import PlainParser, above_zero
 from backend.errors import UserError
-from backend.terminal import print
 from benchmarks.devices import TESTS
 from benchmarks.runner import RESULTS
 from benchmarks.timing import describe, environment
+from nmt.console.arguments import PlainParser, above_zero
+from nmt.console.terminal import print
 
 TOTAL = 520.0  # seconds of all sections, without the grace of the last
 GRACE = 20.0  # over its budget, for a case or a test that was begun; then a section is ended

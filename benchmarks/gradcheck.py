@@ -25,8 +25,6 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.plural import several
-from backend.terminal import print
 from benchmarks.case import Case as Timed
 from benchmarks.case import Prepared
 from benchmarks.devices import TESTS
@@ -39,6 +37,8 @@ from grads.check.analytic import gradients_case, pair_case
 from grads.check.case import Case
 from grads.check.user_code import load_module
 from grads.verification.peers import jax_check, torch_check
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.batches import make_batch
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.terminal import print
 from benchmarks.records import Value
 from benchmarks.timing import KERNELS
+from nmt.console.terminal import print
 from nmt.evaluation.pictures import MISSING, save
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

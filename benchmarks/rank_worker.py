@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from backend.terminal import print
 from benchmarks.timing import stopped
 from benchmarks.training import Workload, random_batch
+from nmt.console.terminal import print
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig
 from nmt.training.optimizers import SGD, gradient_scale

@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.errors import UserError
-from backend.package import install
+from backend.errors import UserError, install
 from benchmarks.case import Case, Prepared
 from benchmarks.pictures import Chart, Panel
 from benchmarks.rank_worker import make_model

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import read_file
+from nmt.files import read_file
 
 LARGEST = 1 << 26  # bytes of a result file, or of a page with its tables
 Row = Mapping[str, Any]

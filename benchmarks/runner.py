@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import backend
-from backend.command import PlainParser, above_zero, natural, positive
-from backend.command import seconds as time_above_zero
-from backend.errors import UserError
-from backend.files import write_text
-from backend.package import missing
-from backend.terminal import print
+from backend.errors import UserError, missing
 from benchmarks.case import Case
 from benchmarks.devices import CPU, Device, device_options, devices
 from benchmarks.pictures import Chart, draw_record
 from benchmarks.records import ratios, read_record, sizes_of, speeds
 from benchmarks.timing import Timing, blas_kernels, describe, environment, timed
+from nmt.console.arguments import PlainParser, above_zero, natural, positive
+from nmt.console.arguments import seconds as time_above_zero
+from nmt.console.terminal import print
+from nmt.files import write_text
 
 RESULTS = Path(__file__).parent / "results"
 FREE = ("output", "seconds", "device", "gemm", "only", "resume", "budget",  # not what is measured

@@ -15,10 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from backend.command import PlainParser
 from backend.errors import UserError
-from backend.files import read_file, write_text
-from backend.terminal import print
 from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.memory import NEEDED
@@ -39,6 +36,9 @@ from benchmarks.records import (
 from benchmarks.registry import MODULES
 from benchmarks.runner import RESULTS
 from benchmarks.step import PRODUCTS_GOAL
+from nmt.console.arguments import PlainParser
+from nmt.console.terminal import print
+from nmt.files import read_file, write_text
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"

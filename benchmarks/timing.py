@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 from backend import gemm
 from backend.host import blas_architecture, cores
-from backend.progress import counted
+from nmt.console.progress import counted
 
 # What numbers depend on, and the distributions that may hold it.
 LIBRARIES = {"numpy": ("numpy",), "torch": ("torch",), "thinc": ("thinc",),

@@ -10,27 +10,59 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import write_text
-from backend.nearest import nearest
-from backend.plural import several
-from backend.progress import busy, counted
-from backend.terminal import print
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page
 from grads.check.user_code import check_file
 from grads.commands import console
 from grads.progress import watching
+from nmt.console.arguments import at_least_zero, natural, positive, seconds
+from nmt.console.messages import nearest, several
+from nmt.console.progress import busy, counted
+from nmt.console.terminal import print
+from nmt.files import write_text
 
 METHOD = "complex step and Ridders' differences, where the function suits them"
 
 
-def check(options: argparse.Namespace) -> int:
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads check`."""
+    parser.description = (
+        "Check entries of the catalogue by name or pattern ('luong*local-p*'), or your own code: "
+        "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
+        "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
+        "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
+        "undecided (two methods disagree), or the time was up."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
+    parser.add_argument("--list", action="store_true", help="print the catalogue's names")
+    parser.add_argument("--tier", help="tiny, real or every (default: tiny and real)")
+    parser.add_argument("--all", action="store_true", help="differentiate every entry (default: "
+                        "two random directions and one entry a tensor)")
+    parser.add_argument("--sample", type=positive, metavar="N",
+                        help="differentiate N entries of each larger tensor")
+    parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
+                        "complex step, and central differences where that is not enough)")
+    parser.add_argument("--rtol", type=at_least_zero, metavar="R",
+                        help="accept relative errors up to R (default: those that rounding "
+                             "explains)")
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
+                        help="end each check after this time and report what was covered: "
+                             "exit status 3, unless a gradient is wrong")
+    parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
+                        "map of the relative error over each tensor; of your own code every entry "
+                        "is differentiated, of tensors with more than 1024 a sample")
+
+
+def run_check(options: argparse.Namespace) -> int:
     """`grads check`: 0 if all is right, 1 if something is wrong, 3 if something is undecided, or
     the time was up."""
     if options.list:
@@ -100,10 +132,10 @@ def _fitting(pattern: str, options: argparse.Namespace) -> Checks:
     from grads.verification import catalogue, derivations
 
     start = re.split(r"[*?[]", pattern)[0]
-    known: Checks = {one.name: partial(catalogue.check, one, options.seed)
-                     for one in catalogue.entries(*_tiers(options), start=start)}
-    known |= {one.name: partial(derivations.check, one) for one in derivations.entries()}
-    return {name: one for name, one in known.items()
+    known: Checks = {entry.name: partial(catalogue.check, entry, options.seed)
+                     for entry in catalogue.entries(*_tiers(options), start=start)}
+    known |= {entry.name: partial(derivations.check, entry) for entry in derivations.entries()}
+    return {name: entry for name, entry in known.items()
             if fnmatch.fnmatchcase(name, pattern)
             or fnmatch.fnmatchcase(name.partition(";")[0], pattern)}
 
@@ -118,12 +150,12 @@ def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Re
                 yield check_file(target, rng, watch=watch, **_mapped(extent, options.html))
             continue
         with busy("putting the catalogue together"):
-            found = _fitting(name, options)
-        if not found:
-            known = [one.partition(";")[0] for one in _fitting("*", options)]
+            checks = _fitting(name, options)
+        if not checks:
+            known = [title.partition(";")[0] for title in _fitting("*", options)]
             raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
                             f"{name!r}{nearest(name, known)} (see grads check --list)")
-        for title, run in counted(found.items(), "checks"):
+        for title, run in counted(checks.items(), "checks"):
             with watching(title, options.time_limit) as watch:
                 yield run(watch=watch, **extent)
 

@@ -1,22 +1,20 @@
-"""The subcommands of `grads`, except `check` (`grads.checking`).
+"""`grads matrix`, `grads mutants` and `grads equations`: all that is verified, as pages.
 
-Each imports its modules when it runs: importing the explorer or models takes longer than a check.
+Each imports its modules when it runs: importing models takes longer than a check.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from backend import progress
 from backend.errors import UserError
-from backend.files import write_text
-from backend.nearest import nearest
-from backend.plural import several
-from backend.terminal import Console, print
 from grads.derivations.errata import MISTAKES
+from nmt.console import progress
+from nmt.console.arguments import natural, positive
+from nmt.console.messages import nearest, several
+from nmt.console.terminal import Console, print
+from nmt.files import write_text
 
 WIDE = 200  # columns of a table in a pipe
 
@@ -27,14 +25,37 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
 
 
-def matrix(options: argparse.Namespace) -> int:
+def add_matrix(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads matrix`."""
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/gradient-matrix.md"),
+                        help="a .json of the same name is written beside it")
+    parser.add_argument("--seed", type=natural, default=0)
+
+
+def run_matrix(options: argparse.Namespace) -> int:
     """`grads matrix`."""
     from grads.verification import matrix as gradient_matrix
 
     return gradient_matrix.write(options.output, options.seed)
 
 
-def mutants(options: argparse.Namespace) -> int:
+def add_mutants(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads mutants`."""
+    parser.description = (
+        "Change the backward passes, one place at a time, and run the checks on each mutant; or "
+        "make a paper's mistake, by its name in docs/errata.md, in a derivation. Exit status 1: "
+        "a mutant survives that should have been killed."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="make these mistakes of the papers and print the reports")
+    parser.add_argument("--sample", type=positive, metavar="N",
+                        help="a fixed choice of N mutants (default: all)")
+    parser.add_argument("--jobs", type=positive, default=1, help="processes (default: 1)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
+                        help="write the page docs/mutants.md there")
+
+
+def run_mutants(options: argparse.Namespace) -> int:
     """`grads mutants`: 0 if the checks notice every mistake that is one."""
     from grads.verification.mutation.equivalents import EQUIVALENTS
     from grads.verification.mutation.report import page, problems, summary
@@ -71,90 +92,18 @@ def _mistakes(names: list[str]) -> int:
     return int(bool(unnoticed))
 
 
-def equations(options: argparse.Namespace) -> int:
+def add_equations(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads equations`."""
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/equations.md"))
+
+
+def run_equations(options: argparse.Namespace) -> int:
     """`grads equations`: 0 if every number has a line, every line a number and a check."""
     from grads.verification import equations as index
 
     source = index.read_source()
     with progress.busy("equations"):
         write_text(options.output, index.to_markdown(source))
-        found = index.problems(source)
-    print("\n".join([*found, f"{options.output}: written, {several(len(found), 'problem')}"]))
-    return int(bool(found))
-
-
-EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
-           "seed", "model", "checkpoint")  # options of the example to step through
-SEARCH = "search"  # a name that is no derivation
-SHARED = ("sentence", "model", "checkpoint")  # options that it has too
-OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
-
-
-def walk(options: argparse.Namespace) -> int:
-    """`grads walk`."""
-    from grads.stepper.walk import walk as walk_in_terminal
-
-    if options.name == SEARCH:
-        _walk_search(options)
-        return 0
-    walk_in_terminal(options.name, all=options.all, **_of_derivation(options))
-    return 0
-
-
-def explore(options: argparse.Namespace) -> int:
-    """`grads explore`."""
-    from grads.stepper.explorer.data import explore as write_page
-
-    if options.name == SEARCH:
-        path = _explore_search(options)
-    else:
-        chosen = _of_derivation(options)
-        with progress.busy(f"verifying {options.name}"):
-            path = write_page(options.name, options.output, **chosen)
-    print(f"{path}: written")
-    return 0
-
-
-def _of_derivation(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a derivation. Raises UserError for its name, or an option of a search."""
-    from grads.stepper.explorer.own import is_own
-    from grads.stepper.tracing.derivations import DERIVATIONS
-
-    known, name = [*DERIVATIONS, SEARCH], options.name
-    if name not in known and not is_own(name):
-        raise UserError(f"NAME: expected one of {', '.join(known)}, or FILE.py:NAME, got {name!r}"
-                        f"{nearest(name, known)}")
-    _only(options, OF_SEARCH, name, "; search has")
-    return {key: getattr(options, key) for key in EXAMPLE}
-
-
-# --- a search -------------------------------------------------------------------------------------
-
-
-def _walk_search(options: argparse.Namespace) -> None:
-    """A search, printed."""
-    from grads.stepper.explorer.search import SearchSettings, build_search
-    from grads.stepper.explorer.search_text import as_text
-
-    print(as_text(build_search(SearchSettings(**_of_search(options)))))
-
-
-def _explore_search(options: argparse.Namespace) -> Path:
-    """The page of a search, written."""
-    from grads.stepper.explorer.search import SearchSettings, explore_search
-
-    return explore_search(options.output, SearchSettings(**_of_search(options)))
-
-
-def _of_search(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a search. Raises UserError for an option that it does not have."""
-    _only(options, set(EXAMPLE) - {*SHARED}, SEARCH, "")
-    return {name: getattr(options, name) for name in (*SHARED, *OF_SEARCH)
-            if getattr(options, name) is not None}
-
-
-def _only(options: argparse.Namespace, others: Iterable[str], name: str, who: str) -> None:
-    """Raise UserError if an option of `others` was given."""
-    for key in sorted(others):
-        if getattr(options, key) is not None:
-            raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")
+        problems = index.problems(source)
+    print("\n".join([*problems, f"{options.output}: written, {several(len(problems), 'problem')}"]))
+    return int(bool(problems))

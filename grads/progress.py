@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from backend import progress
 from grads.check.watch import Watch
+from nmt.console import progress
 
 
 @contextmanager
 def watching(title: str, limit: float | None) -> Iterator[Watch]:
-    """The watch of one check, with its bar (`backend.progress`).
+    """The watch of one check, with its bar (`nmt.console.progress`).
 
     Arguments: title of the check; limit in seconds, None for none. An alarm ends a run of the
     user's function that goes on beyond the limit, where the system has alarms.

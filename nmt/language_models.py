@@ -11,8 +11,8 @@ import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
-from backend.progress import counted
 from nmt.base_system import BaseSystem
+from nmt.console.progress import counted
 from nmt.data.batches import Batch, stream_batches
 from nmt.data.corpus import LONGEST_OF_TEXT, read_lines, split_words, stream_lines
 from nmt.data.letters import composed, letters

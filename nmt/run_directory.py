@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backend.errors import UserError
-from backend.files import make_directory, write_text
 from nmt.base_system import BaseSystem, Pruning, check_memory, pruning_of
 from nmt.data.corpus import write_lines
 from nmt.data.vocabulary import Vocabulary
+from nmt.files import make_directory, write_text
 from nmt.fixed_recipe import check_same, run_recipe
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import save_recipe
@@ -159,7 +159,6 @@ class RunDirectory:
         """Context: write recipe and vocabularies; remove all files again if the run saves no
         update."""
         path, made = self._path, not self._path.exists()
-        check_new(path, self._beside)
         make_directory(path)
         recipes, names = system.recipe_files(), _first_files(system)
         with self._held(system) as lock:
@@ -179,8 +178,8 @@ class RunDirectory:
             except BaseException:
                 if lock.stands and not saved_step(path):
                     places = [Path(file).parent for file in reversed(recipes)]
-                    saved = [str(place / one) for place in places
-                             for one in checkpoints_in(path / place)]
+                    saved = [str(place / checkpoint_file) for place in places
+                             for checkpoint_file in checkpoints_in(path / place)]
                     # Killed in between, it can be resumed or, without a checkpoint, begun again.
                     take_back(path, [LOG, *saved, *names], made)
                 raise
@@ -188,7 +187,8 @@ class RunDirectory:
 
 def _first_files(system: BaseSystem) -> list[str]:
     """The files that a run's directory has from its start."""
-    codes = [codes_file(name) for name, one in system.vocabularies.items() if one.codes]
+    codes = [codes_file(name) for name, vocabulary in system.vocabularies.items()
+             if vocabulary.codes]
     origin = [] if system.origin is None else [INIT]
     origin += [LEXICON] if system.lexicon() else []
     return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes, *origin]

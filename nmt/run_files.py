@@ -73,10 +73,10 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
         raise UserError(f"{path}: expected a directory, found a file")
     left = left_by_killed(path)
     known = {Path(name).parts[0] for name in {*beside, *left, *([LOG] if left else [])}}
-    found = sorted(p.name for p in path.iterdir()
-                   if not p.name.startswith(".") and p.name not in known) if path.is_dir() else []
-    if found:
-        raise UserError(f"{path}: expected a new or empty directory, found {found[0]} in it")
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    strangers = [name for name in names if not name.startswith(".") and name not in known]
+    if strangers:
+        raise UserError(f"{path}: expected a new or empty directory, found {strangers[0]} in it")
 
 
 def need(directory: Path, what: str, files: Iterable[str]) -> None:

@@ -14,10 +14,9 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
-from backend.plural import several
-from backend.processes import each
 from backend.products import for_many_rows
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
+from nmt.console.messages import several
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, make_sources
@@ -29,6 +28,7 @@ from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
 from nmt.models.contract import Model, check_lengths_searched, check_positions
+from nmt.processes import each
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.every_beam import every_beam_search

@@ -13,8 +13,8 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
-from backend.plural import several
 from nmt.base_system import SECOND
+from nmt.console.messages import several
 from nmt.data.annotation import is_symbol
 from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary

@@ -17,7 +17,7 @@ import benchmarks.__main__
 import benchmarks.timing
 import grads.cli
 import nmt.cli
-from backend import progress
+from nmt.console import progress
 
 PAIR, MODEL = ("test.en", "test.de"), ("--model", "run")
 SHOWN: dict[str, tuple[Any, ...]] = {  # by verb: a call, the bars that it shows

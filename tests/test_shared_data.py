@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from backend.errors import UserError
+from nmt.analysis.similarity import read_pairs, similarity
 from nmt.data.align import GoldOptions, alignment_score, read_gold
 from nmt.data.aligner import AlignerOptions, align
 from nmt.data.aligner.symmetrise import grow_diag_final_and
@@ -13,7 +14,6 @@ from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
 from nmt.data.trees import read_trees, repair
 from nmt.data.vocabulary import Vocabulary
-from nmt.evaluation.similarity import read_pairs, similarity
 from nmt.language_models import Streams, tokens_of
 from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig

@@ -14,11 +14,11 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from backend.package import PACKAGE
-from backend.plural import several
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
 from grads.check.report import SAID, VERDICTS, Report, Row, said_seconds
 from grads.check.step_sizes import chart
+from nmt.console.messages import several
+from nmt.console.package import PACKAGE
 from nmt.pages.page import BASE
 
 STYLE = Path(__file__).parent / "assets" / "report.css"

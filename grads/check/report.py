@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.plural import several
+from nmt.console.messages import several
 
 VERDICTS = {
     "ok": "ok",

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from backend.plural import several
 from grads.check.report import Row
 from grads.check.watch import Watch
+from nmt.console.messages import several
 
 UNSURE = "it differs from the derivative here, but the time was up before that was confirmed"
 

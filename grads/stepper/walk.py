@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rich.text import Text
 
-from backend import progress
-from backend.terminal import Console
 from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.own import containing, is_own, trace_alone
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.show import Shown
+from nmt.console import progress
+from nmt.console.terminal import Console
 
 try:
     import termios

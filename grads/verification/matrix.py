@@ -20,15 +20,15 @@ import numpy as np
 
 import backend
 from backend.errors import UserError
-from backend.files import write_text
-from backend.plural import several
-from backend.progress import counted
-from backend.terminal import print
 from grads.check.report import Report
 from grads.verification import catalogue, derivations
 from grads.verification.cases import RandomModel, model_case
 from grads.verification.device import on_device
 from grads.verification.rules import FLOAT32, distance, gradients_of
+from nmt.console.messages import several
+from nmt.console.progress import counted
+from nmt.console.terminal import print
+from nmt.files import write_text
 
 COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",
            "float32": "float32", "cupy": "CuPy"}

@@ -1,35 +1,77 @@
-"""`nmt align --method`: word alignment from the corpus alone, without a translator."""
+"""`nmt align` and `nmt dictionary`: word alignments from the corpus alone or by a translator."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from backend import progress
-from backend.command import chance
 from backend.errors import UserError
-from nmt.data.align import Link
+from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.alignment_error import file_links, word_counts
+from nmt.cli.options import add_aligned_word, add_drop_bad_links, add_pairs, need_attention
+from nmt.cli.sources import need_one_source, read_pairs
+from nmt.console import progress
+from nmt.console.arguments import chance, positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
+from nmt.data.align import Link, pharaoh_line
 from nmt.data.aligner import METHODS, AlignerOptions, Links, Words, align_with_entries
 from nmt.data.aligner.eflomal import align_by_eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
-from nmt.data.corpus import read_parallel, split_words
+from nmt.data.corpus import Pair, read_parallel, split_words, write_lines
 from nmt.data.lexicon import write_entries
+from nmt.data.rare_words import dictionary_of, write_dictionary
+from nmt.system import System
 
 ALIGNERS = (*METHODS, "eflomal")
 SYMMETRISE = next(iter(SYMMETRISATIONS))  # the default
 LEAST = 0.001  # probability of an entry of a lexicon
 
 
-def add_lexicon(parser: argparse.ArgumentParser) -> None:
-    """`--lexicon` and `--least`."""
+def add_align(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt align`."""
+    add_pairs(parser)
+    parser.add_argument("--method", choices=ALIGNERS,
+                        help="align by these pairs alone, words being those between spaces: IBM "
+                             "Model 1, an HMM after it, or the program eflomal")
+    parser.add_argument("--symmetrise", choices=SYMMETRISATIONS,
+                        help="with --method: how the two directions are joined (default: "
+                             f"{SYMMETRISE}); forward gives a target word one source word at most")
     parser.add_argument("--lexicon", type=Path, metavar="FILE",
                         help="with --method model1 or hmm: write p(target word | source word), for "
                              "data.lexicon")
     parser.add_argument("--least", type=chance, metavar="P",
                         help=f"with --lexicon: leave out smaller probabilities (default: {LEAST})")
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="align by force-decoding the pairs with this run directory instead")
+    add_checkpoint(parser)
+    add_aligned_word(parser)
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
 
 
-def links_of_files(options: argparse.Namespace) -> list[list[Link]]:
+def run_align(options: argparse.Namespace) -> None:
+    """`nmt align`: a line of links for each pair, from the corpus alone or by force-decoding."""
+    if (options.method is None) == (options.model is None):
+        raise UserError("expected --method NAME or --model DIR, got both or neither")
+    if options.method is not None:
+        links = _links_of_files(options)
+    elif options.symmetrise is not None or options.lexicon is not None:
+        name = "--lexicon" if options.lexicon is not None else "--symmetrise"
+        raise UserError(f"{name}: expected --method beside it, got --model")
+    else:
+        system = System.open(options.model, options.checkpoint)
+        need_attention(system, "nmt align")
+        need_one_source(system, "nmt align")
+        links = _forced_links(system, read_pairs(system, options), options.aligned_word)
+    lines = [pharaoh_line(sentence) for sentence in links]
+    if options.output is not None:
+        write_lines(options.output, lines)
+    else:
+        print("".join(line + "\n" for line in lines), end="")
+
+
+def _links_of_files(options: argparse.Namespace) -> list[list[Link]]:
     """The links of each pair of lines; words are those between spaces."""
     lines = read_parallel(options.source, options.target)
     sources, targets = ([split_words(line) for line in side] for side in lines)
@@ -56,3 +98,50 @@ def _both_directions(
     if options.lexicon is not None:
         write_entries(options.lexicon, entries, least)
     return links[0], links[1]
+
+
+def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
+    """Links of force-decoded pairs, between words."""
+    return [system.word_links(translation, source, aligned_word)
+            for translation, (source, _) in zip(system.force(pairs), pairs, strict=True)]
+
+
+def add_dictionary(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt dictionary`."""
+    add_pairs(parser)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--links", type=Path, metavar="FILE",
+                        help="alignments of the pairs; words are those between spaces")
+    add_drop_bad_links(parser)
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="align the pairs by force-decoding them instead")
+    add_checkpoint(parser)
+    parser.add_argument("--min-count", type=positive, default=101, metavar="N",
+                        help="links that a pair of words needs (default: 101, the thesis's "
+                             "\"exceeds 100\")")
+    parser.add_argument("--translations", type=positive, default=1, metavar="N",
+                        help="the N most frequent of each word, for --shortlist; more than one is "
+                             "no dictionary to replace unknown words by (default: 1)")
+    add_aligned_word(parser)
+
+
+def run_dictionary(options: argparse.Namespace) -> None:
+    """`nmt dictionary`: from the links of a file, or from force-decoding with a model."""
+    if (options.links is None) == (options.model is None):
+        raise UserError("expected --links FILE or --model DIR, got both or neither")
+    pairs: list[Pair]
+    links: Sequence[Sequence[Link]]
+    if options.links is not None:
+        lines = read_parallel(options.source, options.target)
+        pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+        links = file_links(options.links, word_counts(*lines), options.drop_bad_links)
+    else:
+        system = System.open(options.model, options.checkpoint)
+        need_attention(system, "nmt dictionary")
+        need_one_source(system, "nmt dictionary")
+        pairs = read_pairs(system, options)
+        links = _forced_links(system, pairs, options.aligned_word)
+    sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
+    dictionary = dictionary_of(sources, targets, links, options.min_count, options.translations)
+    write_dictionary(options.output, dictionary)
+    print(f"{options.output}: {several(len(dictionary), 'source word')}")

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from backend.plural import several
-from backend.terminal import print
+from nmt.cli.options import add_drop_bad_links, add_links_format
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.align import (
     AlignmentScore,
     Gold,
@@ -25,10 +26,22 @@ UNFIT = ("link does not fit its sentence and is left out",
          "links do not fit their sentences and are left out")
 
 
-def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
-    """`--drop-bad-links`, under both of its names."""
-    parser.add_argument("--drop-bad-links", "--skip-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence, and count them")
+def add_aer(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt aer`."""
+    parser.description = (
+        "Alignment error rate of any aligner's links, precision and recall. Both files are in "
+        "Pharaoh format ('3-4', of gold links '3?4' or '3p4' where only possible; a line for each "
+        "pair, words from 0) or in NAACL format ('sentence source target [S|P]', from 1)."
+    )
+    parser.add_argument("links", type=Path, help="the aligner's; marks S and P do not matter")
+    parser.add_argument("gold", type=Path)
+    parser.add_argument("--source", type=Path, metavar="FILE",
+                        help="the sentences, with --target, so that links outside are found; "
+                             "words are those between spaces")
+    parser.add_argument("--target", type=Path, metavar="FILE")
+    for name in ("links", "gold"):
+        add_links_format(parser, name)
+    add_drop_bad_links(parser)
 
 
 def run_aer(options: argparse.Namespace) -> None:
@@ -36,11 +49,11 @@ def run_aer(options: argparse.Namespace) -> None:
     sizes = _sizes(options)
     gold = gold_links(options, sizes)
     how = GoldOptions(options.links_first, options.links_swapped)
-    found = [one.possible for one in read_gold(options.links, sizes, how).gold]
-    if not any(found) and not any(one.sure for one in gold):
+    links = [pair.possible for pair in read_gold(options.links, sizes, how).gold]
+    if not any(links) and not any(pair.sure for pair in gold):
         raise UserError(f"{options.links}, {options.gold}: expected a link or a sure gold link, "
                         "found neither")
-    print(_as_text(alignment_score(found, gold), gold))
+    print(_as_text(alignment_score(links, gold), gold))
 
 
 def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> list[Gold]:
@@ -50,7 +63,7 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
     """
     how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
     gold, dropped = read_gold(options.gold, sizes, how)
-    if not any(one.possible for one in gold):
+    if not any(pair.possible for pair in gold):
         raise UserError(f"{options.gold}: expected at least one link, found none")
     if options.drop_bad_links:
         print(f"{options.gold}: {several(dropped, *UNFIT)}")
@@ -63,7 +76,7 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
     gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
     if dropped:
         print(f"{path}: {several(dropped, *UNFIT)}")
-    return [sorted(one.possible) for one in gold]
+    return [sorted(pair.possible) for pair in gold]
 
 
 def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
@@ -83,7 +96,7 @@ def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
 
 def _as_text(score: AlignmentScore, gold: Sequence[Gold]) -> str:
     """A line for each number."""
-    only_possible = sum(len(one.possible) for one in gold) - score.sure
+    only_possible = sum(len(pair.possible) for pair in gold) - score.sure
     return "\n".join([
         f"AER {score.error_rate:.4f}", f"precision {score.precision:.4f}",
         f"recall {score.recall:.4f}",

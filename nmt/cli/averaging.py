@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from backend.command import natural
 from backend.errors import UserError
-from backend.plural import several
-from backend.progress import counted
-from backend.terminal import print
+from nmt.console.arguments import natural
+from nmt.console.messages import several
+from nmt.console.progress import counted
+from nmt.console.terminal import print
 from nmt.pruning.run import open_system
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new
@@ -20,9 +19,8 @@ from nmt.training.kept import SUFFIX, kept
 from nmt.training.run import LAST
 
 
-def add_average(sub: Any) -> None:
-    """`average`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("average", help="average the parameters of a run's checkpoints")
+def add_average(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt average`."""
     parser.description = (
         "Write a run directory whose parameters are the mean of several checkpoints of one run: "
         "of those that a run kept (train.keep), or of the files named."
@@ -34,13 +32,12 @@ def add_average(sub: Any) -> None:
                         help="of a run directory the last K that it kept (default: all)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="run directory to make")
-    parser.set_defaults(run=run_average)
 
 
 def run_average(options: argparse.Namespace) -> None:
     """`nmt average`."""
     check_new(options.output)
-    paths = [path for one in options.checkpoints for path in _files(one, options.last)]
+    paths = [path for argument in options.checkpoints for path in _files(argument, options.last)]
     read = [open_system(path) for path in counted(paths, "reading checkpoints")]
     made = average([str(path) for path in paths], read)
     epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
@@ -55,8 +52,8 @@ def _files(path: Path, last: int | None) -> Sequence[Path]:
     """The checkpoints that an argument names. Raises UserError where it has too few."""
     if path.suffix == SUFFIX and not path.is_dir():
         return [path]
-    found = kept(path)
-    if not found or len(found) < (last or 1):
+    checkpoints = kept(path)
+    if not checkpoints or len(checkpoints) < (last or 1):
         raise UserError(f"{path}: expected a run that kept {last or 'its last'} checkpoints "
-                        f"(train.keep), found {len(found)}")
-    return found[-last:] if last else found
+                        f"(train.keep), found {len(checkpoints)}")
+    return checkpoints[-last:] if last else checkpoints

@@ -8,20 +8,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from backend.command import above_zero, natural, positive
 from backend.errors import UserError
-from backend.files import check_writable
-from backend.plural import several
-from backend.terminal import print
-from nmt.cli.arguments import add_model
+from nmt.cli.options import add_model
 from nmt.cli.translating import BLOCK
+from nmt.console.arguments import above_zero, natural, positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import split_words, stream_lines, write_lines
 from nmt.data.stored import StoredPairs, StoredSentences
+from nmt.files import check_writable
 from nmt.search.interface import chosen
 from nmt.system import System
 from nmt.translation import Translation
@@ -29,9 +28,8 @@ from nmt.translation import Translation
 Translate = Callable[[Sequence[Sequence[str]]], list[list[Translation]]]
 
 
-def add_back_translate(sub: Any) -> None:
-    """`back-translate`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("back-translate", help="make sources for text of the target language")
+def add_back_translate(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt back-translate`."""
     parser.description = (
         "Translate text of the target language by a run of the opposite direction, and write two "
         "files, a line for each pair: the translations, which are the sources to train on, and the "
@@ -49,7 +47,6 @@ def add_back_translate(sub: Any) -> None:
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
                         help="sample the translations, no search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
-    parser.set_defaults(run=run_back_translate)
 
 
 def run_back_translate(options: argparse.Namespace) -> None:
@@ -72,11 +69,11 @@ def run_back_translate(options: argparse.Namespace) -> None:
 
 def _lines(system: System, path: Path) -> StoredSentences:
     """The lines of the text, split at spaces."""
-    found = StoredSentences()
+    sentences = StoredSentences()
     for number, line in enumerate(stream_lines(path), 1):
         system.check_sources([system.cut_source(line)], str(path), [number])
-        found.append(split_words(line))
-    return found
+        sentences.append(split_words(line))
+    return sentences
 
 
 def _search(system: System, options: argparse.Namespace) -> Translate:
@@ -94,7 +91,7 @@ def _translated(system: System, lines: StoredSentences, translate: Translate) ->
     cut, made = tokenisers(system.recipe.data)[0].tokenise, StoredPairs()
     for first in range(0, len(lines), BLOCK):
         block = lines[first : first + BLOCK]
-        for nbest, line in zip(translate([cut(" ".join(one)) for one in block]), block,
+        for nbest, line in zip(translate([cut(" ".join(words)) for words in block]), block,
                                strict=True):
             if words := split_words(system.text(nbest[0])):
                 made.append((words, line))

@@ -9,40 +9,38 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from backend.command import Parser, chance, natural, positive
 from backend.errors import UserError
-from backend.files import check_writable
-from backend.plural import several
-from backend.terminal import print
+from nmt.console.arguments import chance, natural, positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.bpe import Codes, joined, learn, require_library
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.pieces import stays_whole
+from nmt.files import check_writable
 
 
-def add_bpe(sub: Any) -> None:
-    """`bpe learn`, `bpe apply` and `bpe join`, into the subcommands of `nmt`."""
-    verbs = sub.add_parser("bpe", help="byte pair encoding of files: learn, apply, join")
-    verbs = verbs.add_subparsers(dest="bpe_command", required=True, parser_class=Parser)
-    learning = verbs.add_parser("learn", help="learn merges from text in words, of all files "
-                                              "together, by subword-nmt")
-    learning.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    learning.add_argument("--merges", type=positive, required=True, metavar="N")
-    learning.add_argument("--output", "-o", type=Path, required=True, metavar="CODES",
-                          help="the merges, in subword-nmt's format (#version: 0.2)")
-    learning.set_defaults(run=run_learn)
-    applying = verbs.add_parser("apply", help="cut the words of a file or of stdin into pieces")
-    applying.add_argument("codes", type=Path, metavar="CODES")
-    applying.add_argument("--dropout", type=chance, default=0.0, metavar="P",
-                          help="leave each merge out with this probability (default: 0)")
-    applying.add_argument("--seed", type=natural, default=1, help="of --dropout")
-    applying.set_defaults(run=run_apply)
-    joining = verbs.add_parser("join", help="join the pieces of a file or of stdin")
-    joining.set_defaults(run=run_join)
-    for parser in (applying, joining):
-        parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="(default: stdin)")
-        parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+def add_learn(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt bpe learn`."""
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--merges", type=positive, required=True, metavar="N")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="CODES",
+                        help="the merges, in subword-nmt's format (#version: 0.2)")
+
+
+def add_apply(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt bpe apply`."""
+    parser.add_argument("codes", type=Path, metavar="CODES")
+    parser.add_argument("--dropout", type=chance, default=0.0, metavar="P",
+                        help="leave each merge out with this probability (default: 0)")
+    parser.add_argument("--seed", type=natural, default=1, help="of --dropout")
+    add_join(parser)
+
+
+def add_join(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt bpe join`."""
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="(default: stdin)")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
 
 
 def run_learn(options: argparse.Namespace) -> None:
@@ -67,8 +65,9 @@ def run_apply(options: argparse.Namespace) -> None:
             return [word]
         return codes.cut(word, options.dropout, draw if options.dropout else None)
 
-    one = cut if options.dropout else cache(cut)
-    _write(options, ([piece for word in words for piece in one(word)] for words in _read(options)))
+    pieces_of = cut if options.dropout else cache(cut)
+    _write(options, ([piece for word in words for piece in pieces_of(word)]
+                     for words in _read(options)))
 
 
 def run_join(options: argparse.Namespace) -> None:

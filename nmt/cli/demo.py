@@ -1,15 +1,17 @@
-"""`nmt demo`: train a small translator on the embedded corpus, and score it."""
+"""`nmt demo` and `nmt corpus`: a small translator of the embedded corpus, and its text."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from backend.plural import several
-from backend.terminal import Console
 from nmt.cli import demo_files
+from nmt.cli.training import new_console
+from nmt.console.arguments import count, natural, positive
+from nmt.console.messages import several
+from nmt.console.terminal import Console, print
+from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import MISSING
@@ -25,38 +27,39 @@ from nmt.translator_training import train
 SHOWN = 10
 
 
-def run(
-    source: str, target: str, phrases: int | None, epochs: int | None, seed: int, directory: Path,
-    overrides: Sequence[str] = (),
-) -> None:
-    """Build the corpus, train, translate, score and draw.
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt demo`."""
+    _add_locales(parser)
+    parser.add_argument("--phrases", type=positive, metavar="N",
+                        help="training phrases (default: the recipe's)")
+    parser.add_argument("--epochs", type=positive, metavar="N",
+                        help="passes over them (default: the recipe's)")
+    parser.add_argument("--seed", type=natural, default=1)
+    parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
+                        help="run directory (default: runs/demo; an older demo's files go)")
 
-    Arguments: source, target, CLDR locales; phrases to train on and epochs, None for the
-    recipe's; seed of corpus and model; directory, the run directory to make; overrides of any
-    other value of the recipe, such as `--data.test_size=200`.
-    """
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    recipe = _recipe(source, target, phrases, epochs, seed, overrides)
+
+def run_demo(options: argparse.Namespace) -> None:
+    """`nmt demo`: build the corpus, train, translate, score and draw."""
+    console, directory = new_console(), options.output
+    recipe = _recipe(options)
     demo_files.check(directory)
     corpus = load_corpus(recipe.data)
-    console.print(f"Embedded corpus {source} to {target}: {several(len(corpus.train), 'phrase')} "
-                  f"to train on, {len(corpus.dev.pairs)} dev, and a test set that training never "
-                  "sees.")
+    console.print(f"Embedded corpus {options.source} to {options.target}: "
+                  f"{several(len(corpus.train), 'phrase')} to train on, {len(corpus.dev.pairs)} "
+                  "dev, and a test set that training never sees.")
     beside = demo_files.replace(directory, file_names(System, recipe))
     system = train(recipe, directory, ConsoleObserver(console), corpus=corpus, beside=beside)
     _report(system, corpus, directory, console)
 
 
-def _recipe(
-    source: str, target: str, phrases: int | None, epochs: int | None, seed: int,
-    more: Sequence[str],
-) -> Recipe:
+def _recipe(options: argparse.Namespace) -> Recipe:
     """recipes/demo.yaml with the command's choices."""
-    choices = {"data.source_language": source, "data.target_language": target,
-               "data.train_size": phrases, "data.seed": seed, "train.seed": seed,
-               "train.epochs": epochs}
+    choices = {"data.source_language": options.source, "data.target_language": options.target,
+               "data.train_size": options.phrases, "data.seed": options.seed,
+               "train.seed": options.seed, "train.epochs": options.epochs}
     overrides = [f"--{key}={value}" for key, value in choices.items() if value is not None]
-    return packaged_recipe("demo.yaml", [*overrides, *more])
+    return packaged_recipe("demo.yaml", [*overrides, *options.overrides])
 
 
 def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Console) -> None:
@@ -95,3 +98,27 @@ def _interesting(translations: list[Translation]) -> int:
     lengths = [len(translation.words) for translation in translations]
     fitting = [place for place, length in enumerate(lengths) if 8 <= length <= 14]
     return fitting[0] if fitting else lengths.index(max(lengths))
+
+
+def add_corpus(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt corpus`."""
+    parser.add_argument("output", type=Path, metavar="DIR", help="directory to write into")
+    _add_locales(parser)
+    for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
+        parser.add_argument(f"--{name}", type=count, default=size,
+                            help=f"phrases of the {name} set (default: {size})")
+    parser.add_argument("--seed", type=natural, default=1)
+
+
+def run_corpus(options: argparse.Namespace) -> None:
+    """`nmt corpus`."""
+    generated = generate(CldrOptions(options.source, options.target, options.train, options.dev,
+                                     options.test, options.seed))
+    for path in write(generated, options.output):
+        print(path)
+
+
+def _add_locales(parser: argparse.ArgumentParser) -> None:
+    """The languages of the embedded corpus."""
+    parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
+    parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")

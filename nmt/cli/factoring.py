@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from backend.errors import UserError
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.corpus import split_words, stream_parallel, write_lines
 from nmt.data.factors import BAR
 
 
-def add_factors(sub: Any) -> None:
-    """`factors`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("factors", help="join words with tags: factored input")
+def add_factors(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt factors`."""
     parser.description = (
         "Write each word with its tags behind it, word|tag: what a translator with model.factors "
         "reads. Words and tags are what is between spaces; a line of tags for each line of words."
@@ -23,7 +21,6 @@ def add_factors(sub: Any) -> None:
     parser.add_argument("source", type=Path, help="the sentences, in tokens")
     parser.add_argument("tags", type=Path, nargs="+", help="files of tags, of one factor each")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE")
-    parser.set_defaults(run=run_factors)
 
 
 def run_factors(options: argparse.Namespace) -> None:

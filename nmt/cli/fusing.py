@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from backend.command import at_least_zero, positive
 from backend.errors import UserError
-from backend.terminal import print
-from nmt.cli.arguments import add_model, add_models
-from nmt.cli.commands import train_translator
+from nmt.cli.options import add_model, add_models
+from nmt.cli.training import train_translator
+from nmt.console.arguments import at_least_zero, positive
+from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel
 from nmt.deep_fusing import fusion_recipe, fusion_start
 from nmt.evaluation.scores import TOKENISATIONS, bleu
@@ -25,9 +24,8 @@ from nmt.translator_training import train
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
-def add_tune(sub: Any) -> None:
-    """`tune`, into the subcommands of `nmt lm`."""
-    parser = sub.add_parser("tune", help="find the weight of a language model beside a translator")
+def add_tune(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt lm tune`."""
     parser.description = (
         "Translate a dev set with each weight beta of a language model (shallow fusion: log p of "
         "the translator + beta log p of the language model at each step), print BLEU of each and "
@@ -43,12 +41,10 @@ def add_tune(sub: Any) -> None:
     parser.add_argument("--beam", type=positive, help="(default: the recipe's)")
     parser.add_argument("--tokenize", choices=TOKENISATIONS, metavar="NAME",
                         help="of BLEU (default: the recipe's)")
-    parser.set_defaults(run=run_tune)
 
 
-def add_fuse(sub: Any) -> None:
-    """`fuse`, into the subcommands of `nmt lm`."""
-    parser = sub.add_parser("fuse", help="deep fusion: train a gate between two trained models")
+def add_fuse(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt lm fuse`."""
     parser.description = (
         "Train the output layer of a translator (architecture rnnsearch) anew, with the state of a "
         "language model of the same target words beside its own (deep fusion). Both models stay as "
@@ -59,7 +55,6 @@ def add_fuse(sub: Any) -> None:
                         help="the run directory of the language model")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="run directory to make")
-    parser.set_defaults(run=run_fuse)
 
 
 def run_fuse(options: argparse.Namespace) -> None:
@@ -80,14 +75,14 @@ def run_tune(options: argparse.Namespace) -> None:
     sentences = [system.cut_source(line) for line in lines]
     system.check_sources(sentences, str(options.source))
     search = chosen(system.recipe.search, options.beam)
-    found = {}
+    scores = {}
     for beta in dict.fromkeys(options.weights):
         together = with_language_model(system, language, beta, str(options.lm))
         texts = [system.text(nbest[0]) for nbest in together.translate(sentences, search)]
         score = bleu(texts, references, options.tokenize or system.recipe.evaluate.bleu_tokenize)
-        found[beta] = score.score
+        scores[beta] = score.score
         print(f"beta {beta:g}: BLEU {score.score:.2f}", flush=True)
-    best = max(found, key=lambda beta: (found[beta], -beta))
+    best = max(scores, key=lambda beta: (scores[beta], -beta))
     print(f"best: --lm-weight {best:g}")
 
 

@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from backend.command import Parser, natural, positive
 from backend.errors import UserError
-from backend.terminal import Console, print
-from nmt.cli.arguments import add_model
+from nmt.analysis.logits import draw_norms, headings, lexicon, logits_of, norms, table_of
+from nmt.cli.options import add_model
+from nmt.console.arguments import natural, positive
+from nmt.console.terminal import Console, print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
-from nmt.evaluation.logits import headings, lexicon, logits_of, norms, table_of
-from nmt.evaluation.pictures import draw_norms, require_drawing
+from nmt.evaluation.pictures import require_drawing
 from nmt.system import System
 
 
-def add_logits(parser: argparse.ArgumentParser) -> None:
-    """`steps`, `lexicon` and `norms`, subcommands of `nmt logits`."""
-    sub = parser.add_subparsers(dest="logits_command", required=True, parser_class=Parser)
-    steps = sub.add_parser("steps", help="norms, cosines and bias of chosen words and their rivals")
-    steps.add_argument("source", type=Path)
-    steps.add_argument("target", type=Path, nargs="?",
-                       help="translations to be led along (default: the model's own)")
-    _add_model(steps)
-    steps.add_argument("--line", type=positive, default=1, metavar="N", help="(default: 1)")
-    steps.add_argument("--rivals", type=natural, default=2, metavar="N",
-                       help="other words at each step, the most probable (default: 2)")
-    steps.set_defaults(run=run_steps)
-    own = sub.add_parser("lexicon", help="a lexical module's translations of source words")
-    own.add_argument("words", nargs="*", metavar="WORD", help="(default: the whole vocabulary)")
-    _add_model(own)
-    own.add_argument("--top", type=positive, default=5, metavar="N",
-                     help="target words of each (default: 5)")
-    own.set_defaults(run=run_lexicon)
-    draw = sub.add_parser("norms", help="draw norms and biases of target words by frequency")
-    _add_model(draw)
-    draw.add_argument("--bin", type=positive, default=256, metavar="N",
-                      help="words of which median and range are drawn (default: 256)")
-    draw.add_argument("--png", type=Path, metavar="FILE", help="the picture")
-    draw.set_defaults(run=run_norms)
+def add_steps(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt logits steps`."""
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path, nargs="?",
+                        help="translations to be led along (default: the model's own)")
+    _add_model(parser)
+    parser.add_argument("--line", type=positive, default=1, metavar="N", help="(default: 1)")
+    parser.add_argument("--rivals", type=natural, default=2, metavar="N",
+                        help="other words at each step, the most probable (default: 2)")
+
+
+def add_lexicon(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt logits lexicon`."""
+    parser.add_argument("words", nargs="*", metavar="WORD", help="(default: the whole vocabulary)")
+    _add_model(parser)
+    parser.add_argument("--top", type=positive, default=5, metavar="N",
+                        help="target words of each (default: 5)")
+
+
+def add_norms(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt logits norms`."""
+    _add_model(parser)
+    parser.add_argument("--bin", type=positive, default=256, metavar="N",
+                        help="words of which median and range are drawn (default: 256)")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="the picture")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def run_steps(options: argparse.Namespace) -> None:
     """`nmt logits steps`: of one line, translated or led along a translation."""
     system = System.open(options.model, options.checkpoint)
-    source_cut, target_cut = (one.tokenise for one in tokenisers(system.recipe.data))
+    source_cut, target_cut = (tokeniser.tokenise for tokeniser in tokenisers(system.recipe.data))
     source = source_cut(_line(options.source, options.line))
     system.check_sources([source], str(options.source), [options.line])
     target = (target_cut(_line(options.target, options.line)) if options.target is not None
@@ -81,7 +81,8 @@ def run_lexicon(options: argparse.Namespace) -> None:
     system = System.open(options.model, options.checkpoint)
     words = options.words or list(system.source.words)
     rows = ([word, translation, f"{p:.4f}"]
-            for word, found in lexicon(system, words, options.top) for translation, p in found)
+            for word, translations in lexicon(system, words, options.top)
+            for translation, p in translations)
     _write(["source", "target", "p"], rows, options)
 
 
@@ -89,15 +90,15 @@ def run_norms(options: argparse.Namespace) -> None:
     """`nmt logits norms`: Figure 3.2, and its numbers."""
     if options.png is not None:
         require_drawing("--png")
-    found = norms(System.open(options.model, options.checkpoint))
+    lengths = norms(System.open(options.model, options.checkpoint))
     if options.png is not None:
-        draw_norms(found.columns, options.bin, options.png)
+        draw_norms(lengths.columns, options.bin, options.png)
         print(options.png)
     if options.png is None or options.output is not None:
-        _write(["rank", "word", *found.columns], (
+        _write(["rank", "word", *lengths.columns], (
             [str(rank), word, *(f"{number:.4f}" for number in numbers)]
             for rank, (word, *numbers) in enumerate(
-                zip(found.words, *found.columns.values(), strict=True), start=1)), options)
+                zip(lengths.words, *lengths.columns.values(), strict=True), start=1)), options)
 
 
 def _write(head: Sequence[str], rows: Iterable[Sequence[str]], options: Any) -> None:
@@ -111,4 +112,4 @@ def _write(head: Sequence[str], rows: Iterable[Sequence[str]], options: Any) -> 
         table.add_column(name, justify="left" if name in ("source", "target", "word") else "right")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(table)
+    Console.of_tables().print(table)

@@ -1,4 +1,4 @@
-"""`nmt train --train a.en a.fr` and `nmt init`: a recipe from two files of one's own."""
+"""`--train a.en a.fr` of `nmt train` and `nmt init`: a recipe from two files of one's own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
-import yaml
 from babel import localedata
 
 from backend.errors import UserError
-from backend.terminal import print
-from nmt.data.corpus import write_lines
+from nmt.console.terminal import print
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe, packaged_recipe
 
@@ -65,10 +62,10 @@ def _check_distinct(given: dict[str, list[str]]) -> None:
 def language_of(path: str) -> str | None:
     """The language code at the end of a file's name, `fr` for train.fr and train.fr.txt; None if
     there is none."""
-    for part in reversed(Path(path).name.split(".")[1:]):
-        if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", part) and \
-                localedata.exists(part.replace("-", "_")):
-            return part
+    for code in reversed(Path(path).name.split(".")[1:]):
+        if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", code) and \
+                localedata.exists(code.replace("-", "_")):
+            return code
     return None
 
 
@@ -90,31 +87,7 @@ def english_where_unknown(
         file, key = values.get(f"data.train_{side}"), f"data.{side}_language"
         if file is not None and key not in values:
             values = values | {key: "en"}
-            if not any(one.startswith(f"--{key}=") for one in overrides):
+            if not any(override.startswith(f"--{key}=") for override in overrides):
                 print(f"{file}: no language in its name: its words are split and joined by the "
                       f"rules of English; --{key} names another", file=sys.stderr)
     return values
-
-
-def init(options: argparse.Namespace) -> None:
-    """`nmt init`: write the commented recipe, for the files named if any."""
-    if options.recipe.exists():
-        raise UserError(f"{options.recipe}: expected a new file, found one")
-    text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
-    text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
-    values = english_where_unknown(own_values(options))
-    own_recipe(None, values, [])  # checks the values before the file is written
-    for key, value in values.items():
-        text = _with_value(text, key.removeprefix("data."), value)
-    write_lines(options.recipe, text.rstrip("\n").split("\n"))
-    print(f"{options.recipe}; train by it: nmt train {options.recipe} --output runs/"
-          f"{options.recipe.stem}")
-
-
-def _with_value(text: str, key: str, value: str) -> str:
-    """A recipe's text with a key of its data section set; a key without a value stays a comment."""
-    if not value or value == "." or key == "corpus":
-        return text
-    written = yaml.safe_dump(value, allow_unicode=True, width=10**6).split("\n")[0]  # `no`: quoted
-    return re.sub(rf"^  (?:# )?{key}: \S+", lambda match: f"  {key}: {written}", text, count=1,
-                  flags=re.MULTILINE)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from backend.terminal import print
-from nmt.cli.evaluation import names_of_runs
+from nmt.analysis.scales import draw_depths, scales_of
+from nmt.cli.options import names_of_runs
+from nmt.console.terminal import print
 from nmt.evaluation.curves import read_curve
-from nmt.evaluation.pictures import draw_curves, draw_depths, draw_scores, require_drawing
-from nmt.evaluation.scales import scales_of
+from nmt.evaluation.pictures import draw_curves, draw_scores, require_drawing
 from nmt.system import System
 
 COST = "cost"
@@ -28,10 +28,9 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
                         help="the learned g of each ScaleNorm by depth, of Transformers")
     parser.add_argument("--output", "-o", type=Path, default=Path("curves.png"), metavar="FILE",
                         help="a picture, .png, .svg or .pdf (default: curves.png)")
-    parser.set_defaults(run=plot)
 
 
-def plot(options: argparse.Namespace) -> None:
+def run_plot(options: argparse.Namespace) -> None:
     """`nmt plot`."""
     names = names_of_runs(options.runs)
     if options.scales:
@@ -50,7 +49,7 @@ def plot_scales(runs: Mapping[str, Path], output: Path) -> None:
     require_drawing("--scales")
     scales = {name: scales_of(System.open(run), str(run)) for name, run in runs.items()}
     draw_depths(scales, output)
-    for name, found in scales.items():
-        for sublayer, group in groupby(found, key=lambda one: one.sublayer):
-            print(f"{name}: {sublayer}:", *(f"{one.g:.2f}" for one in group))
+    for name, scales_of_run in scales.items():
+        for sublayer, group in groupby(scales_of_run, key=lambda scale: scale.sublayer):
+            print(f"{name}: {sublayer}:", *(f"{scale.g:.2f}" for scale in group))
     print(output)

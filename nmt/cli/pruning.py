@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.terminal import print
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli import commands
+from nmt.cli.training import train_translator
+from nmt.console.terminal import print
 from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import (
     FROM_SCRATCH,
@@ -33,12 +33,8 @@ from nmt.training.progress import ConsoleObserver
 from nmt.training.run import LAST
 
 
-def add_pruning(sub: Any) -> None:
-    """`prune`: a subcommand."""
-    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, and retrain it"))
-
-
-def _add_prune(parser: argparse.ArgumentParser) -> None:
+def add_prune(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt prune`."""
     parser.description = (
         "Write a run directory with a model of which the smallest weights are zero (thesis, "
         "section 6.2); with --retrain or --from-scratch, train the others. Any value of the "
@@ -63,7 +59,6 @@ def _add_prune(parser: argparse.ArgumentParser) -> None:
     after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
                        help="train with the same mask from new initial values: by the run's "
                             "recipe, or by RECIPE")
-    parser.set_defaults(run=run_prune)
 
 
 def percent(text: str) -> float:
@@ -121,7 +116,7 @@ def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -
     how: Any = _how(options)
     train = partial(retrain, pruned, recipe, options.output, how)
     if isinstance(recipe, Recipe):
-        commands.train_translator(recipe, options.output, train)  # type: ignore[arg-type]
+        train_translator(recipe, options.output, train)  # type: ignore[arg-type]
         return
     train(observer=ConsoleObserver())
     print(f"run directory: {options.output}")
@@ -136,8 +131,9 @@ def table(system: BaseSystem) -> str:
     """A line for each weight class, and one for all: how many weights are pruned."""
     assert system.pruning is not None
     masks, named = system.pruning.masks, classes(stored_weights(system))
-    rows = [(one, counts({name: masks[name] for name, own in named.items() if own == one}))
-            for one in in_order(named.values())]
+    rows = [(wanted, counts({name: masks[name] for name, weight_class in named.items()
+                             if weight_class == wanted}))
+            for wanted in in_order(named.values())]
     rows.append(("all classes", counts(masks)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}} {pruned:>11,} of {size:>11,} weights pruned "

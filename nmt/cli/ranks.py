@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import backend
-from backend.command import guarded
-from backend.errors import UserError
+from backend.errors import UserError, install
 from backend.host import processors, use_threads
-from backend.package import install
+from nmt.console.command import guarded
 from nmt.training import world
 from nmt.training.transport import Mpi, Nccl
 
@@ -83,10 +82,10 @@ def _communicator(size: int) -> Any:
     except ImportError as error:
         raise UserError(f"expected mpi4py for {size} ranks, found none that works ({error}): "
                         f"{install('mpi')}") from None
-    found = MPI.COMM_WORLD.Get_size()
-    if size not in (1, found):
+    known = MPI.COMM_WORLD.Get_size()
+    if size not in (1, known):
         raise UserError(f"expected the mpiexec of mpi4py's library, {MPI.get_vendor()[0]}, got "
-                        f"another one: it started {size} processes, the library knows {found}")
+                        f"another one: it started {size} processes, the library knows {known}")
     return MPI.COMM_WORLD
 
 
@@ -109,10 +108,10 @@ def _nccl(communicator: Any, local: Any) -> Nccl:
     import cupy
     from cupyx import distributed
 
-    found = cupy.cuda.runtime.getDeviceCount()
-    if local.Get_size() > found:
+    devices = cupy.cuda.runtime.getDeviceCount()
+    if local.Get_size() > devices:
         raise UserError(f"expected a GPU for each of {local.Get_size()} ranks of this machine, "
-                        f"found {found}")
+                        f"found {devices}")
     cupy.cuda.Device(local.Get_rank()).use()
     return Nccl(communicator, distributed.init_process_group(
         communicator.Get_size(), communicator.Get_rank(), use_mpi=True))

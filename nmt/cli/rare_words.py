@@ -7,21 +7,21 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from backend.command import natural, positive
 from backend.errors import UserError
-from backend.files import make_directory
-from backend.plural import several
-from backend.progress import counted
-from backend.terminal import print
-from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
+from nmt.cli.alignment_error import file_links, word_counts
+from nmt.cli.options import add_drop_bad_links
+from nmt.console.arguments import natural, positive
+from nmt.console.messages import several
+from nmt.console.progress import counted
+from nmt.console.terminal import print
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.restoration import resolve, restore
 from nmt.data.vocabulary import SPECIALS, Vocabulary
+from nmt.files import make_directory
 
 SIDES = ("source", "target")
 VOCABULARIES = ("source.vocab", "target.vocab")  # what `nmt annotate` writes
@@ -32,9 +32,8 @@ OUTCOMES = {  # of unknown words, as they are reported
 }
 
 
-def add_rare_words(sub: Any) -> None:
-    """`annotate` and `restore`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("annotate", help="mark unknown words before training")
+def add_annotate(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt annotate`."""
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?",
                         help="left out for sentences that are to be translated")
@@ -52,11 +51,10 @@ def add_rare_words(sub: Any) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="directory for both files under their own names, and "
                              f"{' and '.join(VOCABULARIES)}")
-    parser.set_defaults(run=run_annotate)
-    _add_restore(sub.add_parser("restore", help="replace the unknown words of annotated text"))
 
 
-def _add_restore(parser: argparse.ArgumentParser) -> None:
+def add_restore(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt restore`."""
     parser.add_argument("source", type=Path, help="the sentences as written, not annotated")
     parser.add_argument("translations", type=Path, help="in tokens, before detokenisation")
     parser.add_argument("--method", choices=METHODS, required=True)
@@ -67,7 +65,6 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-unknown", action="store_true",
                         help="write <unk> for every unknown word: the translation before")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-    parser.set_defaults(run=run_restore)
 
 
 # --- annotate -------------------------------------------------------------------------------------
@@ -81,7 +78,7 @@ def run_annotate(options: argparse.Namespace) -> None:
     vocabularies = [_vocabulary(getattr(options, f"{name}_vocabulary"),
                                 [pair[side] for pair in pairs], f"--{name}-vocabulary")
                     for side, name in enumerate(SIDES[:len(paths)])]
-    known = [frozenset(one.words) for one in vocabularies] + [frozenset[str]()]
+    known = [frozenset(vocabulary.words) for vocabulary in vocabularies] + [frozenset[str]()]
     rules = Rules(options.method, known[0], known[1], link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
     annotated = [annotate(pair, sentence, rules, counts)
@@ -171,11 +168,12 @@ def run_restore(options: argparse.Namespace) -> None:
     for number, (source, text) in enumerate(counted(pairs, "restoring"), 1):
         written = split_words(source)
         try:
-            found = resolve(split_words(text), written, options.method, words)
+            resolved = resolve(split_words(text), written, options.method, words)
         except ValueError as error:  # a symbol of another method
             raise UserError(f"{options.translations}:{number}: {error}") from None
-        counts += found.counts
-        restored = found.words if options.keep_unknown else restore(found, written, dictionary)
+        counts += resolved.counts
+        restored = (resolved.words if options.keep_unknown
+                    else restore(resolved, written, dictionary))
         lines.append(" ".join(restored))
     if options.output is not None:
         write_lines(options.output, lines)

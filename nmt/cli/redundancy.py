@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from backend.command import positive
 from backend.errors import UserError
-from backend.files import make_directory
-from backend.terminal import print
+from nmt.analysis.redundancy import Measure, Trained, breakdown, survivors, sweep
+from nmt.analysis.redundancy_report import Findings, draw, survivors_text, write
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.arguments import add_format
+from nmt.cli.options import add_format
 from nmt.cli.pruning import percent
+from nmt.console.arguments import positive
+from nmt.console.terminal import print
 from nmt.data.corpora import EvaluationSet, load_corpus
 from nmt.evaluation.curves import Curve, read_curve
-from nmt.evaluation.redundancy import Measure, Trained, breakdown, survivors, sweep
-from nmt.evaluation.redundancy_report import Findings, draw, survivors_text, write
+from nmt.files import make_directory
 from nmt.language_models import LanguageSystem, read_text
 from nmt.pruning.run import masks_for, open_system, stored_weights
 from nmt.pruning.schemes import SCHEMES
@@ -40,9 +40,8 @@ class Sets(NamedTuple):
     train: Sequence[Any]  # as many training pairs, or tokens
 
 
-def add_redundancy(sub: Any) -> None:
-    """`redundancy`: a subcommand."""
-    parser = sub.add_parser("redundancy", help="loss by pruning: by scheme, percentage, class")
+def add_redundancy(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt redundancy`."""
     parser.description = (
         "The analyses of section 6.2.3 of the thesis, as JSON, a table and pictures: all schemes "
         "and percentages, each class alone, the weights left by class, retrained runs. "
@@ -69,7 +68,6 @@ def add_redundancy(sub: Any) -> None:
                         help="runs that `nmt prune` retrained or trained from scratch, to "
                              "compare")
     add_format(parser)
-    parser.set_defaults(run=run_redundancy)
 
 
 def run_redundancy(options: argparse.Namespace) -> None:
@@ -84,15 +82,15 @@ def run_redundancy(options: argparse.Namespace) -> None:
     left = survivors(weights, masks, options.weights, scheme)
     make_directory(options.output)
     points = sweep(system, measure, options.percents, options.schemes, _say)
-    trained = [_trained(directory, one, sets, measure) for directory, one in runs]
+    trained = [_trained(directory, retrained, sets, measure) for directory, retrained in runs]
     parts = breakdown(system, _measure(sets, options, bleu=False), options.classes,
                       options.schemes, _say) if options.classes else []
     about = {"run": options.run_directory.name, "set": sets.name, "beam": options.beam,
              "checkpoint": checkpoint_path(options.run_directory, options.checkpoint).stem}
-    found = Findings(about, points, parts, left, trained, _curve(options.run_directory))
+    findings = Findings(about, points, parts, left, trained, _curve(options.run_directory))
     print(survivors_text(left))
-    pictures = draw(found, weights, masks, options.output, options.format)
-    for line in (*write(found, options.output), *pictures):
+    pictures = draw(findings, weights, masks, options.output, options.format)
+    for line in (*write(findings, options.output), *pictures):
         print(line)
 
 

@@ -8,21 +8,20 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import check_writable
-from backend.plural import several
-from backend.progress import busy
-from backend.terminal import print
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.evaluation import names_of_runs
+from nmt.cli.options import names_of_runs
+from nmt.console.messages import several
+from nmt.console.progress import busy
+from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
 from nmt.data.nbest import Candidate, line_of, read_nbest
 from nmt.evaluation.scores import TOKENISATIONS, bleu_statistics
+from nmt.files import check_writable
 from nmt.search.rerank import Lists, Tuned, bleu_of, choose, tune
 from nmt.system import System
 
@@ -30,9 +29,8 @@ OWN = "log_p"  # what `nmt translate --nbest` calls the score of the model that 
 WORDS = "words"
 
 
-def add_rerank(sub: Any) -> None:
-    """`rerank`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("rerank", help="choose from n-best lists by several models")
+def add_rerank(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt rerank`."""
     parser.description = (
         "Score the translations of a list (nmt translate --nbest 50) by more models and write the "
         "best of each line by a weighted sum of all scores and the number of words. --tune finds "
@@ -56,22 +54,21 @@ def add_rerank(sub: Any) -> None:
     parser.add_argument("--nbest-output", type=Path, metavar="FILE",
                         help="write the lists with all scores, in their new order")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-    parser.set_defaults(run=run_rerank)
 
 
 def run_rerank(options: argparse.Namespace) -> None:
     """`nmt rerank`."""
-    sources, found = read_lines(options.source), read_nbest(options.nbest)
-    if len(sources) != len(found):
+    sources, lists_read = read_lines(options.source), read_nbest(options.nbest)
+    if len(sources) != len(lists_read):
         raise UserError(f"{options.nbest}: expected translations of "
                         f"{several(len(sources), 'line')} of {options.source}, got those of "
-                        f"{len(found)}")
+                        f"{len(lists_read)}")
     references = None if options.tune is None else _references(options, len(sources))
     weights = None if references is not None else _read_weights(options.weights)
     for path in (options.output, options.nbest_output, options.tune and options.weights):
         if path is not None:
             check_writable(path)
-    scored = _scored(sources, found, options)
+    scored = _scored(sources, lists_read, options)
     names = [*scored[0][0].features]
     lists = _lists(scored)
     if references is not None:
@@ -93,12 +90,13 @@ def _references(options: argparse.Namespace, lines: int) -> list[str]:
 
 
 def _scored(
-    sources: Sequence[str], found: list[list[Candidate]], options: argparse.Namespace
+    sources: Sequence[str], nbests: list[list[Candidate]], options: argparse.Namespace
 ) -> list[list[Candidate]]:
     """The lists with the scores of all models and the number of words."""
     if not options.model and not options.backward:
         raise UserError("expected --model DIR or --backward DIR, got neither")
-    texts = [(source, one.text) for source, own in zip(sources, found, strict=True) for one in own]
+    texts = [(source, candidate.text) for source, nbest in zip(sources, nbests, strict=True)
+             for candidate in nbest]
     columns: dict[str, list[float]] = {}
     for kind, paths in (("model", options.model), ("backward", options.backward)):
         for path, name in zip(paths, names_of_runs(paths), strict=True):
@@ -106,12 +104,13 @@ def _scored(
             columns[column] = _log_p(System.open(path, options.checkpoint), texts,
                                      kind == "backward", str(options.nbest))
     columns[WORDS] = [float(len(text.split())) for _, text in texts]
-    if repeated := columns.keys() & found[0][0].features.keys():
+    if repeated := columns.keys() & nbests[0][0].features.keys():
         raise UserError(f"{options.nbest}: expected lists without {min(repeated)}, which is to be "
                         "added, got one with it")
     rows = iter(zip(*columns.values(), strict=True))
-    return [[one._replace(features=one.features | dict(zip(columns, next(rows), strict=True)))
-             for one in own] for own in found]
+    return [[candidate._replace(features={**candidate.features,
+                                          **dict(zip(columns, next(rows), strict=True))})
+             for candidate in nbest] for nbest in nbests]
 
 
 def _log_p(
@@ -121,13 +120,13 @@ def _log_p(
 
     A pair with an empty side has the lowest score of all pairs: no model can score it.
     """
-    cut = [one.tokenise for one in tokenisers(system.recipe.data)]
+    cut = [tokeniser.tokenise for tokeniser in tokenisers(system.recipe.data)]
     order = (1, 0) if backward else (0, 1)
     pairs = [(cut[0](text[order[0]]), cut[1](text[order[1]])) for text in texts]
     system.check_sources([pair[0] for pair in pairs], name)
     known = {text: pair for text, pair in zip(texts, pairs, strict=True) if all(pair)}
     forced = dict(zip(known, system.force([*known.values()]), strict=True))
-    values = {text: one.log_probability for text, one in forced.items()}
+    values = {text: tokeniser.log_probability for text, tokeniser in forced.items()}
     lowest = min(values.values(), default=0.0)
     return [values.get(text, lowest) for text in texts]
 
@@ -135,7 +134,8 @@ def _log_p(
 def _lists(scored: Sequence[Sequence[Candidate]]) -> Lists:
     """The features as one array."""
     starts = np.cumsum([0, *map(len, scored)])
-    return Lists(np.array([[*one.features.values()] for own in scored for one in own]), starts)
+    rows = [[*candidate.features.values()] for nbest in scored for candidate in nbest]
+    return Lists(np.array(rows), starts)
 
 
 def _tuned(
@@ -163,15 +163,15 @@ def _tuned(
 def _read_weights(path: Path) -> dict[str, float]:
     """The weights that `--tune` wrote."""
     try:
-        found = json.loads("\n".join(read_lines(path)))
+        weights = json.loads("\n".join(read_lines(path)))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: expected JSON of weights, got: {error!s:.80}") from None
-    if not isinstance(found, dict) or not found or not all(
+    if not isinstance(weights, dict) or not weights or not all(
             isinstance(value, int | float) and not isinstance(value, bool)
-            and abs(value) < 2**53 and math.isfinite(value) for value in found.values()):
+            and abs(value) < 2**53 and math.isfinite(value) for value in weights.values()):
         raise UserError(f"{path}: expected JSON of weights, a number for each score, got "
-                        f"{json.dumps(found):.80}")
-    return {name: float(value) for name, value in found.items()}
+                        f"{json.dumps(weights):.80}")
+    return {name: float(value) for name, value in weights.items()}
 
 
 def _check_names(weights: dict[str, float], names: Sequence[str], path: Path) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from pathlib import Path
 
-from backend.command import above_zero, at_least_zero, natural, positive
-from backend.terminal import print
-from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.options import add_length_norm, add_models
 from nmt.cli.sources import need_one_source
-from nmt.search.combine import AVERAGES
+from nmt.console.arguments import natural, positive
+from nmt.console.terminal import print
 from nmt.search.interface import chosen
 from nmt.serving.page import served_page
 from nmt.serving.server import Server
@@ -24,11 +22,7 @@ LIMITS = Limits()
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt serve`."""
-    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="a run directory; of several the ensemble translates")
-    add_checkpoint(parser)
-    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
-                        help="what an ensemble averages (default: probabilities)")
+    add_models(parser)
     parser.add_argument("--host", default=HOST,
                         help=f"where to listen (default: {HOST}, this machine alone)")
     parser.add_argument("--port", type=partial(natural, most=65535), default=PORT, metavar="N",
@@ -39,10 +33,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nbest", type=positive, default=LIMITS.nbest, metavar="N",
                         help="translations shown, the beam at most "
                              f"(default: {LIMITS.nbest})")
-    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
-                        help="exponent of lp(e) (default: the recipe's)")
-    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
-                        help="at most this many target words per source word")
+    add_length_norm(parser)
     parser.add_argument("--max-words", type=positive, default=LIMITS.words, metavar="N",
                         help=f"of a sentence (default: {LIMITS.words})")
     parser.add_argument("--max-characters", type=positive, default=LIMITS.characters, metavar="N",
@@ -50,10 +41,9 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--waiting", type=natural, default=LIMITS.waiting, metavar="N",
                         help="requests that wait while one is answered; others are refused "
                              f"(default: {LIMITS.waiting})")
-    parser.set_defaults(run=serve)
 
 
-def serve(options: argparse.Namespace) -> None:
+def run_serve(options: argparse.Namespace) -> None:
     """`nmt serve`: until Ctrl-C or SIGTERM."""
     with make_server(options) as server:
         if server.host not in (HOST, "localhost", "::1"):

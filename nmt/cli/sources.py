@@ -1,4 +1,4 @@
-"""Commands that read two sources: `--second-source`, and the files of `nmt translate`."""
+"""The texts that verbs read; of models of two sources both: `--second-source`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from backend.plural import several
-from nmt.data.corpus import read_lines, stream_texts
+from nmt.console.messages import several
+from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpus import Pair, read_lines, read_parallel, stream_texts
 from nmt.data.sources import as_text
 from nmt.system import System
 
@@ -68,7 +69,26 @@ def source_texts(
 def texts_of_files(system: System, files: Sequence[Path]) -> Iterator[str]:
     """What a system of several sources is to translate: a file of each. Raises UserError."""
     if len(files) != reads(system):
-        found = str(len(files)) if files else "standard input"
+        given = str(len(files)) if files else "standard input"
         raise UserError(f"FILE: expected {reads(system)} files, one of each source that is read, "
-                        f"got {found}")
+                        f"got {given}")
     return stream_texts(files)
+
+
+def read_sources(
+    system: System, lines: Sequence[str], options: argparse.Namespace
+) -> list[list[str]]:
+    """The words that a system reads of the lines of `options.source`, and of a second source."""
+    sources = [system.cut_source(text) for text in source_texts(system, lines, options)]
+    files = [str(path) for path in source_files(system, options)]
+    system.check_sources(sources, files)
+    return sources
+
+
+def read_pairs(system: System, options: argparse.Namespace) -> list[Pair]:
+    """The pairs of the files as words, empty ones too, so that lines stay aligned."""
+    lines = read_parallel(options.source, options.target)
+    sources = read_sources(system, lines[0], options)
+    targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
+    check_lengths(targets, system.recipe.data, str(options.target))
+    return list(zip(sources, targets, strict=True))

@@ -6,18 +6,28 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import check_writable
 from backend.host import cores, use_threads
-from backend.plural import several
-from backend.terminal import print
-from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.cli.fusing import fused
+from nmt.cli.options import (
+    add_aligned_word,
+    add_models,
+    add_replace_unk,
+    add_search,
+    need_attention,
+    search_options,
+    tell_precision,
+    unk_replacement,
+)
 from nmt.cli.sources import need_one_source, reads, texts_of_files
+from nmt.console.arguments import above_zero, at_least_zero, count, natural, positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.align import pharaoh_line
 from nmt.data.annotation import is_language
 from nmt.data.corpora import EMBEDDED, examples
@@ -26,9 +36,10 @@ from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import parts, places
 from nmt.data.stored import StoredSentences
 from nmt.evaluation.alignment_map import in_terminal
+from nmt.files import check_writable
 from nmt.joint_sources import JointSources
 from nmt.pruning.inference import use_sparse_products
-from nmt.search.interface import SearchOptions, chosen
+from nmt.search.interface import SearchOptions
 from nmt.search.shortlist import Shortlist
 from nmt.system import System
 from nmt.training.kept import SUFFIX
@@ -38,7 +49,50 @@ BLOCK = 1024  # sentences in a block, which is sorted by length and translated b
 FREQUENT = 500  # words that every batch may be translated into, with --shortlist
 
 
-def translate(options: argparse.Namespace) -> None:
+def add_translate(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt translate`."""
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
+                        help="what to translate (default: stdin, or what you type; of two "
+                             "sources a file of each)")
+    add_models(parser)
+    parser.add_argument("--sources", action="store_true",
+                        help="each model reads its own file, in order")
+    add_search(parser)
+    parser.add_argument("--nbest", type=positive, metavar="N",
+                        help="print the N best: 'line ||| translation ||| log_p= X cut= 1 if at "
+                             "the limit on length ||| score'")
+    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
+                        help="sample a translation, no search")
+    parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--draws", type=positive, metavar="N",
+                        help="with --sample: the most probable of N draws")
+    parser.add_argument("--every-beam", action="store_true",
+                        help="the best of all beams up to --beam")
+    parser.add_argument("--sparse", action="store_true",
+                        help="sparse products of a pruned model (nmt prune)")
+    parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
+                        help="restrict the target words to its translations")
+    parser.add_argument("--frequent", type=count, metavar="N",
+                        help=f"... and the N most frequent (default: {FREQUENT})")
+    parser.add_argument("--shortlist-check", action="store_true",
+                        help="report how often all words give the same")
+    parser.add_argument("--target-token", metavar="L",
+                        help="the target language, such as <2de>")
+    parser.add_argument("--lm", type=Path, metavar="DIR",
+                        help="add a language model's log p (shallow fusion)")
+    parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
+                        help="... times BETA, which nmt lm tune finds")
+    parser.add_argument("--alignments", type=Path, metavar="FILE",
+                        help="write 'source-target' positions of tokens, from 0")
+    parser.add_argument("--show", choices=("attention",),
+                        help="draw what the decoder attends to")
+    parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
+                        metavar="N", help="processes that share the sentences (default: 1)")
+    add_replace_unk(parser)
+    add_aligned_word(parser)
+
+
+def run_translate(options: argparse.Namespace) -> None:
     """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A bad
     line raises UserError before its block is translated."""
     _check_models(options.model)
@@ -50,11 +104,11 @@ def translate(options: argparse.Namespace) -> None:
     sentences = StoredSentences(_sentences(lines.system, options.files))
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
-        found = lines.found(block)
+        translations = lines.translate(block)
         if not first:
-            made = [lines.system.whole_words(nbest[0]) for nbest in found]
+            made = [lines.system.whole_words(nbest[0]) for nbest in translations]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
-        for number, (words, nbest) in enumerate(zip(block, found, strict=True), first):
+        for number, (words, nbest) in enumerate(zip(block, translations, strict=True), first):
             for translation in nbest:
                 print(lines.line(translation, words, number))
             lines.show_attention(nbest[0], words)
@@ -136,7 +190,7 @@ class Lines:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.system = fused(_towards(_opened(options), options.target_token), options)
-        self.search = _search_options(self.system.recipe.search, options)
+        self.search = _search_options(self.system, options)
         self._options = options
         if options.sparse:
             _use_sparse_products(self.system, options)
@@ -152,7 +206,7 @@ class Lines:
         self._cut_words = self._smaller = self._same = 0
         self._links = StoredSentences()
 
-    def found(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
+    def translate(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
         """The translations of each sentence, best first."""
         if self._options.sample is not None:
             found = self.system.sample(block, self.search, self._options.sample, self._rng,
@@ -225,13 +279,13 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
         try:
             system.check_sources([words], "sentence")
             check_tokens(system, words, "sentence")
-            found = lines.found([words])[0]
+            nbest = lines.translate([words])[0]
         except UserError as error:
             print(error, file=sys.stderr)
             continue
-        for translation in found:
+        for translation in nbest:
             print(lines.line(translation, words, number), flush=True)
-        lines.show_attention(found[0], words)
+        lines.show_attention(nbest[0], words)
         tell_unknown(system, words)
         number += 1
     lines.close(number)
@@ -252,7 +306,7 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
     lines = [f"{data.source_language} to {data.target_language} by "
              f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
     if to_try := examples(data):
-        lines += [f"{EMBEDDED} Try:", *(f"  {one}" for one in to_try)]
+        lines += [f"{EMBEDDED} Try:", *(f"  {example}" for example in to_try)]
     return lines
 
 
@@ -263,16 +317,14 @@ def tell_unknown(system: System, words: Sequence[str]) -> None:
         print(f"  not in the vocabulary, {how}: {', '.join(unknown)}", file=sys.stderr)
 
 
-def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
+def _search_options(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
     if options.sample is not None:
         if options.beam is not None or options.nbest is not None or options.every_beam:
             raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
-    return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation, options.longest_word, options.every_beam or None,
-                  options.lengths)
+    return search_options(system, options, options.nbest, options.every_beam)
 
 
 def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
@@ -288,8 +340,8 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
         raise UserError("--shortlist: expected a model without model.lexicon_epsilon, whose bias "
                         "is of all target words")
-    candidates = {word: system.target_ids(found)
-                  for word, found in read_dictionary(options.shortlist).items()}
+    candidates = {word: system.target_ids(translations)
+                  for word, translations in read_dictionary(options.shortlist).items()}
     frequent = FREQUENT if options.frequent is None else options.frequent
     return Shortlist(candidates, frequent, len(system.target))
 

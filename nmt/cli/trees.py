@@ -8,15 +8,14 @@ import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sacremoses import MosesTokenizer
 
-from backend.command import positive
 from backend.errors import UserError
-from backend.plural import several
-from backend.terminal import print
+from nmt.console.arguments import positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel, split_words, write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
@@ -27,9 +26,8 @@ from nmt.system import System
 WORDS, TREES = "words", "trees"  # suffixes of the files
 
 
-def add_trees(sub: Any) -> None:
-    """`trees` and `brackets`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("trees", help="write treebank files as words and linear trees")
+def add_trees(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt trees`."""
     parser.description = (
         "Each tree becomes a line of words in SET.words and a line of symbols in SET.trees, SET "
         "being train, dev or test. Documents, one a file, are never split. Without --dev and "
@@ -47,16 +45,14 @@ def add_trees(sub: Any) -> None:
                         help="leave out trees of more than N words, of all sets")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="directory to write into")
-    parser.set_defaults(run=run_trees)
-    _add_brackets(sub.add_parser("brackets", help="write linear trees in brackets, as for EVALB"))
 
 
-def _add_brackets(parser: argparse.ArgumentParser) -> None:
+def add_brackets(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt brackets`."""
     parser.add_argument("words", type=Path)
     parser.add_argument("trees", type=Path, help="a model's output is repaired; a tree of another "
                                                  "number of words becomes an empty line")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
-    parser.set_defaults(run=run_brackets)
 
 
 def run_trees(options: argparse.Namespace) -> None:
@@ -64,13 +60,14 @@ def run_trees(options: argparse.Namespace) -> None:
     documents = split(options.files, options.dev, options.test)
     sets = {name: [_kept(read_trees(path), options.max_length) for path in paths]
             for name, paths in documents._asdict().items() if paths}
-    for name, own in sets.items():
-        if not any(own):
+    for name, documents_of_set in sets.items():
+        if not any(documents_of_set):
             raise UserError(f"{', '.join(map(str, getattr(documents, name)))}: expected a tree "
                             f"for the {name} set, got none within the limit")
     options.output.mkdir(parents=True, exist_ok=True)
-    for name, own in sets.items():
-        _write([tree for document in own for tree in document], name, len(own), options)
+    for name, documents_of_set in sets.items():
+        _write([tree for trees in documents_of_set for tree in trees], name,
+               len(documents_of_set), options)
 
 
 def _kept(trees: Iterable[Tree], max_length: int | None) -> list[Tree]:
@@ -117,13 +114,13 @@ def score_trees(options: argparse.Namespace) -> None:
     written, gold = read_parallel(options.hypotheses, options.references)
     words, _ = read_parallel(options.trees, options.references)
     sentences = [split_words(line) for line in words]
-    parts = [_compared(split_words(one), split_words(tree), sentence,
+    parts = [_compared(split_words(parse), split_words(tree), sentence,
                        f"{options.references}:{number}")
-             for number, (one, tree, sentence) in
+             for number, (parse, tree, sentence) in
              enumerate(zip(written, gold, sentences, strict=True), 1)]
-    found = total(parts)
-    print(f"F1 {found.f1:.2f}, precision {found.precision:.2f}, recall {found.recall:.2f}")
-    print(f"{found.exact} exact of {found.sentences}, {found.unfit} of another number of words")
+    counts = total(parts)
+    print(f"F1 {counts.f1:.2f}, precision {counts.precision:.2f}, recall {counts.recall:.2f}")
+    print(f"{counts.exact} exact of {counts.sentences}, {counts.unfit} of another number of words")
     for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
         if bucket.f1 is not None:
             print(f"F1 {bucket.f1:.2f} of {several(bucket.sentences, 'sentence')} of "

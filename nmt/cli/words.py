@@ -6,28 +6,27 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from backend.command import natural
 from backend.errors import UserError
-from backend.plural import several
-from backend.progress import busy
-from backend.terminal import Console, print
-from nmt.checkpoint_option import add_checkpoint
-from nmt.data.corpus import read_lines, split_words, write_lines
-from nmt.data.vocabulary import UNKNOWN
-from nmt.evaluation.pictures import require_drawing
-from nmt.evaluation.similarity import Similarity, read_pairs, similarity
-from nmt.evaluation.words_map import (
+from nmt.analysis.similarity import Similarity, read_pairs, similarity
+from nmt.analysis.words_map import (
     draw_words,
     principal_components,
     require_sklearn,
     t_sne,
     unit_length,
 )
+from nmt.checkpoint_option import add_checkpoint
+from nmt.console.arguments import natural
+from nmt.console.messages import several
+from nmt.console.progress import busy
+from nmt.console.terminal import Console, print
+from nmt.data.corpus import read_lines, split_words, write_lines
+from nmt.data.vocabulary import UNKNOWN
+from nmt.evaluation.pictures import require_drawing
 from nmt.system import System
 
 METHODS = ("pca", "t-sne")
@@ -35,54 +34,54 @@ NONE = "-"
 SHOWN = 10  # words that a message lists at most
 
 
-def add_words(sub: Any) -> None:
-    """`similarity` and `words`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("similarity", help="source vectors against people's ratings of pairs")
+def add_similarity(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt similarity`."""
     parser.add_argument("pairs", type=Path, help="lines of two words and their rating, such as "
                                                  "the Rare Word data set's rw.txt")
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
     add_checkpoint(parser)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write JSON there too")
-    parser.set_defaults(run=run_similarity)
-    words = sub.add_parser("words", help="draw a map of source words by their vectors")
-    words.add_argument("words", type=Path, help="words between spaces or on lines")
-    words.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
-    add_checkpoint(words)
-    words.add_argument("--method", choices=METHODS, default=METHODS[0],
-                       help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
-                            f"(default: {METHODS[0]})")
-    words.add_argument("--unit-length", action="store_true",
-                       help="compare directions only, as cosine does: vectors that characters make "
-                            "may be much shorter than others")
-    words.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
-    words.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
-    words.set_defaults(run=run_words)
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt words`."""
+    parser.add_argument("words", type=Path, help="words between spaces or on lines")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    add_checkpoint(parser)
+    parser.add_argument("--method", choices=METHODS, default=METHODS[0],
+                        help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
+                             f"(default: {METHODS[0]})")
+    parser.add_argument("--unit-length", action="store_true",
+                        help="compare directions only, as cosine does: vectors that characters "
+                             "make may be much shorter than others")
+    parser.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
 
 
 def run_similarity(options: argparse.Namespace) -> None:
     """`nmt similarity`: a table of Spearman's rho x 100, as Table 5.3 of the thesis has it."""
     pairs = read_pairs(options.pairs)
-    found = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
-             for directory in options.model}
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(
-        _table(found))
+    results = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
+               for directory in options.model}
+    Console.of_tables().print(_table(results))
     if options.output is not None:
-        text = json.dumps({name: one.to_json() for name, one in found.items()}, indent=2)
+        text = json.dumps({name: result.to_json() for name, result in results.items()}, indent=2)
         write_lines(options.output, text.splitlines())
 
 
-def _table(found: dict[str, Similarity]) -> Table:
+def _table(results: dict[str, Similarity]) -> Table:
     """A row for each model."""
     table = Table(box=None, pad_edge=False)
-    first = next(iter(found.values()))
+    first = next(iter(results.values()))
     table.add_column("rho x 100", overflow="fold")
-    for one in first.agreements:
-        table.add_column(f"{one.measure}, all", justify="right")
-        table.add_column(f"{one.measure}, known", justify="right")
+    for agreement in first.agreements:
+        table.add_column(f"{agreement.measure}, all", justify="right")
+        table.add_column(f"{agreement.measure}, known", justify="right")
     for heading in ("pairs", "known", "half known", "without a vector"):
         table.add_column(heading, justify="right")
-    for name, result in found.items():
-        rho = [_percent(value) for one in result.agreements for value in (one.all, one.known)]
+    for name, result in results.items():
+        rho = [_percent(value) for agreement in result.agreements
+               for value in (agreement.all, agreement.known)]
         counts = (result.pairs, result.known, result.half_known, result.without_vector)
         table.add_row(name, *rho, *map(str, counts))
     return table
@@ -101,9 +100,9 @@ def run_words(options: argparse.Namespace) -> None:
     words = list(dict.fromkeys(
         word for line in read_lines(options.words) for word in split_words(line)))
     system = System.open(options.model, options.checkpoint)
-    vectors, own = system.word_vectors(words)
-    drawn = [word for word, has in zip(words, own, strict=True) if has]
-    missing = [word for word, has in zip(words, own, strict=True) if not has]
+    vectors, has_vector = system.word_vectors(words)
+    drawn = [word for word, has in zip(words, has_vector, strict=True) if has]
+    missing = [word for word, has in zip(words, has_vector, strict=True) if not has]
     if len(drawn) < 2:
         raise UserError(f"{options.words}: expected at least two words with a vector, got "
                         f"{len(drawn)}")
@@ -112,8 +111,8 @@ def run_words(options: argparse.Namespace) -> None:
         print(f"{len(missing)} of {several(len(words), 'word')} left out, without a vector: "
               f"{named}",
               file=sys.stderr)
-    own_vectors = vectors[own]
-    points, axes = _points(unit_length(own_vectors) if options.unit_length else own_vectors,
+    drawn_vectors = vectors[has_vector]
+    points, axes = _points(unit_length(drawn_vectors) if options.unit_length else drawn_vectors,
                            options)
     frequent = [i != UNKNOWN for i in system.source.ids(drawn)]
     draw_words(drawn, points, frequent, axes, options.output)

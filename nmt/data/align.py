@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from backend.errors import UserError
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.corpus import read_lines, split_words
 
 Link = tuple[int, int]  # source word, target word, from 0

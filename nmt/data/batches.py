@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.progress import counted
+from nmt.console.progress import counted
 from nmt.data.characters import Spelled, Word, spelled_words
 from nmt.data.stored import Lazy, Mapped, StoredPairs
 from nmt.data.token_batches import token_batches

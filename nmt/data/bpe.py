@@ -17,10 +17,9 @@ from importlib.util import find_spec
 from itertools import count, pairwise
 from pathlib import Path
 
-from backend.errors import UserError
-from backend.package import missing
-from backend.plural import several
-from backend.progress import busy
+from backend.errors import UserError, missing
+from nmt.console.messages import several
+from nmt.console.progress import busy
 from nmt.data.corpus import decode_lines, write_lines
 from nmt.data.letters import is_mark, letters
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import make_directory
-from backend.progress import Tell, told
+from nmt.console.progress import Tell, told
 from nmt.data.cldr_phrases import PhraseBook, parse_locale
 from nmt.data.corpus import Pair, write_lines
 from nmt.data.tokenise import natural_tokeniser
+from nmt.files import make_directory
 
 DRAWS = 30  # give up when this many draws per phrase asked for have not given enough new phrases
 

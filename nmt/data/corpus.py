@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from backend.errors import UserError
-from backend.files import write_file
-from backend.notes import note
-from backend.plural import several
-from backend.progress import counted
+from nmt.console.messages import several
+from nmt.console.notes import note
+from nmt.console.progress import counted
 from nmt.data.letters import composed
 from nmt.data.sources import as_text, longest, shortened
 from nmt.data.stored import Pair, StoredPairs
+from nmt.files import write_file
 
 Reading = Callable[[BinaryIO, str | Path, int], Iterator[str]]
 BLOCK = 1 << 20  # bytes written at once
@@ -135,7 +135,7 @@ def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[lis
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write a UTF-8 file, one line each, in full or not at all: see `backend.files.write_file`.
+    """Write a UTF-8 file, one line each, in full or not at all: see `nmt.files.write_file`.
 
     Raises ValueError for a line that holds "\\n", UserError if the file cannot be written.
     """

@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from backend.errors import UserError
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.batches import Side
 from nmt.data.bpe import word_places
 from nmt.data.vocabulary import Vocabulary

@@ -41,22 +41,23 @@ def by_beam(
     """Translate a test set with a beam; everything else of the search is `search`."""
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
-    found = system.translate(test.sources, replace(search, beam=beam, nbest=1))
+    nbests = system.translate(test.sources, replace(search, beam=beam, nbest=1))
     seconds = time.perf_counter() - began
-    best = [nbest[0] for nbest in found]
-    texts = [system.text(one) for one in best]
-    full = [one for words, one in zip(test.sources, best, strict=True) if words]
+    best = [nbest[0] for nbest in nbests]
+    texts = [system.text(translation) for translation in best]
+    full = [translation for words, translation in zip(test.sources, best, strict=True) if words]
     return OfBeam(subject.name, beam, bleu(texts, test.references, tokenize),
                   length_ratio(texts, test.references, tokenize),
-                  sum(not one.words for one in full), len(full),
-                  sum(not one.finished for one in full), seconds)
+                  sum(not translation.words for translation in full), len(full),
+                  sum(not translation.finished for translation in full), seconds)
 
 
-def as_rows(found: Sequence[OfBeam]) -> list[list[str]]:
+def as_rows(results: Sequence[OfBeam]) -> list[list[str]]:
     """A table, its heading first: a row for each system and beam."""
     rows = [["", "beam", "BLEU", "length ratio", "empty", "share", "cut", "seconds"]]
-    for one in found:
-        rows.append([one.name, str(one.beam), f"{one.bleu.score:.2f}", f"{one.length_ratio:.3f}",
-                     str(one.empty), f"{one.empty / max(one.sentences, 1):.1%}", str(one.cut),
-                     f"{one.seconds:.0f}"])
+    for result in results:
+        rows.append([result.name, str(result.beam), f"{result.bleu.score:.2f}",
+                     f"{result.length_ratio:.3f}", str(result.empty),
+                     f"{result.empty / max(result.sentences, 1):.1%}", str(result.cut),
+                     f"{result.seconds:.0f}"])
     return rows

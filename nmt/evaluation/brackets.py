@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.trees import PUNCTUATION, ROOTS, Span, plain_label, rebuild, spans
 from nmt.evaluation.lengths import EDGES, by_length
 
@@ -71,20 +71,20 @@ class BracketBucket(NamedTuple):
         return self.f1
 
 
-def _percent(part: int, whole: int) -> float:
-    return 100.0 * part / whole if whole else 0.0
+def _percent(count: int, whole: int) -> float:
+    return 100.0 * count / whole if whole else 0.0
 
 
 def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:
     """The brackets of a tree that count; their positions do not count punctuation."""
     kept = [word not in PUNCTUATION for word in words]
     place = [0, *accumulate(kept)]  # position of each word, and of the end
-    found: Counter[Span] = Counter()
+    counts: Counter[Span] = Counter()
     for label, start, end in spans(symbols):
         plain = plain_label(label)
         if place[start] < place[end] and plain not in ROOTS:
-            found[Span(EQUAL.get(plain, plain), place[start], place[end])] += 1
-    return found
+            counts[Span(EQUAL.get(plain, plain), place[start], place[end])] += 1
+    return counts
 
 
 def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -> Brackets:
@@ -100,8 +100,8 @@ def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -
     expected = brackets(gold, words)
     if parse is None:
         return Brackets(1, unfit=1, gold=expected.total())
-    found = brackets(parse.symbols, words)
-    return Brackets(1, 0, int(found == expected), (found & expected).total(), found.total(),
+    parsed = brackets(parse.symbols, words)
+    return Brackets(1, 0, int(parsed == expected), (parsed & expected).total(), parsed.total(),
                     expected.total())
 
 

@@ -33,22 +33,22 @@ def read_curve(directory: str | Path, name: str) -> Curve:
     Raises UserError: there is no log, or, with the line, it is not one of ours.
     """
     stages: list[tuple[float, float]] = []
-    own: dict[str, list[tuple[int, float]]] = {}
+    scores_by_name: dict[str, list[tuple[int, float]]] = {}
     updates: dict[str, list[tuple[int, float]]] = {}
-    curve = Curve(name, [], [], stages, own, updates)
+    curve = Curve(name, [], [], stages, scores_by_name, updates)
     need(Path(directory), "a run directory", [LOG])
     for record in read_log(Path(directory) / LOG):
         scores = record.get("scores", {})
-        found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
+        costs = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
                  (curve.test_cost, _ln(scores.get("perplexity")))]
         if scores.get("perplexity") is not None and scores.get("bleu") is not None:
             stages.append((scores["perplexity"], scores["bleu"]))
-        for known, found_here in ((own, scores),
+        for known, found_here in ((scores_by_name, scores),
                                   (updates, record if record["event"] == "update" else {})):
             for key, value in found_here.items():
                 if isinstance(value, (int, float)) and key not in POSITION:
                     known.setdefault(key, []).append((record["step"], value))
-        for points, value in found:
+        for points, value in costs:
             if value is not None:
                 points.append((record["step"], value))
     return curve

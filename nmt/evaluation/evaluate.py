@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from nmt.evaluation.brackets import BracketBucket, Brackets, compare, f1_by_leng
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
 from nmt.evaluation.rare import Group, bleu_by_rarity, is_position, perplexities_by_class
 from nmt.evaluation.restoring import Copying, restored
-from nmt.evaluation.scores import Score, bleu, chrf
+from nmt.evaluation.scores import Score, bleu, chrf, finite
 from nmt.evaluation.speed import TrainingSpeed
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -131,8 +130,8 @@ class Evaluation:
             "epochs": self.subject.epochs,
             "training_target_tokens_per_second": speed and {
                 "of_cpu_time": speed.cpu, "fastest_quarter": speed.fastest},
-            "perplexity": _finite(self.perplexity),
-            "character_perplexity": _finite(self.character_perplexity),
+            "perplexity": finite(self.perplexity),
+            "character_perplexity": finite(self.character_perplexity),
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
             "chrf3": self.chrf3._asdict(),
@@ -140,7 +139,7 @@ class Evaluation:
             "unknown_words": self.unknown,
             "spelled_words": self.spelled,
             "cut_words": self.cut_words,
-            "perplexity_by_class": {k: _finite(v) for k, v in self.classes.items()},
+            "perplexity_by_class": {k: finite(v) for k, v in self.classes.items()},
             "layers": self.subject.layers,
             "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
@@ -165,11 +164,6 @@ class Evaluation:
         }
 
 
-def _finite(value: float | None) -> float | None:
-    """The value; None if it is not finite, since JSON has no infinity."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 def evaluate(
     system: System, subject: Subject, test: TestSet, questions: Questions
 ) -> Evaluation:
@@ -182,8 +176,8 @@ def evaluate(
         questions = replace(questions, dictionary=None, gold=None)
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
-    found = system.translate([source for source, _ in test.lines], questions.search)
-    best = [nbest[0] for nbest in found]
+    nbests = system.translate([source for source, _ in test.lines], questions.search)
+    best = [nbest[0] for nbest in nbests]
     seconds = time.perf_counter() - began
     output = _output(system, test, best, questions)
     texts = [system.detokenise(words) for words in output.before]
@@ -202,7 +196,8 @@ def evaluate(
         seconds, sum(map(len, output.before)),
         () if rarity is None else bleu_by_rarity(rarity, texts, test.references, tokenize),
         character_perplexity=perplexities.get("character_perplexity"),
-        spelled=sum(len(one.spelled) for one in best), cut_words=sum(one.cut_words for one in best),
+        spelled=sum(len(translation.spelled) for translation in best),
+        cut_words=sum(translation.cut_words for translation in best),
         rarity_replaced={} if rarity is None else {
             how: bleu_by_rarity(rarity, after, test.references, tokenize)
             for how, after in output.after.items()},
@@ -217,8 +212,8 @@ def evaluate(
 
 def _parses(system: System, test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
     """The bracket counts of each linear tree against the reference."""
-    return [compare(system.whole_words(one), gold, words)
-            for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
+    return [compare(system.whole_words(translation), gold, words)
+            for translation, gold, words in zip(best, test.targets, test.sources, strict=True)]
 
 
 def _stages(
@@ -226,8 +221,9 @@ def _stages(
 ) -> dict[str, list[str]]:
     """The translations by stage: before and after unknown words are replaced by the first
     method."""
-    if any(one.spelled for one in best):
-        return {"": [system.detokenise(one.unspelled) for one in best], "spelled": texts}
+    if any(translation.spelled for translation in best):
+        unspelled = [system.detokenise(translation.unspelled) for translation in best]
+        return {"": unspelled, "spelled": texts}
     replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
     return {"": texts, **replaced}
 
@@ -244,25 +240,25 @@ def _output(
     system: System, test: TestSet, best: Sequence[Translation], questions: Questions
 ) -> _Output:
     """The translations to be scored."""
+    outputs = [system.whole_words(translation) for translation in best]
     if test.copying is not None:
-        found = restored(system, test.copying, [system.whole_words(one) for one in best],
-                         questions.restore or {})
-        after = {"annotation": [system.detokenise(words) for words in found.after]}
-        return _Output(found.before, after, dict(found.counts))
+        texts = restored(system, test.copying, outputs, questions.restore or {})
+        after = {"annotation": [system.detokenise(words) for words in texts.after]}
+        return _Output(texts.before, after, dict(texts.counts))
     after = {}
     for convention in CONVENTIONS if questions.dictionary is not None else ():
         how = UnkReplacement(questions.dictionary or {}, convention)
         after[convention] = [system.text_without_unknown(translation, source, how)
                              for translation, source in zip(best, test.sources, strict=True)]
-    return _Output([system.whole_words(one) for one in best], after, {})
+    return _Output(outputs, after, {})
 
 
 def _by_class(system: System, test: TestSet) -> dict[str, float]:
     """Perplexity of words and of positions, for posall."""
     if not any(is_position(word) for _, target in test.pairs for word in target):
         return {}
-    found = perplexities_by_class(system.force(test.pairs))
-    return {name: value for name, (value, _) in found.items()}
+    perplexities = perplexities_by_class(system.force(test.pairs))
+    return {name: value for name, (value, _) in perplexities.items()}
 
 
 def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownWords:
@@ -276,8 +272,8 @@ def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownW
               if x and y and UNKNOWN not in (*system.source_ids(x), *system.target_ids(y))]
     if not places:
         return KnownWords(0, None)
-    found = system.translate([test.sources[i] for i in places], replace(search, unknown=False))
-    return KnownWords(len(places), bleu([system.text(nbest[0]) for nbest in found],
+    nbests = system.translate([test.sources[i] for i in places], replace(search, unknown=False))
+    return KnownWords(len(places), bleu([system.text(nbest[0]) for nbest in nbests],
                                         [test.references[i] for i in places],
                                         system.recipe.evaluate.bleu_tokenize))
 
@@ -290,6 +286,6 @@ def _alignment(
         return {}
     forced = system.force(test.gold_pairs)
     return {convention: alignment_score([
-        system.word_links(one, source, convention)
-        for one, (source, _) in zip(forced, test.gold_pairs, strict=True)], gold)
+        system.word_links(translation, source, convention)
+        for translation, (source, _) in zip(forced, test.gold_pairs, strict=True)], gold)
             for convention in CONVENTIONS}

@@ -8,17 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from backend.errors import UserError
-from backend.files import write_file
-from backend.package import missing
-from backend.progress import busy
+from backend.errors import UserError, missing
+from nmt.console.progress import busy
 from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
 from nmt.evaluation.rare import Group
-from nmt.evaluation.scales import Scale
+from nmt.files import write_file
 
 MISSING = missing("matplotlib", "plot")
 MARKERS = "osD^vP*X"  # with the line styles they distinguish systems without colours
@@ -59,13 +55,12 @@ def draw_groups(
     The number of sentences is below each group's name; empty groups are left out.
     Raises UserError without matplotlib.
     """
-    require_drawing(str(path))
-    figure, axes = _axes()
+    figure, axes = new_axes(path)
     groups = next(iter(systems.values()))
     used = [i for i, group in enumerate(groups) if group.sentences]
-    for number, (name, own) in enumerate(systems.items()):
-        values: list[Any] = [own[i].score for i in used]  # None where another system has none
-        axes.plot(range(len(used)), values, label=name, **style(number))
+    for number, (name, groups_of_system) in enumerate(systems.items()):
+        scores: list[Any] = [groups_of_system[i].score for i in used]  # None where others have one
+        axes.plot(range(len(used)), scores, label=name, **style(number))
     axes.set_xticks(range(len(used)), [f"{groups[i].label}\n(n = {groups[i].sentences})"
                                        for i in used])
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
@@ -78,15 +73,14 @@ def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
 
     Raises UserError without matplotlib.
     """
-    require_drawing(str(path))
-    figure, axes = _axes(width=1.2 * len(systems))
+    figure, axes = new_axes(path, max(6.4, 1.2 * len(systems)))
     for number, label in enumerate(("before", "after")):
         places = [i + (number - 0.5) * BAR for i in range(len(systems))]
-        bars = axes.bar(places, [getattr(one, label) for one in systems.values()], BAR,
+        bars = axes.bar(places, [getattr(pair, label) for pair in systems.values()], BAR,
                         label=label, color=f"C{number}", alpha=(0.5, 1.0)[number])
         axes.bar_label(bars, fmt="%.1f", fontsize=8)
-    axes.set_xticks(range(len(systems)), [f"{name}\n({one.perplexity})"
-                                          for name, one in systems.items()], fontsize=8)
+    axes.set_xticks(range(len(systems)), [f"{name}\n({pair.perplexity})"
+                                          for name, pair in systems.items()], fontsize=8)
     for text in axes.get_xticklabels():
         text.set_parse_math(False)
     axes.set(xlabel="system (perplexity)", ylabel="BLEU")
@@ -100,8 +94,7 @@ def draw_stages(curves: Sequence[Curve], path: Path) -> None:
 
     Raises UserError without matplotlib.
     """
-    require_drawing(str(path))
-    figure, axes = _axes()
+    figure, axes = new_axes(path)
     for number, curve in enumerate(curves):
         axes.plot(*zip(*curve.stages, strict=True), label=curve.name, **style(number))
     axes.set(xlabel="perplexity", ylabel="BLEU", ylim=(0, None))
@@ -115,8 +108,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     training set's. The cost is ln perplexity; the axis ends a tenth above the dev set's highest.
     Raises UserError without matplotlib.
     """
-    require_drawing(str(path))
-    figure, axes = _axes()
+    figure, axes = new_axes(path)
     thin = len(curves) <= LEGIBLE
     for number, curve in enumerate(curves):
         chosen = style(number)
@@ -138,14 +130,13 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
 
     Raises UserError without matplotlib, and where no run has the score.
     """
-    require_drawing(str(path))
     known = list(dict.fromkeys(name for curve in curves for name in (*curve.scores,
                                                                      *curve.updates)))
     if score not in known:
         raise UserError(f"score: expected one that the runs' logs have, "
                         f"{', '.join(known) or 'none'}, got {score!r}")
     of_dev_set = any(score in curve.scores for curve in curves)
-    figure, axes = _axes()
+    figure, axes = new_axes(path)
     for number, curve in enumerate(curves):
         points = (curve.scores if of_dev_set else curve.updates).get(score)
         if points:
@@ -158,64 +149,17 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
            f"Dev set while training: {label}" if of_dev_set else f"While training: {label}")
 
 
-def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
-    """The g of each ScaleNorm against its depth, attention on the left, the others on the right
-    (Nguyen, 2019, Figures 3.6 and 3.7). runs: by name, all of one, with the sublayers in order.
-
-    Raises UserError without matplotlib.
-    """
+def new_figure(path: Path, width: float = 6.4, height: float = 4.2) -> Any:
+    """A figure, in inches. Raises UserError, naming the path asked for, without matplotlib."""
     require_drawing(str(path))
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(9.6, 6.8), layout="constrained")
-    halves: Any = figure.subfigures(1, 2)
-    for place, title in enumerate(("attention", "feed-forward and last norms")):
-        axes, number = halves[place].add_subplot(), 0
-        for name, scales in runs.items():
-            for sublayer in dict.fromkeys(one.sublayer for one in scales):
-                if ("attention" in sublayer) == (place == 0):
-                    points = [(one.depth, one.g) for one in scales if one.sublayer == sublayer]
-                    axes.plot(*zip(*points, strict=True), **style(number),
-                              label=f"{name}: {sublayer}" if len(runs) > 1 else sublayer)
-                    number += 1
-        axes.set(xlabel="depth", ylabel="g", title=title)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _legend(axes, below=halves[place])
-    figure.suptitle("Learned g of ScaleNorm by depth", fontsize=11)
-    save(figure, path)
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None:
-    """Norms and biases of words from the most frequent on: the median and the range of bins of so
-    many words (Nguyen, 2019, Figure 3.2). columns: (V,) by heading.
-
-    Raises UserError without matplotlib.
-    """
-    require_drawing(str(path))
-    figure, axes = _axes()
-    for number, (name, values) in enumerate(columns.items()):
-        middles, (least, median, largest) = binned(values, size)
-        axes.plot(middles + 1, median, label=name, **style(number))
-        axes.fill_between(middles + 1, least, largest, color=f"C{number}", alpha=0.2)
-    axes.set(xlabel="rank by frequency", ylabel=f"median and range of {size} words")
-    finish(figure, axes, path, "Norms and biases of target words")
-
-
-def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Middles of bins of so many neighbours (N,), from 0, and of each the least, median and largest
-    value, (3, N)."""
-    starts = range(0, len(values), size)
-    bins = [values[start : start + size] for start in starts]
-    middles = [start + (len(one) - 1) / 2 for start, one in zip(starts, bins, strict=True)]
-    return np.array(middles), np.array([np.quantile(one, (0.0, 0.5, 1.0)) for one in bins]).T
-
-
-def _axes(width: float = 0.0) -> tuple[Any, Any]:
-    """A figure of the common size or `width` inches wide, and its axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(6.4, width), 4.2), layout="constrained")
+def new_axes(path: Path, width: float = 6.4, height: float = 4.2) -> tuple[Any, Any]:
+    """The same, and its axes."""
+    figure = new_figure(path, width, height)
     return figure, figure.add_subplot()
 
 
@@ -228,11 +172,11 @@ def style(number: int) -> dict[str, Any]:
 def finish(figure: Any, axes: Any, path: Path, title: str, grid: str = "both") -> None:
     """Title, grid along these axes, legend, file."""
     figure.suptitle(title, fontsize=11)
-    _legend(axes, grid)
+    add_legend(axes, grid)
     save(figure, path)
 
 
-def _legend(axes: Any, grid: str = "both", below: Any = None) -> None:
+def add_legend(axes: Any, grid: str = "both", below: Any = None) -> None:
     """Grid along these axes, and legend: in them, or at the foot of the figure `below`, where it
     covers no lines."""
     axes.set_axisbelow(True)

@@ -43,12 +43,12 @@ def perplexities_by_class(forced: Sequence[Translation]) -> dict[str, tuple[floa
     the perplexity and the number of steps; a class without any is left out.
     """
     nats, steps = {"words": 0.0, "positions": 0.0}, {"words": 0, "positions": 0}
-    for one in forced:
-        if one.steps is None:
+    for translation in forced:
+        if translation.steps is None:
             continue
-        positions = np.array([*map(is_position, one.words), False])
+        positions = np.array([*map(is_position, translation.words), False])
         for name, chosen in (("words", ~positions), ("positions", positions)):
-            nats[name] -= float(one.steps[chosen].sum())
+            nats[name] -= float(translation.steps[chosen].sum())
             steps[name] += int(chosen.sum())
     return {name: (perplexity(nats[name], count), count) for name, count in steps.items() if count}
 

@@ -38,26 +38,26 @@ HEADING = 13  # characters of a heading's line, unless one word is longer
 Row = list[str]  # a label and each system's value
 
 
-def as_text(found: Sequence[Evaluation]) -> str:
+def as_text(results: Sequence[Evaluation]) -> str:
     """A table of the results by system; below it the scores' signatures.
 
     Up to COLUMNS systems are columns and the results rows. More systems are rows, as in the papers'
     tables, with the results as columns, a table for each kind.
     """
-    first = [["", *(one.subject.name for one in found)],
-             ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
-    kinds = [rows for rows in (_settings(found) + _scores(found), _brackets(found),
-                               _without_unknown(found),
-                               _alignment(found), _lengths(found), _rarity(found), _speed(found))
+    first = [["", *(result.subject.name for result in results)],
+             ["checkpoint (epochs)", *(_checkpoint(result.subject) for result in results)]]
+    kinds = [rows for rows in (_settings(results) + _scores(results), _brackets(results),
+                               _without_unknown(results), _alignment(results),
+                               _lengths(results), _rarity(results), _speed(results))
              if rows]
-    if len(found) <= COLUMNS:
+    if len(results) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:
         kinds[0] = first[1:] + kinds[0]
         lines = [line for rows in kinds for line in (*_by_system([first[0], *rows]), "")][:-1]
     signatures = dict.fromkeys(
-        f"{name} {score.signature}" for one in found
-        for name, score in (("BLEU", one.bleu), ("chrF", one.chrf), ("chrF3", one.chrf3)))
+        f"{name} {score.signature}" for result in results
+        for name, score in (("BLEU", result.bleu), ("chrF", result.chrf), ("chrF3", result.chrf3)))
     return "\n".join([*lines, "", *signatures])
 
 
@@ -66,100 +66,103 @@ def _row(label: str, values: Iterable[float | None], form: str) -> Row:
     return [label, *(NONE if value is None else format(value, form) for value in values)]
 
 
-def _settings(found: Sequence[Evaluation]) -> list[Row]:
+def _settings(results: Sequence[Evaluation]) -> list[Row]:
     """Depth and vocabulary, where systems differ in them (Figure 3.7, Table 3.2)."""
-    subjects = [one.subject for one in found]
-    rows = [_row("layers", (one.layers for one in subjects), "d")]
+    subjects = [result.subject for result in results]
+    rows = [_row("layers", (subject.layers for subject in subjects), "d")]
     for side, label in enumerate(("source vocabulary", "target vocabulary")):
-        rows.append(_row(label, (one.vocabulary and one.vocabulary[side] for one in subjects), "d"))
+        rows.append(_row(label, (subject.vocabulary and subject.vocabulary[side]
+                                 for subject in subjects), "d"))
     return [row for row in rows if len({*row[1:]} - {NONE}) > 1]
 
 
-def _scores(found: Sequence[Evaluation]) -> list[Row]:
+def _scores(results: Sequence[Evaluation]) -> list[Row]:
     """Perplexity and scores of the translations, unknown words among them."""
-    rows = [_row("perplexity", (one.perplexity for one in found), ".2f"),
-            *(_row(f"  of {name}", (one.classes.get(name) for one in found), ".2f")
-              for name in ("words", "positions") if any(one.classes for one in found)),
-            _row("BLEU", (one.bleu.score for one in found), ".2f"),
-            _row("chrF", (one.chrf.score for one in found), ".2f"),
-            _row("chrF3", (one.chrf3.score for one in found), ".2f"),
-            _row("unknown words", (one.unknown for one in found), "d")]
-    if any(one.character_perplexity is not None for one in found):
-        rows.insert(1, _row("character perplexity", (one.character_perplexity for one in found),
-                            ".2f"))
-        rows += [_row("spelled words", (one.spelled for one in found), "d"),
-                 _row("spelled words cut", (one.cut_words for one in found), "d")]
+    rows = [_row("perplexity", (result.perplexity for result in results), ".2f"),
+            *(_row(f"  of {name}", (result.classes.get(name) for result in results), ".2f")
+              for name in ("words", "positions") if any(result.classes for result in results)),
+            _row("BLEU", (result.bleu.score for result in results), ".2f"),
+            _row("chrF", (result.chrf.score for result in results), ".2f"),
+            _row("chrF3", (result.chrf3.score for result in results), ".2f"),
+            _row("unknown words", (result.unknown for result in results), "d")]
+    if any(result.character_perplexity is not None for result in results):
+        rows.insert(1, _row("character perplexity",
+                            (result.character_perplexity for result in results), ".2f"))
+        rows += [_row("spelled words", (result.spelled for result in results), "d"),
+                 _row("spelled words cut", (result.cut_words for result in results), "d")]
     return rows
 
 
-def _without_unknown(found: Sequence[Evaluation]) -> list[Row]:
+def _without_unknown(results: Sequence[Evaluation]) -> list[Row]:
     """Scores after unknown words were replaced, and of sentences without any."""
     rows = []
-    for how in _replacements(found):
-        for name, scores in (("BLEU", [one.replaced.get(how) for one in found]),
-                             ("chrF3", [one.replaced_chrf3.get(how) for one in found])):
+    for how in _replacements(results):
+        for name, scores in (("BLEU", [result.replaced.get(how) for result in results]),
+                             ("chrF3", [result.replaced_chrf3.get(how) for result in results])):
             rows.append(_row(f"{name}, unk replaced ({how})",
                              (score and score.score for score in scores), ".2f"))
-    known = [one.known for one in found if one.known]
+    known = [result.known for result in results if result.known]
     if known:
         rows += [_row("BLEU, sentences without unknown words",
-                      (one.bleu and one.bleu.score for one in known), ".2f"),
-                 _row("  number of them", (one.sentences for one in known), "d")]
+                      (result.bleu and result.bleu.score for result in known), ".2f"),
+                 _row("  number of them", (result.sentences for result in known), "d")]
     return rows
 
 
-def _replacements(found: Sequence[Evaluation]) -> list[str]:
+def _replacements(results: Sequence[Evaluation]) -> list[str]:
     """The methods of replacement that any system used."""
-    return [how for how in REPLACEMENTS if any(how in one.replaced for one in found)]
+    return [how for how in REPLACEMENTS if any(how in result.replaced for result in results)]
 
 
-def _alignment(found: Sequence[Evaluation]) -> list[Row]:
+def _alignment(results: Sequence[Evaluation]) -> list[Row]:
     """Alignment error rates, if any system has one."""
     rows = []
-    for convention in CONVENTIONS if any(one.alignment for one in found) else ():
-        scores = [one.alignment.get(convention) for one in found]
-        rows += [_row(f"AER ({convention})", (one and one.error_rate for one in scores), ".3f"),
-                 _row("  precision", (one and one.precision for one in scores), ".3f"),
-                 _row("  recall", (one and one.recall for one in scores), ".3f")]
+    for convention in CONVENTIONS if any(result.alignment for result in results) else ():
+        scores = [result.alignment.get(convention) for result in results]
+        rows += [_row(f"AER ({convention})", (score and score.error_rate for score in scores),
+                      ".3f"),
+                 _row("  precision", (score and score.precision for score in scores), ".3f"),
+                 _row("  recall", (score and score.recall for score in scores), ".3f")]
     return rows
 
 
-def _brackets(found: Sequence[Evaluation]) -> list[Row]:
+def _brackets(results: Sequence[Evaluation]) -> list[Row]:
     """Bracketing scores of linear trees, if requested, and F1 by the length of the sentence."""
-    scores = [one.brackets for one in found if one.brackets]
+    scores = [result.brackets for result in results if result.brackets]
     if not scores:
         return []
-    return [_row("F1", (one.f1 for one in scores), ".2f"),
-            _row("  precision", (one.precision for one in scores), ".2f"),
-            _row("  recall", (one.recall for one in scores), ".2f"),
-            _row("exact trees", (one.exact for one in scores), "d"),
-            _row("trees of another number of words", (one.unfit for one in scores), "d"),
+    return [_row("F1", (result.f1 for result in scores), ".2f"),
+            _row("  precision", (result.precision for result in scores), ".2f"),
+            _row("  recall", (result.recall for result in scores), ".2f"),
+            _row("exact trees", (result.exact for result in scores), "d"),
+            _row("trees of another number of words", (result.unfit for result in scores), "d"),
             *(_row(f"F1, {bucket.label} words (n={bucket.sentences})",
-                   (one.brackets_by_length[i].f1 for one in found), ".2f")
-              for i, bucket in enumerate(found[0].brackets_by_length))]
+                   (result.brackets_by_length[i].f1 for result in results), ".2f")
+              for i, bucket in enumerate(results[0].brackets_by_length))]
 
 
-def _lengths(found: Sequence[Evaluation]) -> list[Row]:
+def _lengths(results: Sequence[Evaluation]) -> list[Row]:
     """BLEU by the length of the source."""
     return [_row(f"BLEU, {bucket.label} words (n={bucket.sentences})",
-                 (one.lengths[i].bleu for one in found), ".2f")
-            for i, bucket in enumerate(found[0].lengths)]
+                 (result.lengths[i].bleu for result in results), ".2f")
+            for i, bucket in enumerate(results[0].lengths)]
 
 
-def _rarity(found: Sequence[Evaluation]) -> list[Row]:
+def _rarity(results: Sequence[Evaluation]) -> list[Row]:
     """BLEU by the rarity of the source's words, if requested, before and after replacement."""
-    sets = [("BLEU, by rarity", [one.rarity for one in found])]
-    sets += [(f"  replaced ({how})", [one.rarity_replaced.get(how, ()) for one in found])
-             for how in _replacements(found)]
-    return [_row(f"{label} {group.label}", (own[i].bleu if own else None for own in groups), ".2f")
-            for label, groups in sets for i, group in enumerate(found[0].rarity)]
+    sets = [("BLEU, by rarity", [result.rarity for result in results])]
+    sets += [(f"  replaced ({how})", [result.rarity_replaced.get(how, ()) for result in results])
+             for how in _replacements(results)]
+    return [_row(f"{label} {group.label}",
+                 (groups[i].bleu if groups else None for groups in groups_by_system), ".2f")
+            for label, groups_by_system in sets for i, group in enumerate(results[0].rarity)]
 
 
-def _speed(found: Sequence[Evaluation]) -> list[Row]:
+def _speed(results: Sequence[Evaluation]) -> list[Row]:
     """Speed of translation and of training."""
     rows = [_row("words translated a second",
-                 (one.words / max(one.seconds, 1e-9) for one in found), ".0f")]
-    speeds = [one.subject.speed or TrainingSpeed(None, None) for one in found]
+                 (result.words / max(result.seconds, 1e-9) for result in results), ".0f")]
+    speeds = [result.subject.speed or TrainingSpeed(None, None) for result in results]
     if any(speed.cpu for speed in speeds):
         rows.append(_row("training, target tokens/s of CPU time",
                          (speed.cpu for speed in speeds), ".0f"))
@@ -195,21 +198,22 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def of_beams(found: Sequence[OfBeam]) -> str:
+def of_beams(results: Sequence[OfBeam]) -> str:
     """A table of systems and beam sizes; below it the scores' signatures."""
-    signatures = dict.fromkeys(f"BLEU {one.bleu.signature}" for one in found)
-    return "\n".join([*_aligned(as_rows(found)), "", *signatures])
+    signatures = dict.fromkeys(f"BLEU {result.bleu.signature}" for result in results)
+    return "\n".join([*_aligned(as_rows(results)), "", *signatures])
 
 
-def write_beams(found: Sequence[OfBeam], directory: Path) -> str:
+def write_beams(results: Sequence[OfBeam], directory: Path) -> str:
     """Write the same as JSON into a directory that is there; the file's name."""
-    text = json.dumps({"beams": [one.to_json() for one in found]}, indent=1, ensure_ascii=False)
+    text = json.dumps({"beams": [result.to_json() for result in results]}, indent=1,
+                      ensure_ascii=False)
     write_lines(directory / BEAMS, text.split("\n"))
     return str(directory / BEAMS)
 
 
 def write(
-    found: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
+    results: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
     directory: Path, ending: str = FORMATS[0],
 ) -> list[str]:
     """Write JSON, the translations side by side and pictures into a directory that is there.
@@ -217,15 +221,15 @@ def write(
     lines: of the source and of the target. ending: of the pictures' names. Returns a line about
     each file; without matplotlib one that says so instead of the pictures.
     """
-    text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
-                      ensure_ascii=False)
+    text = json.dumps({"systems": [result.to_json() for result in results]}, indent=1,
+                      allow_nan=False, ensure_ascii=False)
     write_lines(directory / JSON, text.split("\n"))
-    outputs = {one.subject.name: one.outputs for one in found}
+    outputs = {result.subject.name: result.outputs for result in results}
     write_lines(directory / OUTPUTS, side_by_side(*lines, outputs))
     said = [str(directory / JSON), str(directory / OUTPUTS)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
-    for name, draw in _pictures(found, curves).items():
+    for name, draw in _pictures(results, curves).items():
         path = (directory / name).with_suffix(f".{ending}")
         draw(path)
         said.append(str(path))
@@ -233,20 +237,20 @@ def write(
 
 
 def _pictures(
-    found: Sequence[Evaluation], curves: Sequence[Curve]
+    results: Sequence[Evaluation], curves: Sequence[Curve]
 ) -> dict[str, Callable[[Path], None]]:
     """File name -> drawing function of each picture for which there are results."""
     pictures: dict[str, Callable[[Path], None]] = {}
-    if any(bucket.sentences for bucket in found[0].lengths):
-        lengths = {one.subject.name: one.lengths for one in found}
+    if any(bucket.sentences for bucket in results[0].lengths):
+        lengths = {result.subject.name: result.lengths for result in results}
         pictures[LENGTHS] = partial(draw_groups, lengths, "source words")
-    if any(bucket.sentences for bucket in found[0].brackets_by_length):
-        trees = {one.subject.name: one.brackets_by_length for one in found}
+    if any(bucket.sentences for bucket in results[0].brackets_by_length):
+        trees = {result.subject.name: result.brackets_by_length for result in results}
         pictures[TREE_LENGTHS] = partial(draw_groups, trees, "words", ylabel="F1")
-    if found[0].rarity:
-        pictures[RARITY] = partial(draw_groups, _by_rarity(found),
+    if results[0].rarity:
+        pictures[RARITY] = partial(draw_groups, _by_rarity(results),
                                    "sentences, those of frequent words first")
-    replaced = {one.subject.name: _before_after(one) for one in found if one.replaced}
+    replaced = {result.subject.name: _before_after(result) for result in results if result.replaced}
     if replaced:
         pictures[REPLACED] = partial(draw_replacement, replaced)
     if curves:
@@ -257,18 +261,19 @@ def _pictures(
     return pictures
 
 
-def _by_rarity(found: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
+def _by_rarity(results: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
     """Groups of each system, followed by those with unknown words replaced by the first method."""
     systems: dict[str, Sequence[Group]] = {}
-    for one in found:
-        systems[one.subject.name] = one.rarity
-        if one.rarity_replaced:
-            systems[f"{one.subject.name}, replaced"] = next(iter(one.rarity_replaced.values()))
+    for result in results:
+        systems[result.subject.name] = result.rarity
+        if result.rarity_replaced:
+            replaced = next(iter(result.rarity_replaced.values()))
+            systems[f"{result.subject.name}, replaced"] = replaced
     return systems
 
 
-def _before_after(one: Evaluation) -> BeforeAfter:
+def _before_after(result: Evaluation) -> BeforeAfter:
     """The bars of one system."""
-    values = [*one.classes.values()] or [one.perplexity]
-    return BeforeAfter(" / ".join(f"{value:.2f}" for value in values), one.bleu.score,
-                       next(iter(one.replaced.values())).score)
+    values = [*result.classes.values()] or [result.perplexity]
+    return BeforeAfter(" / ".join(f"{value:.2f}" for value in values), result.bleu.score,
+                       next(iter(result.replaced.values())).score)

@@ -62,7 +62,8 @@ def annotated(
     rules = Rules(method, frozenset(system.source.words), frozenset(system.target.words),
                   link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
-    made = [annotate(pair, one, rules, counts) for pair, one in zip(pairs, links, strict=True)]
+    made = [annotate(pair, links_of_pair, rules, counts)
+            for pair, links_of_pair in zip(pairs, links, strict=True)]
     return Copying(method, made, [list(source) for source, _ in pairs])
 
 
@@ -71,10 +72,10 @@ def restored(
 ) -> Restored:
     """The translations of a system with its symbols replaced."""
     known = frozenset(system.source.words)
-    found = Restored([], [], Counter())
+    restored_texts = Restored([], [], Counter())
     for words, source in zip(translations, copying.written, strict=True):
         resolved = resolve(words, source, copying.method, known)
-        found.before.append(resolved.words)
-        found.after.append(restore(resolved, source, dictionary))
-        found.counts.update(resolved.counts)
-    return found
+        restored_texts.before.append(resolved.words)
+        restored_texts.after.append(restore(resolved, source, dictionary))
+        restored_texts.counts.update(resolved.counts)
+    return restored_texts

@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from backend.errors import UserError
-from backend.progress import busy
+from nmt.console.progress import busy
 
 TOKENISATIONS = ("13a", "none", "intl", "char", "zh")  # sacrebleu's that need no other package
 
@@ -18,6 +18,10 @@ class Score(NamedTuple):
 
     score: float  # 0 to 100
     signature: str  # sacrebleu's signature, to be reported with the score
+
+    def as_text(self, name: str) -> str:
+        """The score of this name, with its signature."""
+        return f"{name} {self.score:.2f} ({self.signature})"
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
@@ -37,8 +41,8 @@ def length_ratio(
     """Words of the hypotheses by words of the references, which BLEU's brevity penalty is of; as
     sacrebleu counts them. Arguments, raises: as `bleu`."""
     _check_lines(hypotheses, references)
-    found = _metric(tokenize).corpus_score(list(hypotheses), [list(references)])
-    return float(found.sys_len / max(found.ref_len, 1))
+    score = _metric(tokenize).corpus_score(list(hypotheses), [list(references)])
+    return float(score.sys_len / max(score.ref_len, 1))
 
 
 def _metric(tokenize: str) -> BLEU:
@@ -69,18 +73,19 @@ def paired_bootstrap(
     samples, how many test sets. Returns the systems in order, and the signature with the seed.
     Raises UserError as `bleu`.
     """
-    for one in systems:
-        _check_lines(one, references)
-    named: list[tuple[str, Sequence[str]]] = [(str(i), list(one)) for i, one in enumerate(systems)]
+    for lines in systems:
+        _check_lines(lines, references)
+    named: list[tuple[str, Sequence[str]]] = [(str(i), list(lines))
+                                              for i, lines in enumerate(systems)]
     with busy("paired bootstrap"):
-        signatures, found = PairedTest(named, {"BLEU": _metric(tokenize)}, [list(references)],
-                                       test_type="bs", n_samples=samples)()
-    rows: Any = found["BLEU"]
-    results = [Compared(float(one.score), float(one.mean), float(one.ci), one.p_value)
-               for one in rows]
+        signatures, scores = PairedTest(named, {"BLEU": _metric(tokenize)}, [list(references)],
+                                        test_type="bs", n_samples=samples)()
+    rows: Any = scores["BLEU"]
+    results = [Compared(float(score.score), float(score.mean), float(score.ci), score.p_value)
+               for score in rows]
     same = results[0].score  # sacrebleu counts larger differences only: of none it says p = 0.001
-    return [one._replace(p=1.0) if i and one.score == same else one
-            for i, one in enumerate(results)], str(signatures["BLEU"])
+    return [score._replace(p=1.0) if i and score.score == same else score
+            for i, score in enumerate(results)], str(signatures["BLEU"])
 
 
 def bleu_statistics(
@@ -92,8 +97,8 @@ def bleu_statistics(
     metric, known = BLEU(tokenize=tokenize, force=True), dict[tuple[str, str], list[int]]()
     for pair in zip(hypotheses, references, strict=True):
         if pair not in known:
-            one = metric.corpus_score([pair[0]], [[pair[1]]])
-            known[pair] = [one.sys_len, one.ref_len, *one.counts, *one.totals]
+            score = metric.corpus_score([pair[0]], [[pair[1]]])
+            known[pair] = [score.sys_len, score.ref_len, *score.counts, *score.totals]
     return [known[pair] for pair in zip(hypotheses, references, strict=True)]
 
 
@@ -120,6 +125,11 @@ def perplexity(total_nats: float, tokens: int) -> float:
         return math.exp(total_nats / tokens)
     except OverflowError:
         return math.inf
+
+
+def finite(value: float | None) -> float | None:
+    """The value; None if it is not finite, since JSON has no infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -24,15 +24,17 @@ def read_speed(directory: Path) -> TrainingSpeed:
     An interval is between two lines of the log. Runs trained on a GPU have no figure by CPU time.
     Raises UserError as `read_log`.
     """
-    stretches = [one for one in read_log(directory / LOG) if "target_tokens_per_second" in one]
-    rates = sorted((one["target_tokens_per_second"] for one in stretches), reverse=True)
+    stretches = [record for record in read_log(directory / LOG)
+                 if "target_tokens_per_second" in record]
+    rates = sorted((record["target_tokens_per_second"] for record in stretches), reverse=True)
     return TrainingSpeed(_by_cpu_time(stretches),
                          median(rates[: -(-len(rates) // 4)]) if rates else None)
 
 
 def _by_cpu_time(stretches: list[dict[str, Any]]) -> float | None:
     """Tokens over CPU time, of the intervals that have it."""
-    timed = [one for one in stretches if {"cpu_seconds", "target_tokens"} <= one.keys()]
-    if not timed or any("pool_used_bytes" in one for one in timed) or not timed[-1]["cpu_seconds"]:
+    timed = [record for record in stretches if {"cpu_seconds", "target_tokens"} <= record.keys()]
+    on_gpu = any("pool_used_bytes" in record for record in timed)
+    if not timed or on_gpu or not timed[-1]["cpu_seconds"]:
         return None
-    return sum(one["target_tokens"] for one in timed) / timed[-1]["cpu_seconds"]
+    return sum(record["target_tokens"] for record in timed) / timed[-1]["cpu_seconds"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from backend.errors import UserError
-from backend.files import write_text
+from nmt.files import write_text
 
 ASSETS = Path(__file__).parent / "assets"
 BASE = ASSETS / "base.css"  # style sheet of every page, including the report of a check

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from backend.nearest import nearest
+from nmt.console.messages import nearest
 from nmt.data.annotation import is_language
 from nmt.data.factors import factor_tables
 from nmt.data.monolingual import PAIRINGS

@@ -18,7 +18,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from backend.errors import UserError
-from backend.nearest import nearest
+from nmt.console.messages import nearest
 from nmt.data.corpus import write_lines
 from nmt.models.registry import MODELS, name_of
 from nmt.recipe import AnyRecipe, Recipe, kind_of

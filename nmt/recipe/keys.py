@@ -8,7 +8,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from backend.nearest import nearest
+from nmt.console.messages import nearest
 from nmt.models.registry import MODELS
 from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
 

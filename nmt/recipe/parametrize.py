@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from backend.errors import UserError
-from backend.nearest import nearest
+from nmt.console.messages import nearest
 from nmt.models.parametrization import (
     Frozen,
     Leading,

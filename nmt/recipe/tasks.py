@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
-from backend.nearest import nearest
+from nmt.console.messages import nearest
 from nmt.recipe import Recipe, TranslationRecipe
 from nmt.recipe.numbers import misread_text
 from nmt.recipe.tree import Entry, Tree, based, plain, read_tree

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from backend.errors import UserError
-from backend.files import read_file
+from nmt.files import read_file
 from nmt.recipe import DEFAULT_ARCHITECTURE
 from nmt.recipe.numbers import misread
 

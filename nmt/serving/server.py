@@ -23,9 +23,9 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from urllib.parse import urlsplit
 
-from backend.defects import place
 from backend.errors import UserError
-from backend.terminal import print
+from nmt.console.defects import place
+from nmt.console.terminal import print
 from nmt.serving.page import Page
 from nmt.serving.service import Refusal, Service
 

@@ -27,8 +27,8 @@ from safetensors import SafetensorError, safe_open
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
-from backend.files import write_file
-from backend.plural import several
+from nmt.console.messages import several
+from nmt.files import write_file
 from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
@@ -74,7 +74,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
     Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able; sparse,
     whether of a masked parameter only what its mask keeps is written (it is read back whole).
     Raises UserError when the file cannot be written; the old file then stays, and no other: see
-    `backend.files.write_file`.
+    `nmt.files.write_file`.
     """
     # Contiguous, as tensor_file requires; ascontiguousarray would turn a 0-d array into a 1-d one.
     host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}

@@ -7,7 +7,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from backend.errors import Terminated
+from nmt.console.command import Terminated
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

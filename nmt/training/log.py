@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
-from backend.files import write_text
 from nmt.data.corpus import decode_lines
+from nmt.files import write_text
 
 AMOUNTS = ("target_tokens", "target_tokens_per_second", "cpu_seconds", "elapsed_seconds")
 LARGEST = 1e308

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from backend import progress as bars
-from backend.terminal import Console
+from nmt.console import progress as bars
+from nmt.console.terminal import Console
 from nmt.training.meter import perplexities
 
 

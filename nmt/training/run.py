@@ -8,7 +8,7 @@ from typing import Any
 
 from backend import Array
 from backend.errors import UserError
-from backend.files import make_directory
+from nmt.files import make_directory
 from nmt.training import checkpoint
 from nmt.training.log import Log, NoLog
 from nmt.training.world import World

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.errors import UserError
-from backend.package import missing
+from backend.errors import UserError, missing
 from nmt.training.meter import perplexities
 from nmt.training.progress import Observer, Progress
 

@@ -18,6 +18,7 @@ from fuzz.checkpoints import make_checkpoint, read_checkpoint
 from fuzz.mutate import mutated, odd_json
 
 from backend.errors import UserError
+from nmt.analysis.similarity import read_pairs
 from nmt.data.align import GoldOptions, number_of_pairs, read_gold
 from nmt.data.annotation import METHODS
 from nmt.data.bpe import Codes, joined
@@ -28,7 +29,6 @@ from nmt.data.restoration import resolve
 from nmt.data.tokenise import TOKENISERS, tokeniser
 from nmt.data.vocabulary import Vocabulary
 from nmt.evaluation.curves import read_curve
-from nmt.evaluation.similarity import read_pairs
 from nmt.evaluation.speed import read_speed
 from nmt.pruning.schemes import SCHEMES
 from nmt.recipe import AnyRecipe

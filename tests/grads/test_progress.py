@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from backend import progress
 from grads.check.watch import TimeUp
 from grads.progress import watching
+from nmt.console import progress
 
 
 def test_a_check_is_told_of_where_bars_are_shown(monkeypatch):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from backend.plural import several
 from grads.derivations.scores import Variant
 from grads.stepper.assembled.models import Model
+from nmt.console.messages import several
 from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig

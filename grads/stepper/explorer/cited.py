@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from backend.files import write_text
 from grads.derivations import calculus
 from grads.stepper.explorer.formulas import ASSETS
 from grads.stepper.tracing.source import EQUATION
+from nmt.files import write_text
 
 ERRATA = Path(__file__).resolve().parents[3] / "docs" / "errata.md"
 NOTES = {

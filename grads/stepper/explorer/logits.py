@@ -11,7 +11,7 @@ import numpy as np
 from grads.stepper.explorer.tensors import FORWARD, Table, number
 from grads.stepper.trace import Origin, Target, Trace
 from grads.stepper.tracing.derivations import Run
-from nmt.evaluation.logits import Logit, taken_apart
+from nmt.analysis.logits import Logit, taken_apart
 
 # By function that predicts: its matrices, and what each multiplies
 PRODUCTS = {"predict": (("W_hy", "h"),), "predict_smoothed": (("W_hy", "h"),),

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.files import write_text
-from backend.terminal import print
 from grads.stepper.trained import DIRECTORY, FACTS, facts
 from grads.stepper.trained.phrases import DEV, SIZE, phrases
 from nmt import language_models, translator_training
+from nmt.console.terminal import print
 from nmt.data.corpora import EvaluationSet, ParallelCorpus
 from nmt.data.corpus import Pair, write_lines
+from nmt.files import write_text
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.recipe.file import load_recipe
 from nmt.run_files import RECIPE

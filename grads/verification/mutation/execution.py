@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend.plural import several
-from backend.processes import in_processes, start
 from grads.check.report import Report
 from grads.verification.mutation.injection import injected
 from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
+from nmt.console.messages import several
+from nmt.processes import in_processes, start
 
 LIMIT = 20.0  # seconds of CPU time a check may take beyond forty times that of its numbers
 SAME = 1e-12  # relative to a tensor's largest entry: differences by rounding

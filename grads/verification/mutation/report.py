@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from backend.plural import several
 from grads.verification.mutation.equivalents import reason
 from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.operators import OPERATORS
 from grads.verification.mutation.record import PRODUCT
+from nmt.console.messages import several
 
 HEADER = """# Mutation testing
 

@@ -9,8 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from backend.errors import UserError
-from backend.package import install
+from backend.errors import UserError, install
 from nmt.data.align import Link
 from nmt.data.aligner.word_pairs import Words
 from nmt.data.corpus import read_lines, write_lines

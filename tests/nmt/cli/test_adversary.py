@@ -14,10 +14,10 @@ from safetensors.numpy import load_file
 from tiny_run import complaint, nmt, write_corpus, write_recipe
 
 from backend import host, memory
-from backend.command import count, natural, positive
 from backend.errors import UserError
 from grads.cli import build_parser as grads_parser
 from nmt.cli import build_parser as nmt_parser
+from nmt.console.arguments import count, natural, positive
 from nmt.data.align import number_of_pairs, read_gold
 from nmt.data.annotation import symbol_of
 from nmt.data.cldr import CldrOptions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_run import complaint, nmt, write_corpus, write_recipe
 
-from backend.plural import several
+from nmt.console.messages import several
 from nmt.data.factors import CASES
 from nmt.system import System
 

@@ -5,8 +5,7 @@ import pytest
 import yaml
 from tiny_run import RECIPE, captured, complaint
 
-from nmt.evaluation.logits import lexicon, logits_of
-from nmt.evaluation.pictures import binned
+from nmt.analysis.logits import binned, lexicon, logits_of
 from nmt.evaluation.scores import bleu, paired_bootstrap
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe

@@ -10,7 +10,7 @@ import pytest
 from explored import fresh
 from tiny_run import complaint, nmt, write_corpus, write_recipe
 
-from backend.terminal import escaped
+from nmt.console.terminal import escaped
 from nmt.recipe import Recipe
 from nmt.serving.page import served_page
 from nmt.serving.server import Server

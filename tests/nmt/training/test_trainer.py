@@ -13,8 +13,9 @@ from strict.module import strict, to_strict
 
 import backend
 from backend import array_module, to_device
-from backend.errors import Terminated, UserError
+from backend.errors import UserError
 from backend.rows import gather, row_index, sum_rows
+from nmt.console.command import Terminated
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Losses
 from nmt.training import checkpoint

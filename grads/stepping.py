@@ -1,0 +1,162 @@
+"""`grads walk` and `grads explore`: a derivation or a search, step by step.
+
+Each imports its modules when it runs: importing the explorer or models takes longer than a check.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from grads.derivations.scores import SCORES
+from grads.stepper.tracing.derivations import DERIVATIONS
+from nmt.checkpoint_option import add_checkpoint
+from nmt.console import progress
+from nmt.console.arguments import above_zero, at_least_zero, natural, positive
+from nmt.console.messages import nearest
+from nmt.console.terminal import print
+from nmt.search.combine import AVERAGES
+
+EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
+           "seed", "model", "checkpoint")  # options of the example to step through
+SEARCH = "search"  # a name that is no derivation
+SHARED = ("sentence", "model", "checkpoint")  # options that it has too
+OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
+
+
+def add_walk(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads walk`."""
+    parser.description = (
+        "Step through a derivation, forward and backward, with every number and the verification "
+        "of every gradient. In a pipe, everything is printed. Or through your own code: "
+        "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
+        "NAME_backward. With NAME search, print a trained translator's beam search of a sentence."
+    )
+    _add_example(parser)
+    parser.add_argument("--all", action="store_true", help="print every step")
+
+
+def run_walk(options: argparse.Namespace) -> int:
+    """`grads walk`."""
+    from grads.stepper.walk import walk as walk_in_terminal
+
+    if options.name == SEARCH:
+        _walk_search(options)
+        return 0
+    walk_in_terminal(options.name, all=options.all, **_of_derivation(options))
+    return 0
+
+
+def add_explore(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `grads explore`."""
+    parser.description = (
+        "Write a page that steps through a derivation, or through a user's own function, "
+        "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
+        "sentence, as nmt translate runs it. A derivation's weights are those of a tiny trained "
+        "model that comes with the package; random ones where a size, a score, a window or a seed "
+        "is given; those of your own model with --model, whatever its parts."
+    )
+    _add_example(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
+                        help="the page to write (default: NAME.html)")
+
+
+def run_explore(options: argparse.Namespace) -> int:
+    """`grads explore`."""
+    from grads.stepper.explorer.data import explore as write_page
+
+    if options.name == SEARCH:
+        path = _explore_search(options)
+    else:
+        chosen = _of_derivation(options)
+        with progress.busy(f"verifying {options.name}"):
+            path = write_page(options.name, options.output, **chosen)
+    print(f"{path}: written")
+    return 0
+
+
+def _add_example(parser: argparse.ArgumentParser) -> None:
+    """The example to step through: a derivation, its sentence, its sizes or a trained model."""
+    names = ", ".join([*DERIVATIONS, SEARCH])
+    parser.add_argument("name", metavar="NAME", help=f"one of {names}")
+    parser.add_argument("--sentence", metavar="WORDS",
+                        help="words between spaces (of a translation, the source)")
+    parser.add_argument("--target", metavar="WORDS", help="of a translation")
+    for size in ("hidden", "embedding", "layers"):
+        parser.add_argument(f"--{size}", type=_size, metavar="N")
+    parser.add_argument("--score", help=f"of attention: {', '.join(SCORES)}")
+    parser.add_argument("--window", help="of attention: local-m or local-p")
+    parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
+                        help="attention without input feeding")
+    parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="a run directory: its own weights, its own words")
+    add_checkpoint(parser)
+    parser.set_defaults(checkpoint=None)  # a setting like the others, not given
+    _add_search(parser.add_argument_group(f"of {SEARCH}"))
+
+
+def _add_search(group: argparse._ArgumentGroup) -> None:
+    """The models and options of a search; their defaults are the recipe's."""
+    group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
+                       help="more run directories, searched as one with --model")
+    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
+    group.add_argument("--beam", type=positive, metavar="K", help="hypotheses kept a step")
+    group.add_argument("--nbest", type=positive, metavar="N",
+                       help="hypotheses returned (default: 1)")
+    group.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
+                       help="exponent of lp(e); 0 ranks by log p")
+    group.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
+                       help="at most this many target words per source word")
+
+
+def _size(text: str) -> int:
+    """A size of an example to step through; small, since every number is kept and shown."""
+    return natural(text, 1, 1000)
+
+
+def _of_derivation(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a derivation. Raises UserError for its name, or an option of a search."""
+    from grads.stepper.explorer.own import is_own
+
+    known, name = [*DERIVATIONS, SEARCH], options.name
+    if name not in known and not is_own(name):
+        raise UserError(f"NAME: expected one of {', '.join(known)}, or FILE.py:NAME, got {name!r}"
+                        f"{nearest(name, known)}")
+    _only(options, OF_SEARCH, name, "; search has")
+    return {key: getattr(options, key) for key in EXAMPLE}
+
+
+# --- a search -------------------------------------------------------------------------------------
+
+
+def _walk_search(options: argparse.Namespace) -> None:
+    """A search, printed."""
+    from grads.stepper.explorer.search import SearchSettings, build_search
+    from grads.stepper.explorer.search_text import as_text
+
+    print(as_text(build_search(SearchSettings(**_of_search(options)))))
+
+
+def _explore_search(options: argparse.Namespace) -> Path:
+    """The page of a search, written."""
+    from grads.stepper.explorer.search import SearchSettings, explore_search
+
+    return explore_search(options.output, SearchSettings(**_of_search(options)))
+
+
+def _of_search(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a search. Raises UserError for an option that it does not have."""
+    _only(options, set(EXAMPLE) - {*SHARED}, SEARCH, "")
+    return {name: getattr(options, name) for name in (*SHARED, *OF_SEARCH)
+            if getattr(options, name) is not None}
+
+
+def _only(options: argparse.Namespace, others: Iterable[str], name: str, who: str) -> None:
+    """Raise UserError if an option of `others` was given."""
+    for key in sorted(others):
+        if getattr(options, key) is not None:
+            raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")

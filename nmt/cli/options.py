@@ -1,0 +1,158 @@
+"""Options that several verbs of `nmt` have, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.checkpoint_option import add_checkpoint
+from nmt.console.arguments import above_zero, at_least_zero, natural, positive
+from nmt.console.terminal import print
+from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
+from nmt.data.corpus import Pair
+from nmt.data.rare_words import Dictionary, UnkReplacement, read_dictionary
+from nmt.evaluation.pictures import FORMATS
+from nmt.evaluation.rare import ORDERS
+from nmt.search.combine import AVERAGES
+from nmt.search.interface import SearchOptions, chosen
+from nmt.system import System
+
+
+def add_pairs(parser: argparse.ArgumentParser) -> None:
+    """Two files, line by line translations."""
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """`--model DIR`, and which of its checkpoints."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    add_checkpoint(parser)
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="a run directory, or a checkpoint of one; of several the ensemble "
+                             "translates")
+    add_checkpoint(parser)
+    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
+                        help="what an ensemble averages at each step (default: probabilities)")
+
+
+def names_of_runs(directories: Sequence[Path]) -> list[str]:
+    """A short name for each model: its directory's, or the whole path where two are alike."""
+    short = [directory.resolve().name for directory in directories]
+    return [name if short.count(name) == 1 else str(directory)
+            for name, directory in zip(short, directories, strict=True)]
+
+
+def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
+    """Print on stderr what reduced precision changes in the loss of a batch of pairs."""
+    if cost := system.precision_cost(pairs):
+        print(cost, file=sys.stderr)
+
+
+# --- search --------------------------------------------------------------------------------------
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """The options of `search_options`."""
+    parser.add_argument("--beam", type=positive,
+                        help="hypotheses per sentence (default: the recipe's)")
+    add_length_norm(parser)
+    parser.add_argument("--lengths", type=positive, metavar="K",
+                        help="with a countdown: how many lengths to search")
+    parser.add_argument("--longest-word", type=positive, metavar="N",
+                        help="most characters of a word that a model spells")
+
+
+def add_length_norm(parser: argparse.ArgumentParser) -> None:
+    """`--length-normalisation ALPHA` and `--length-factor ALPHA`."""
+    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
+                        help="exponent of lp(e), 0: none (default: the recipe's)")
+    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
+                        help="at most this many target words per source word")
+
+
+def search_options(system: System, options: argparse.Namespace, nbest: int | None = None,
+                   every_beam: bool = False) -> SearchOptions:
+    """The recipe's search settings with those of the command line."""
+    return chosen(system.recipe.search, options.beam, nbest, options.length_factor,
+                  options.length_normalisation, options.longest_word, every_beam or None,
+                  options.lengths)
+
+
+# --- words and their alignment --------------------------------------------------------------------
+
+
+def need_attention(system: System, wanted: str) -> None:
+    """Raise UserError, naming what was asked for, if the model has no attention."""
+    if system.recipe.model.attention == "none":
+        raise UserError(f"{wanted}: expected a model with attention, this one has none")
+
+
+def add_aligned_word(parser: argparse.ArgumentParser) -> None:
+    """`--aligned-word`."""
+    parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT,
+                        help="whose alignment a step's weights are; thesis, footnote 13: read for "
+                             f"dot, general and concat (default: {DEFAULT})")
+
+
+def add_replace_unk(parser: argparse.ArgumentParser) -> None:
+    """`--replace-unk [DICTIONARY]`."""
+    parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
+                        help="replace unknown words by their aligned source words, or these "
+                             "words' translations")
+
+
+def dictionary_option(text: str) -> Dictionary:
+    """The dictionary of `--replace-unk [DICTIONARY]`; empty for "": every source word is copied."""
+    return read_dictionary(text) if text else {}
+
+
+def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplacement | None:
+    """What `nmt translate --replace-unk` asks for, or None. Raises UserError without attention."""
+    if options.replace_unk is None:
+        return None
+    need_attention(system, "--replace-unk")
+    return UnkReplacement(dictionary_option(options.replace_unk), options.aligned_word)
+
+
+def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
+    """`--drop-bad-links`, under both of its names."""
+    parser.add_argument("--drop-bad-links", "--skip-bad-links", action="store_true",
+                        help="leave out links that do not fit their sentence, and count them")
+
+
+def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
+    """Options for the conventions that a file of links does not state."""
+    parser.add_argument(f"--{name}-first", type=natural, metavar="N",
+                        help="number of a first word (Pharaoh: 0, NAACL: 1)")
+    parser.add_argument(f"--{name}-swapped", action="store_true",
+                        help=f"the {name} file names the target word first")
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+def add_rarity(parser: argparse.ArgumentParser) -> None:
+    """`--rarity TEXT`, and by which order."""
+    parser.add_argument("--rarity", type=Path, metavar="TEXT",
+                        help="BLEU by rarity of source words, by their frequencies in this text "
+                             "(thesis, Figure 3.5)")
+    parser.add_argument("--rarity-order", choices=ORDERS, default=ORDERS[0],
+                        help="by mean rank or mean 1 / frequency "
+                             f"(default: {ORDERS[0]})")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """`--format` of pictures."""
+    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], metavar="F",
+                        help=f"of pictures: {', '.join(FORMATS)} (default: {FORMATS[0]})")

@@ -1,0 +1,71 @@
+"""`nmt recipe` and `nmt init`: recipes printed as they are used, and begun."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from backend.errors import UserError
+from nmt.cli.own_files import (
+    DEFAULT,
+    add_own_files,
+    english_where_unknown,
+    own_recipe,
+    own_values,
+)
+from nmt.console.terminal import print
+from nmt.data.corpus import write_lines
+from nmt.recipe import AnyRecipe
+from nmt.recipe import page as recipe_page
+from nmt.recipe.file import as_text, load_recipe
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt recipe`."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("recipe", nargs="?", type=Path, help="a YAML file: its bases merged, every "
+                                                           "default filled in")
+    what.add_argument("--doc", action="store_true",
+                      help="docs/recipe.md: every key, its type, default and meaning")
+
+
+def run_recipe(options: argparse.Namespace) -> None:
+    """`nmt recipe`."""
+    if options.doc:
+        print(recipe_page.page(), end="")
+    else:
+        print(as_text(load_recipe(AnyRecipe, options.recipe, options.overrides)), end="")
+
+
+def add_init(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt init`."""
+    parser.add_argument("recipe", type=Path, metavar="FILE", help="the YAML file to make")
+    add_own_files(parser)
+
+
+def run_init(options: argparse.Namespace) -> None:
+    """`nmt init`: write the commented recipe, for the files named if any."""
+    if options.recipe.exists():
+        raise UserError(f"{options.recipe}: expected a new file, found one")
+    text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
+    text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
+    values = english_where_unknown(own_values(options))
+    own_recipe(None, values, [])  # checks the values before the file is written
+    for key, value in values.items():
+        text = _with_value(text, key.removeprefix("data."), value)
+    write_lines(options.recipe, text.rstrip("\n").split("\n"))
+    print(f"{options.recipe}; train by it: nmt train {options.recipe} --output runs/"
+          f"{options.recipe.stem}")
+
+
+def _with_value(text: str, key: str, value: str) -> str:
+    """A recipe's text with a key of its data section set; a key without a value stays a comment."""
+    if not value or value == "." or key == "corpus":
+        return text
+    written = yaml.safe_dump(value, allow_unicode=True, width=10**6).split("\n")[0]  # `no`: quoted
+    return re.sub(rf"^  (?:# )?{key}: \S+", lambda match: f"  {key}: {written}", text, count=1,
+                  flags=re.MULTILINE)

@@ -1,0 +1,113 @@
+"""`nmt score` and `nmt perplexity`: translations in a file, and those that a model is given."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.cli.options import add_model, add_pairs, add_rarity
+from nmt.cli.sources import add_second_source, check_second_source, source_texts
+from nmt.cli.trees import score_trees
+from nmt.console.arguments import positive
+from nmt.console.messages import several
+from nmt.console.terminal import print
+from nmt.data.corpora import tokenisers
+from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words
+from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
+from nmt.evaluation.scores import bleu, chrf, paired_bootstrap
+from nmt.system import System
+
+
+def add_score(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt score`."""
+    parser.add_argument("hypotheses", type=Path)
+    parser.add_argument("references", type=Path)
+    parser.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
+    parser.add_argument("--source", type=Path, metavar="FILE",
+                        help="with --rarity: the sentences that were translated, in tokens")
+    parser.add_argument("--against", type=Path, nargs="+", metavar="FILE",
+                        help="other translations: BLEU, its interval and p by paired bootstrap")
+    parser.add_argument("--samples", type=positive, default=1000, metavar="N",
+                        help="... of so many resampled test sets (default: 1000)")
+    add_rarity(parser)
+    parser.add_argument("--trees", type=Path, metavar="WORDS",
+                        help="bracketing F1 instead, of linear trees over the sentences of this "
+                             "file (nmt trees)")
+
+
+def run_score(options: argparse.Namespace) -> None:
+    """`nmt score`."""
+    if (options.source is None) != (options.rarity is None):
+        raise UserError("expected --source and --rarity together, got one of them")
+    if options.trees is not None:
+        score_trees(options)
+        return
+    hypotheses, references = read_parallel(options.hypotheses, options.references)
+    _advise_on_tokens(references, options)
+    print(bleu(hypotheses, references, options.tokenize).as_text("BLEU"))
+    print(chrf(hypotheses, references).as_text("chrF"))
+    if options.against is not None:
+        _compare(hypotheses, references, options)
+    if options.rarity is not None:
+        sources, _ = read_parallel(options.source, options.references)
+        rarity = rarities([split_words(line) for line in sources],
+                          [split_words(line) for line in read_lines(options.rarity)],
+                          options.rarity_order)
+        for group in bleu_by_rarity(rarity, hypotheses, references, options.tokenize):
+            print(f"BLEU {group.bleu:.2f} of sentences {group.label} by rarity")
+
+
+def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:
+    """A line on stderr if most references seem to be in tokens and are to be split once more."""
+    apart = sum(line.endswith(" .") for line in references)
+    if options.tokenize != "none" and 2 * apart > len(references):
+        print(f"{options.references}: {apart} of {several(len(references), 'line')} with a period "
+              "that stands apart at the end; for text in tokens there is --tokenize none",
+              file=sys.stderr)
+
+
+def _compare(
+    baseline: list[str], references: list[str], options: argparse.Namespace
+) -> None:
+    """`--against`: a line for each file, the baseline first."""
+    others = [read_parallel(path, options.references)[0] for path in options.against]
+    scores, signature = paired_bootstrap([baseline, *others], references, options.tokenize,
+                                         options.samples)
+    print(f"paired bootstrap ({signature})")
+    for path, score in zip([options.hypotheses, *options.against], scores, strict=True):
+        p = "baseline" if score.p is None else f"p = {score.p:.4f}"
+        print(f"BLEU {score.score:.2f} ({score.mean:.2f} ± {score.interval:.2f}) {p} {path}")
+
+
+def add_perplexity(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt perplexity`."""
+    add_pairs(parser)
+    add_second_source(parser)
+    add_model(parser)
+
+
+def run_perplexity(options: argparse.Namespace) -> None:
+    """`nmt perplexity`."""
+    system = System.open(options.model, options.checkpoint)
+    check_second_source([system], options)
+    sources, targets = read_parallel(options.source, options.target)
+    texts, cut_target = source_texts(system, sources, options), tokenisers(system.recipe.data)[1]
+    system.check_tags(map(system.cut_source, texts), str(options.source))
+    prepared = prepare_pairs(texts, targets, None, system.cut_source, cut_target.tokenise)
+    if not prepared.pairs:
+        raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
+                        "empty lines only")
+    perplexities = system.perplexities(prepared.pairs)
+    print(f"perplexity {perplexities['perplexity']:.4f} over "
+          f"{several(len(prepared.pairs), 'pair')} ({prepared.empty} with an empty side left out)")
+    if "character_perplexity" in perplexities:
+        print(f"character perplexity {perplexities['character_perplexity']:.4f} of words "
+              "outside the vocabulary")
+    if "length_perplexity" in perplexities:
+        print(f"length perplexity {perplexities['length_perplexity']:.4f} per sentence")
+    if any(is_position(word) for _, target in prepared.pairs for word in target):
+        parts = perplexities_by_class(system.force(prepared.pairs))
+        print(", ".join(f"of {name} {value:.4f} over {count}"
+                        for name, (value, count) in parts.items()))

@@ -1,0 +1,163 @@
+"""`nmt train`: translators trained by a recipe, or by two files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from nmt import multitask
+from nmt.cli.own_files import DEFAULT, add_own_files, own_recipe, own_values
+from nmt.cli.ranks import among_ranks
+from nmt.cli.transferring import add_init, transferred
+from nmt.console.arguments import HelpWithLines
+from nmt.console.messages import several
+from nmt.console.terminal import Console
+from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
+from nmt.recipe import LanguageModelRecipe, Recipe, TranslationRecipe
+from nmt.recipe.file import load_recipe
+from nmt.recipe.page import keys_in_short
+from nmt.recipe.tasks import TasksRecipe
+from nmt.run_directory import resumable
+from nmt.run_files import check_new
+from nmt.system import System, score_bleu
+from nmt.training.progress import ConsoleObserver, Observer
+from nmt.training.run import LAST
+from nmt.training.tensorboard import Observers, TensorBoardObserver
+from nmt.training.world import current
+from nmt.translator_training import train
+
+
+def add_train(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt train`."""
+    add_training(parser)
+    add_own_files(parser)
+    add_init(parser)
+    parser.usage = ("nmt train [RECIPE] [--train SOURCE TARGET] [--dev SOURCE TARGET]\n"
+                    "                 [--test SOURCE TARGET] [--output DIR] [--SECTION.KEY VALUE]\n"
+                    "                 [--init DIR [--init-words HOW] [--freeze PATTERN ...]]\n"
+                    "       nmt train --resume DIR [--SECTION.KEY VALUE]")
+    parser.formatter_class = HelpWithLines
+    parser.epilog = keys_in_short()
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """The arguments of whatever trains by a recipe."""
+    parser.add_argument("recipe", nargs="?", type=Path, help="a YAML file")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="run directory to make (default: runs/ and the recipe's name)")
+    parser.add_argument("--resume", type=Path, metavar="DIR",
+                        help="go on where this run directory's last checkpoint stands")
+    parser.add_argument("--tensorboard", action="store_true",
+                        help="write event files into the run directory, for TensorBoard")
+    parser.add_argument("--mpi", action="store_true",
+                        help="one of several ranks, which mpiexec tells by itself")
+
+
+def run_train(options: argparse.Namespace) -> int | None:
+    """`nmt train`."""
+    return among_ranks(partial(_train, options), options.mpi, getattr(options, "threads", None))
+
+
+def _train(options: argparse.Namespace) -> None:
+    """The work of a rank."""
+    recipe, directory = recipe_and_directory(TranslationRecipe, options)
+    recipe, parent = transferred(recipe, options)
+    if isinstance(recipe, TasksRecipe):
+        _train_tasks(recipe, directory, options)
+        return
+    train_translator(recipe, directory, partial(train, recipe, directory,
+                                                resume=options.resume is not None, parent=parent),
+                     options.tensorboard)
+
+
+def train_translator(
+    recipe: Recipe, directory: Path, train: Callable[..., System], tensorboard: bool = False
+) -> None:
+    """Load the data, train, score the test set; train takes an observer and `corpus`."""
+    console = new_console()
+    observer = new_observer(console, directory, tensorboard)
+    pairs = load_corpus(recipe.data)
+    console.print(_training_pairs(recipe, pairs))
+    system = train(observer=observer, corpus=pairs)
+    if pairs.test is not None and current().first:
+        console.print(_test_scores(system, pairs.test))
+    console.print(f"run directory: {directory}")
+
+
+def _train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespace) -> None:
+    """Load the data of several tasks, train them together, score their test sets."""
+    console = new_console()
+    observer = new_observer(console, directory, options.tensorboard)
+    corpora = multitask.load_corpora(recipe)
+    for name, task_recipe in recipe.tasks.items():
+        console.print(f"{name} ({recipe.ratios[name]:g}x): "
+                      f"{_training_pairs(task_recipe, corpora[name])}")
+    system = multitask.train(recipe, directory, observer, corpora=corpora,
+                             resume=options.resume is not None)
+    for name, corpus in corpora.items():
+        if corpus.test is not None and current().first:
+            console.print(f"{name}: {_test_scores(system.task(name), corpus.test)}")
+    console.print(f"run directories: {', '.join(str(directory / name) for name in corpora)}")
+
+
+def new_console() -> Console:
+    """The console for messages of a training, without line wrapping."""
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def new_observer(console: Console, directory: Path, tensorboard: bool) -> Observer:
+    """The observer of a training run."""
+    shown = ConsoleObserver(console)
+    return Observers([shown, TensorBoardObserver(directory)]) if tensorboard else shown
+
+
+def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
+    """A line on the number of training pairs, and those left out."""
+    drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
+    taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
+    most = recipe.data.max_length
+    long = f", {pairs.too_long} over {several(most, 'word')}" if most is not None else ""
+    return (f"{several(len(pairs.train), 'training pair')}; left out: {pairs.empty} with an empty "
+            f"side{long}{taken}")
+
+
+def _test_scores(system: System, test: EvaluationSet) -> str:
+    """The scores of a test set."""
+    search = system.recipe.search
+    return (f"test, best checkpoint: {score_bleu(system, test, search).as_text('BLEU')}, beam "
+            f"{search.beam}, {_perplexities(system.perplexities(test.pairs))}")
+
+
+def _perplexities(perplexities: dict[str, float]) -> str:
+    """A system's perplexities in words."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:.2f}"
+                     for name, value in perplexities.items())
+
+
+def recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
+    """The recipe with its overrides, and where the model goes."""
+    values = own_values(options) if kind is TranslationRecipe else {}
+    if options.resume is not None and options.resume.name == LAST and options.resume.is_file():
+        options.resume = options.resume.parent  # a checkpoint's path, as Ctrl-C prints it
+    if options.resume is not None:
+        if options.recipe is not None or options.output is not None or values:
+            raise UserError("--resume: expected no recipe, no files and no --output beside it; the "
+                            "directory has its own recipe and is where the model goes")
+        return resumable(kind, options.resume, options.overrides), options.resume
+    if further := [argument for argument in options.overrides if not argument.startswith("-")]:
+        hint = "; two text files go after --train" if kind is TranslationRecipe else ""
+        raise UserError(f"recipe: expected one YAML file, got {options.recipe}, "
+                        f"{', '.join(further)}{hint}")
+    if options.recipe is None and not values:
+        files = "" if kind is LanguageModelRecipe else "--train SOURCE TARGET, "
+        raise UserError(f"recipe: expected {files}a YAML file or --resume DIR, got none")
+    recipe = own_recipe(options.recipe, values, options.overrides) if values else \
+        load_recipe(kind, options.recipe, options.overrides)
+    directory = options.output or Path("runs") / (options.recipe or Path(DEFAULT)).stem
+    check_new(directory)
+    return recipe, directory

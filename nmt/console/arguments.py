@@ -1,0 +1,160 @@
+"""The parser of the programs' arguments, and the types that an argument may have."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from backend import gemm
+from backend.errors import UserError
+from nmt.console.messages import nearest
+from nmt.console.package import release
+from nmt.console.terminal import print
+
+LARGEST = 2**63 - 1  # largest integer that an argument may be
+MANY_OPTIONS = 8  # options from which on the usage line names only the required ones
+
+
+class Help(argparse.HelpFormatter):
+    """Help that fits on a screen: with many options, the usage line names only the required ones.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action],
+                  groups: Iterable[Any], prefix: str | None = None) -> None:
+        """The first lines."""
+        actions = list(actions)
+        options = [action for action in actions if action.option_strings]
+        if usage is None and len(options) > MANY_OPTIONS:
+            parts = [[action for action in actions if not action.option_strings],
+                     [action for action in options if action.required]]
+            named = [" ".join(self._format_usage(None, part, [], "").split()).removeprefix(
+                self._prog) for part in parts]
+            usage = f"%(prog)s{''.join(named)} [OPTION ...]"
+        super().add_usage(usage, actions, groups, prefix)
+
+
+class HelpWithLines(Help, argparse.RawDescriptionHelpFormatter):
+    """The same, with the lines of description and epilog as they are."""
+
+
+class PlainParser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's; where a choice is near, the error names that one instead of all."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if hint := nearest(str(value), [*map(str, action.choices or ())]):
+                error.message = f"invalid choice: {value!r}{hint}"
+            raise
+
+
+class Version(argparse.Action):
+    """`--version`: the program's name and this package's version. It is looked up when asked for:
+    that costs milliseconds."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        print(parser.prog, release())
+        parser.exit()
+
+
+class Parser(PlainParser):
+    """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads.
+
+    What it parses has it as `parser`: of a command of several, that command's own.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": Help, **settings})
+        self.set_defaults(parser=self)
+        self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
+                          help="array library (default: numpy)")
+        self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
+                          help="matrix products on a GPU (default: float32)")
+        self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
+                          help="no fused kernels on a GPU")
+        self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
+                          help="of matrix products on a CPU (default: one a core)")
+
+    def add_version(self) -> None:
+        """`--version`, of a whole program."""
+        self.add_argument("--version", action=Version, nargs=0, help="print the version and end")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's; unknown arguments are refused in the name of their command."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            options.parser.refuse(unknown)
+        return options
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Raise UserError for arguments that are not known."""
+        hint = next(filter(None, map(self.meant, unknown)), "")
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+    def meant(self, argument: str) -> str:
+        """A hint with the option whose name is nearest; "" for no option, and if none is near."""
+        name = argument.partition("=")[0]
+        return nearest(name, self._option_string_actions) if name.startswith("--") else ""
+
+
+# --- types of arguments ---------------------------------------------------------------------------
+
+
+def natural(text: str, least: int = 0, most: int = LARGEST) -> int:
+    """An integer from `least` to `most`, as an argument's type."""
+    if not re.fullmatch(r"[0-9]{1,30}", text) or not least <= int(text) <= most:
+        limit = "" if most == LARGEST else f" and at most {most}"
+        raise argparse.ArgumentTypeError(f"expected an integer of at least {least}{limit}, got "
+                                         f"{text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1."""
+    return natural(text, 1)
+
+
+def count(text: str) -> int:
+    """A number of things to make, as an argument's type: from 1 to ten million."""
+    return natural(text, 0, 10**7)
+
+
+def above_zero(text: str) -> float:
+    """A number above 0, neither infinite nor NaN."""
+    return _number(text, lambda value: value > 0, "a number above 0")
+
+
+def at_least_zero(text: str) -> float:
+    """A number of at least 0, neither infinite nor NaN."""
+    return _number(text, lambda value: value >= 0, "a number of at least 0")
+
+
+def chance(text: str) -> float:
+    """A probability below 1, as an argument's type."""
+    return _number(text, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+
+
+def seconds(text: str) -> float:
+    """A time above 0, of at most three years."""
+    return _number(text, lambda value: 0 < value <= 1e8, "seconds above 0 and at most 1e8")
+
+
+def _number(text: str, fits: Callable[[float], bool], expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and fits(value)):
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value

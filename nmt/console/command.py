@@ -1,0 +1,173 @@
+"""Running a command: its streams, its signals, one line for each error, its exit status."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import backend
+from backend import fused, gemm
+from backend.errors import UserError
+from backend.host import crowded, slow_blas, use_threads
+from nmt.console import notes, progress
+from nmt.console.defects import told
+from nmt.console.terminal import escaped, print
+
+DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
+LONGEST_WORD = 300  # longest word of a message, in characters
+
+
+class Terminated(KeyboardInterrupt):
+    """Raised on SIGTERM, as KeyboardInterrupt is on Ctrl-C; the command line exits with status
+    143."""
+
+
+def run_command(
+    name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False
+) -> None:
+    """Parse, then call the options' `run`; exit with what it returns.
+
+    `heavy` commands warn where the BLAS is held to slow kernels, or where its threads would wait
+    for other programs. Exit statuses as `guarded`.
+    """
+
+    def run() -> int | None:
+        options = parse()
+        backend.use(getattr(options, "backend", "numpy"))
+        gemm.use(getattr(options, "gemm", "float32"))
+        fused.use(not getattr(options, "no_fusing", False))
+        if threads := getattr(options, "threads", None):
+            use_threads(threads)
+        if heavy:
+            for warning in filter(None, (slow_blas(), None if threads else crowded())):
+                _complain(name, warning, 0)
+        with progress.shown(), notes.heard():
+            status: int | None = options.run(options)
+        return status
+
+    if status := guarded(name, run):
+        sys.exit(status)
+
+
+def guarded(name: str, run: Callable[[], int | None]) -> int:
+    """Call a command and return its exit status. Any exception becomes one line on stderr.
+
+    The status is 2 for a UserError, 130 after Ctrl-C, 143 after SIGTERM, 141 where the reader of
+    the output has closed it, and DEFECT after an unexpected exception: the line then names a file
+    with the traceback.
+    """
+    streams = sys.stdout, sys.stderr
+    try:
+        _take_streams()
+        with _terminating():
+            status = run() or 0
+        sys.stdout.flush()
+        return status
+    except Terminated as error:
+        return _complain(name, str(error) or "terminated", 143)
+    except KeyboardInterrupt as error:
+        return _complain(name, str(error) or "interrupted", 130)
+    except BrokenPipeError:
+        return 141
+    except (UserError, FloatingPointError) as error:
+        return _complain(name, str(error), 2)
+    except MemoryError as error:
+        return _complain(name, f"out of memory: {error}".rstrip(": "), 2)
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        return _complain(name, f"{named}{error.strerror or error}", 2)
+    except Exception as error:
+        return _complain(name, told(name, error), DEFECT)
+    finally:
+        _let_go(sys.stdout)
+        sys.stdout, sys.stderr = streams
+
+
+def _take_streams() -> None:
+    """Make the standard streams UTF-8 whatever the locale says.
+
+    The descriptor of a standard stream that is closed is opened on /dev/null, so that no file
+    opened later gets it and receives what is printed. Raises UserError where stdout is closed: the
+    output would be lost.
+    """
+    for descriptor in range(3):
+        with suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+    if sys.stdin is None:
+        sys.stdin = _ClosedInput()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is None:
+        raise UserError("<stdout>: expected a place for the output, found it closed")
+    for stream in ("stdout", "stderr"):
+        standard = getattr(sys, stream)
+        if isinstance(standard, io.TextIOWrapper):
+            standard.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+class _ClosedInput:
+    """A stand-in for a closed stdin: reading from it raises UserError."""
+
+    def isatty(self) -> bool:
+        """False: it is not a terminal."""
+        return False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise UserError("<stdin>: expected text, found it closed")
+
+
+def _let_go(stream: Any) -> None:
+    """Drop what can no longer be written to a stream: the interpreter would report it
+    once more at its end."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Let SIGTERM raise `Terminated` in this process, so that files are cleaned up, and Ctrl-C
+    raise `KeyboardInterrupt`. A signal that is ignored or already handled stays so."""
+    process = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            raise Terminated
+        signal.signal(number, signal.SIG_DFL)  # in a worker process: die of SIGTERM
+        signal.raise_signal(number)
+
+    handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
+    ours = [number for number in handlers if signal.getsignal(number) == signal.SIG_DFL
+            and threading.current_thread() is threading.main_thread()]
+    for number in ours:
+        signal.signal(number, handlers[number])
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _complain(name: str, message: str, status: int) -> int:
+    """Print one line on stderr; return the exit status."""
+    with suppress(OSError):
+        print(f"{name}: {escaped(' '.join(map(_cut, message.split())))}", file=sys.stderr)
+    return status
+
+
+def _cut(word: str) -> str:
+    """The word, shortened to LONGEST_WORD characters: messages quote what was given."""
+    half = LONGEST_WORD // 2
+    return word if len(word) <= LONGEST_WORD else f"{word[:half]}...{word[-half:]}"

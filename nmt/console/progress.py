@@ -1,0 +1,210 @@
+"""Progress bars on stderr, where that is a terminal, for whatever takes over a second.
+
+A command switches bars on (`shown`); the functions that it calls report their progress (`counted`,
+`told`, `busy`). Without `shown` (in a program that imports this package, in a server's thread), and
+where stderr is a pipe or a file, nothing is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol, TypeVar
+
+import rich.console
+from rich.console import ConsoleOptions, RenderableType, RenderResult
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+from nmt.console.terminal import Console
+
+Item = TypeVar("Item")
+AFTER = 1.0  # seconds after which bars are shown
+PAUSE = 0.1  # seconds between two updates of a bar: an update costs 20 us, a line of a file less
+
+
+class Tell(Protocol):
+    """Receives how much is done, of how much (None: unknown), and the item at hand."""
+
+    def __call__(self, done: int, of: int | None, what: str = "", /) -> None: ...
+
+
+class Narrow(NamedTuple):
+    """What is drawn four columns narrower, so that the `^C` that a terminal shows has its place
+    there: on a line of its own it would not be erased."""
+
+    drawn: RenderableType
+
+    def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions
+                         ) -> RenderResult:
+        """Its lines."""
+        yield from console.render(self.drawn, options.update_width(options.max_width - 4))
+
+
+class Bar(Progress):
+    """rich's bars, narrower."""
+
+    def get_renderable(self) -> Narrow:
+        """The bars of all tasks."""
+        return Narrow(super().get_renderable())
+
+
+class Count(ProgressColumn):
+    """The column of a bar that says how much is done, of how much where that is known."""
+
+    def render(self, task: Task) -> Text:
+        """`3 of 9`, `3`, or nothing."""
+        done = f"{int(task.completed)}" if task.total or task.completed else ""
+        return Text(done if task.total is None else f"{done} of {int(task.total)}")
+
+
+class Bars:
+    """The bars of a command, a row for each function at work; a bar is erased when its work is
+    done.
+
+    redrawn: whether a thread redraws them ten times a second. Programs that measure time have them
+    drawn at once instead, and again only when progress is reported.
+    """
+
+    def __init__(self, console: Console, redrawn: bool = True) -> None:
+        self._bars = Bar(
+            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
+            BarColumn(20), Count(), TimeElapsedColumn(),
+            console=console, transient=True, auto_refresh=redrawn, expand=True,
+            redirect_stdout=sys.stdout.isatty())
+        self._redrawn = redrawn
+        self._lock = threading.Lock()
+        self._start = threading.Timer(AFTER, self._show)
+        self._rows = 0
+
+    @contextmanager
+    def row(self, what: str) -> Iterator[Tell]:
+        """Context: a row of its own; yields the function that updates it."""
+        row = self._bars.add_task(Text(what).markup, total=None)  # brackets in a name are no markup
+        last = time.perf_counter()
+        self._open()
+
+        def tell(done: int, of: int | None, at: str = "", /) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if now - last >= PAUSE:
+                last = now
+                self._bars.update(row, completed=done, total=of,
+                                  description=Text(f"{what}: {at}" if at else what).markup)
+                if not self._redrawn:
+                    self._bars.refresh()
+
+        try:
+            yield tell
+        finally:
+            self._bars.remove_task(row)
+            self._close()
+
+    def _open(self) -> None:
+        """Count a row that opens; with the first, the timer that shows the bars starts."""
+        self._rows += 1
+        if not self._redrawn:
+            self._bars.start()
+            self._bars.refresh()
+        elif self._rows == 1:
+            self._start = threading.Timer(AFTER, self._show)
+            self._start.daemon = True
+            self._start.start()
+
+    def _show(self) -> None:
+        """Show the bars when the timer ends, unless all work is done by then."""
+        with self._lock:
+            if self._rows:
+                self._bars.start()
+
+    def _close(self) -> None:
+        """Count a row that closes; with the last, everything drawn is erased."""
+        with self._lock:
+            self._rows -= 1
+            if not self._rows:
+                self.erase()
+
+    def erase(self) -> None:
+        """Erase everything that is drawn."""
+        self._start.cancel()
+        self._bars.stop()
+
+
+_BARS: ContextVar[Bars | None] = ContextVar("bars", default=None)
+
+
+@contextmanager
+def shown(redrawn: bool = True) -> Iterator[None]:
+    """Context: show bars on stderr, if that is a terminal, for work of this thread.
+
+    At the end, Ctrl-C included, they are erased.
+    """
+    bars = Bars(Console(file=sys.stderr), redrawn) if sys.stderr.isatty() else None
+    try:
+        with _using(bars):
+            yield
+    finally:
+        if bars is not None:
+            bars.erase()
+
+
+def hidden() -> AbstractContextManager[None]:
+    """Context: show no bars, because something else is drawn on the terminal."""
+    return _using(None)
+
+
+@contextmanager
+def _using(bars: Bars | None) -> Iterator[None]:
+    token = _BARS.set(bars)
+    try:
+        yield
+    finally:
+        _BARS.reset(token)
+
+
+def wanted() -> bool:
+    """Whether bars are switched on in this thread."""
+    return _BARS.get() is not None
+
+
+@contextmanager
+def told(what: str) -> Iterator[Tell]:
+    """Context: a bar labelled `what`; yields the function that updates it."""
+    bars = _BARS.get()
+    if bars is None:
+        yield lambda done, of, at="", /: None
+        return
+    with bars.row(what) as tell:
+        yield tell
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Context: a bar without a count, for work of unknown length."""
+    with told(what):
+        yield
+
+
+def counted(items: Iterable[Item], what: str) -> Iterable[Item]:
+    """Iterate over the items, with a bar that counts them."""
+    return items if _BARS.get() is None else _counted(items, what)
+
+
+def _counted(items: Iterable[Item], what: str) -> Iterator[Item]:
+    of = len(items) if isinstance(items, Sized) else None
+    with told(what) as tell:
+        for done, item in enumerate(items):
+            tell(done, of)
+            yield item

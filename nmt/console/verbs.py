@@ -1,0 +1,48 @@
+"""The verbs of a program: one table, from which its parser is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from nmt.console.arguments import Parser
+
+
+class Verb(NamedTuple):
+    """A verb, such as `train`; one of a group, `lm train`; or a group, which has no module.
+
+    The module has `add_train(parser)`, which adds the verb's arguments, and `run_train(options)`,
+    which does the work and returns an exit status or None. A hyphen is an underscore there.
+    """
+
+    name: str
+    help: str
+    module: str = ""
+    overrides: bool = False  # whether it takes values of a recipe, `--section.key VALUE`
+
+
+def build_parser(
+    parser: Parser, verbs: Sequence[Verb], arguments: Sequence[str] | None = None
+) -> Parser:
+    """The parser of a program with its verbs, groups before the verbs in them.
+
+    arguments: those to be parsed, of which the first that is a verb is the one meant. Only its
+    module is imported: all of `nmt` take two seconds. None: those of all verbs.
+    """
+    parser.add_version()
+    groups = {"": parser.add_subparsers(dest="command", metavar="command", required=True,
+                                        parser_class=Parser)}
+    first_words = {verb.name.split()[0] for verb in verbs}
+    meant = next((word for word in arguments or () if word in first_words), None)
+    for verb in verbs:
+        group, _, word = verb.name.rpartition(" ")
+        added = groups[group].add_parser(word, help=verb.help)
+        if not verb.module:
+            groups[verb.name] = added.add_subparsers(dest=f"{word}_command", required=True,
+                                                     parser_class=Parser)
+        elif arguments is None or verb.name.split()[0] == meant:
+            module, name = import_module(verb.module), word.replace("-", "_")
+            getattr(module, f"add_{name}")(added)
+            added.set_defaults(run=getattr(module, f"run_{name}"), takes_overrides=verb.overrides)
+    return parser

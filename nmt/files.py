@@ -1,0 +1,214 @@
+"""Reading small files, and writing files atomically: used for checkpoints, vocabularies, recipes
+and every option that writes.
+
+A regular file is replaced by a rename: it is either complete or unchanged. Anything else (a device,
+a FIFO, `/dev/stdout`) is written to directly; links are followed. A process that is killed while
+writing leaves a hidden file, which the next process to write there removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from backend.errors import UserError
+
+Part = bytes | memoryview  # bytes, or a buffer contiguous in memory
+LINKS = 40  # symbolic links in a chain, as many as Linux follows
+NAMED = 50  # characters of a name that its temporary file repeats: names have at most 255 bytes
+UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
+
+
+def read_file(path: str | os.PathLike[str], most: int, what: str) -> bytes:
+    """The content of a file of at most so many bytes; what it should be, for the error.
+
+    A user may name a device without an end, such as /dev/zero, or a pipe: both are only read to
+    the limit. Raises UserError if the file cannot be read, or is longer.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > most:
+        raise UserError(f"{path}: expected {what} of at most {most:,} bytes, got more")
+    return content
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a UTF-8 file, and make the directories above it. Errors as `write_file`."""
+    with suppress(OSError):  # then the file is named as what cannot be written
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, [text.encode()])
+
+
+def write_file(path: str | os.PathLike[str], parts: Iterable[Part]) -> None:
+    """Write the parts of a file one after another.
+
+    A regular file is written beside `path` under another name, flushed to disk, given the mode and
+    owner of the file that it replaces (a new file has the umask's mode) and renamed; then the
+    directory is flushed.
+    Raises UserError naming the path if it cannot be written: a regular file is then unchanged (or
+    new and complete, if only its directory could not be flushed).
+    """
+    path = Path(path)
+    try:
+        descriptor, status = _own_descriptor(path), _status(path)
+        if descriptor is not None:
+            sys.stdout.flush()
+            _write_and_close(os.dup(descriptor), parts)
+        elif status is None or stat.S_ISREG(status.st_mode):
+            _replace(Path(os.path.realpath(path)), parts, status)
+        else:
+            _write_and_close(os.open(path, os.O_WRONLY | os.O_CLOEXEC), parts)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Raise UserError, before a long computation, if its result could not be written to `path`."""
+    directory = Path(os.path.realpath(path)).parent
+    straight = path.exists() and not path.is_file() and not path.is_dir()
+    fine = straight or (directory.is_dir() and not path.is_dir())
+    if not fine or not os.access(path if straight else directory, os.W_OK):
+        raise UserError(f"{path}: expected a file in a directory that can be written to")
+
+
+def make_directory(path: Path, within: Path | None = None) -> None:
+    """Make a directory and its parents, unless they exist; `within` itself is not created.
+
+    Raises UserError.
+    """
+    try:
+        if path != within:
+            path.mkdir(parents=within is None, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
+
+
+def sweep(directory: Path, name: str | None = None) -> None:
+    """Remove the temporary files that killed processes left, of the file `name` or of all.
+
+    The writer of a temporary file holds a lock on it, which ends with the process: a locked file
+    is still being written and stays.
+    """
+    with suppress(OSError):
+        for entry in list(os.scandir(directory)):
+            match = UNFINISHED.fullmatch(entry.name)
+            if match and (name is None or match[1] == name[:NAMED]):
+                _remove_if_abandoned(entry.path)
+
+
+def _remove_if_abandoned(path: str) -> None:
+    """Remove a temporary file unless a process is writing it."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """The status of what a path leads to; None if it does not exist. Raises OSError for a
+    directory."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return status
+
+
+def _own_descriptor(path: Path) -> int | None:
+    """The open file of this process that a path such as /dev/stdout or /dev/fd/3 stands for."""
+    descriptors = f"/proc/{os.getpid()}/fd"
+    for _ in range(LINKS):
+        parent = os.path.realpath(path.parent)
+        if parent == descriptors and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            break
+        path = Path(parent, os.readlink(path))
+    return None
+
+
+def _replace(path: Path, parts: Iterable[Part], status: os.stat_result | None) -> None:
+    """Write a file beside `path`, then rename it to `path`; status: of the old file, if any."""
+    sweep(path.parent, path.name)
+    temporary, descriptor = _unfinished(path)
+    try:
+        try:
+            _write(descriptor, parts)
+            if status is not None:
+                _keep_owner_and_mode(descriptor, status)
+            os.fsync(descriptor)
+            os.replace(temporary, path)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _flush_directory(path.parent)
+
+
+def _unfinished(path: Path) -> tuple[Path, int]:
+    """A new temporary file beside `path`, open and locked."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    while True:
+        name = path.with_name(f".{path.name[:NAMED]}.{secrets.token_hex(8)}.unfinished")
+        descriptor = os.open(name, flags, 0o666)
+        with suppress(OSError):  # a file system without locks: `sweep` removes nothing there
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:  # no `sweep` removed it before it was locked
+            return name, descriptor
+        os.close(descriptor)
+
+
+def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
+    """Write to an open descriptor, of a regular file or not, and close it."""
+    try:
+        _write(descriptor, parts)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, parts: Iterable[Part]) -> None:
+    """Write all bytes of all parts: a system call may write fewer than it was given."""
+    for part in parts:
+        rest = memoryview(part).cast("B")
+        while rest:
+            rest = rest[os.write(descriptor, rest):]
+
+
+def _keep_owner_and_mode(descriptor: int, status: os.stat_result) -> None:
+    """Set the mode and owner of the replaced file, as far as this process is permitted to."""
+    with suppress(PermissionError):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+
+
+def _flush_directory(path: Path) -> None:
+    """Flush a directory's entries to disk, where the file system supports it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # a directory may be writable but not readable
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)

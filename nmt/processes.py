@@ -1,0 +1,115 @@
+"""Work in forked processes, which inherit what is loaded and leave nothing behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar
+
+from backend.errors import UserError
+from nmt.console import progress
+
+FORK = multiprocessing.get_context("fork")
+ENDING = (signal.SIGINT, signal.SIGTERM)
+Result = TypeVar("Result")
+
+
+def start(
+    act: Callable[[Connection], None], others: Iterable[Connection] = ()
+) -> tuple[BaseProcess, Connection]:
+    """A process that acts on one end of a pipe, and the other end; others: those of processes
+    started before, which this one must not keep open when their reader is gone."""
+    reader, writer = FORK.Pipe(duplex=False)
+    # Python would tell of a Ctrl-C in a hook of fork and go on as if there had been none.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        process = FORK.Process(target=_act, args=(act, writer, [reader, *others], before))
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    writer.close()
+    return process, reader
+
+
+def _act(
+    act: Callable[[Connection], None], writer: Connection, readers: Iterable[Connection],
+    mask: set[signal.Signals | int],
+) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for reader in readers:
+        reader.close()
+    act(writer)
+
+
+def in_processes(
+    work: Callable[[int], Iterable[Result]], number: int
+) -> Iterator[tuple[int, Result]]:
+    """What `work(k)` gives, one after another, each k in a process: k and the result.
+
+    Raises what a process raises, UserError where one is killed; the others are ended then, as they
+    are by Ctrl-C.
+    """
+    started = list[tuple[BaseProcess, Connection]]()
+    try:
+        sys.stdout.flush()  # what waits there would be written by each
+        for k in range(number):
+            started.append(start(partial(_send, work, k), [reader for _, reader in started]))
+        readers: dict[Any, int] = {reader: k for k, (_, reader) in enumerate(started)}
+        while readers:
+            ready: Any
+            for ready in wait(list(readers)):
+                try:
+                    error, result = ready.recv()
+                except EOFError:
+                    _check_end(started[readers.pop(ready)][0])
+                    continue
+                if error is not None:
+                    raise error
+                yield readers[ready], result
+    finally:
+        for process, _ in started:
+            process.kill()
+            process.join()
+
+
+def _check_end(process: BaseProcess) -> None:
+    """Raise UserError for a process that did not come to its end."""
+    process.join()
+    if process.exitcode:
+        how = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
+        raise UserError(f"process {process.pid}, one of several that share the work, ended by "
+                        f"{how}: out of memory, or killed")
+
+
+def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> None:
+    """What one process does: pairs of an error or None and a result go to the other end."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)  # told of by the process that started it
+    try:
+        with progress.hidden():
+            for result in work(k):
+                writer.send((None, result))
+    except BrokenPipeError:  # nobody waits for it any more
+        pass
+    except Exception as error:
+        writer.send((error, None))
+
+
+def each(function: Callable[[int], Result], count: int, jobs: int, what: str) -> list[Result]:
+    """`function(i)` of each i below `count`, in order, computed by so many processes; `what` is
+    done, for a bar. By one, in this process."""
+    if min(jobs, count) < 2:
+        return [function(i) for i in progress.counted(range(count), what)]
+
+    def work(k: int) -> Iterator[tuple[int, Result]]:
+        return ((i, function(i)) for i in range(k, count, jobs))
+
+    results = in_processes(work, min(jobs, count))
+    computed = dict(next(results)[1] for _ in progress.counted(range(count), what))
+    results.close()  # type: ignore[attr-defined]
+    return [computed[i] for i in range(count)]

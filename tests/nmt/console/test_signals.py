@@ -1,0 +1,73 @@
+"""What the command lines make of signals."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.console.command import run_command
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def called(run):
+    """Exit status of a command."""
+    with pytest.raises(SystemExit) as stop:
+        run_command("nmt", lambda: argparse.Namespace(run=run))
+    return stop.value.code
+
+
+def test_sigterm_ends_a_command_with_143_and_what_it_began_is_undone(capsys):
+    undone = []
+
+    def run(options):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            undone.append(True)
+
+    assert called(run) == 143 and undone
+    assert capsys.readouterr().err == "nmt: terminated\n"
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_worker_of_a_command_ends_by_the_signal():
+    def run(options):
+        child = os.fork()
+        if not child:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)
+        return os.WTERMSIG(os.waitpid(child, 0)[1])
+
+    assert called(run) == signal.SIGTERM
+
+
+def test_where_sigterm_is_ignored_it_stays_so():
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert called(lambda options: os.kill(os.getpid(), signal.SIGTERM) or 3) == 3
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("module", ["nmt", "grads", "benchmarks"])
+def test_ctrl_c_during_the_imports_is_silent(module, tmp_path):
+    """Sent to itself by the first module that NumPy is imported by."""
+    (tmp_path / "numpy.py").write_text("import os, signal, time\n"
+                                       "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n")
+    ended = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, text=True,
+                           capture_output=True, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_after_the_imports_is_one_line():
+    """Where the process began with the system's handling of it, as the commands do."""
+    code = ("import argparse, os, signal, sys\nfrom nmt.console.command import run_command\n"
+            "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+            "run_command('nmt', lambda: os.kill(os.getpid(), signal.SIGINT))")
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "nmt: interrupted\n")

@@ -12,11 +12,13 @@ Corollary 1 and the product rule; each line names the equation it differentiates
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.derivations.attention_step import (
+    NO_JACOBIAN,
     Variant,
     attend,
     attend_grad,
@@ -24,6 +26,10 @@ from grads.derivations.attention_step import (
     weights_of,
 )
 from grads.derivations.calculus import Array, bias
+from grads.derivations.declaration import Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import PAIR, SCORED, TRANSLATION, translation_example
+from grads.derivations.lstm import FORGOTTEN_DC
 from grads.derivations.nmt import (
     END,
     Layers,
@@ -36,7 +42,14 @@ from grads.derivations.nmt import (
     zero_gradients,
     zero_state,
 )
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.rnn import (
+    ONE_EMBEDDING,
+    PRINTED_SIGN,
+    embed,
+    embed_grad,
+    predict,
+    predict_grad,
+)
 
 GENERAL = Variant("general")
 
@@ -199,3 +212,30 @@ def encoder_grad(
         dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
         dW_e = embed_grad(x[s - 1], dx, dW_e)                    # Algorithm 4 line 18
     return by_name(side, Weights(dW_e, dT, db)), dg[0], dk[0]
+
+
+# --- the declaration ------------------------------------------------------------------------------
+
+PARTNERS: Mapping[str, str] = {
+    "decoder_grad": "attentional_nmt_forward", "encoder_grad": "run_encoder"}
+SHARES = {"decoder_grad.d_read":
+          "dh_bar in the order in which the encoder read, added to dg_s in turn"}
+HERE = "grads.derivations"
+MISTAKES = {
+    **PRINTED_SIGN, **FORGOTTEN_DC,
+    "input feeding forgotten": Mistake(
+        f"{HERE}.attention.decoder_grad", "dh_tilde + P.T @ d_fed", "dh_tilde + 0 * (P.T @ d_fed)",
+        "h~_t gets its gradient from the loss at t only, not from the input of time t + 1."),
+    **NO_JACOBIAN,
+    "score's weight transposed": Mistake(
+        f"{HERE}.scores.general_score_grad", "dh_bar = W_a.T @ dk", "dh_bar = W_a @ dk",
+        "W_a in the place of W_a^T for dhbar_s: visible with the score general only."),
+    "source states from the other end": Mistake(
+        f"{HERE}.attention.encoder_grad", "dh_bar[:, [s - 1]]", "dh_bar[:, [len(x) - s]]",
+        "dhbar_s is taken from position m_x + 1 - s."),
+    **ONE_EMBEDDING,
+}
+DECLARATIONS = (Declaration(
+    "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
+    attentional_nmt_forward, attentional_nmt_backward, partial(translation_example, True), PAIR,
+    (*TRANSLATION, "layers", *SCORED, "feeding"), PARTNERS, mistakes=MISTAKES),)

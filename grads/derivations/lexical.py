@@ -24,6 +24,7 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
+    PARTNERS,
     AttentionTrace,
     Seeds,
     as_written,
@@ -37,7 +38,16 @@ from grads.derivations.attention_step import Variant, attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
+from grads.derivations.examples import (
+    PAIR,
+    SCORED,
+    TRANSLATION,
+    Example,
+    Request,
+    draw,
+    pair_of,
+    translation_shapes,
+)
 from grads.derivations.nmt import END, multi_layer_lstm, weights
 from grads.derivations.rnn import embed
 
@@ -174,10 +184,6 @@ def lexical_example(request: Request) -> Example:
 
 
 HERE = "grads.derivations"
-PARTNERS: Mapping[str, str] = {
-    "lexical_backward": "lexical_forward", "decoder_grad": "lexical_forward",
-    "predict_grad": "predict_both"}
-PAIRS = {"lexical_backward.gradients": "parameters"}
 MISTAKES = {
     "alignment read once": Mistake(
         f"{HERE}.attention_step.attend_grad", "h_bar.T @ dc + da_seed", "h_bar.T @ dc",
@@ -192,6 +198,6 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "lexical", "Attention with the lexical module ({score}, {window}{feeding}), Nguyen 3.2.4",
     lexical_forward, lexical_backward, lexical_example, PAIR,
-    ("sentence", "target", "layers", "model", "checkpoint", "score", "window", "feeding"),
-    PARTNERS, PAIRS,
+    (*TRANSLATION, "layers", *SCORED, "feeding"),
+    {**PARTNERS, "decoder_grad": "lexical_forward", "predict_grad": "predict_both"},
     mistakes=MISTAKES),)

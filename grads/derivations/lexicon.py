@@ -18,6 +18,7 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
+    PARTNERS,
     AttentionTrace,
     Seeds,
     as_written,
@@ -31,7 +32,15 @@ from grads.derivations.attention_step import Variant, attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
+from grads.derivations.examples import (
+    PAIR,
+    SCORED,
+    Example,
+    Request,
+    draw,
+    pair_of,
+    translation_shapes,
+)
 from grads.derivations.nmt import END, multi_layer_lstm, weights
 from grads.derivations.rnn import embed
 
@@ -151,10 +160,6 @@ def lexicon_example(request: Request) -> Example:
 
 
 HERE = "grads.derivations"
-PARTNERS: Mapping[str, str] = {
-    "lexicon_backward": "lexicon_forward", "decoder_grad": "lexicon_forward",
-    "predict_grad": "predict_with_bias"}
-PAIRS = {"lexicon_backward.gradients": "parameters"}
 MISTAKES = {
     "alignment read once": Mistake(
         f"{HERE}.attention_step.attend_grad", "h_bar.T @ dc + da_seed", "h_bar.T @ dc",
@@ -170,5 +175,6 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "lexicon", "Attention with a lexicon's bias ({score}, {window}{feeding}), Nguyen 3.2.5.2",
     lexicon_forward, lexicon_backward, lexicon_example, PAIR,
-    ("sentence", "target", "layers", "score", "window", "feeding"), PARTNERS, PAIRS,
+    ("sentence", "target", "layers", *SCORED, "feeding"),
+    {**PARTNERS, "decoder_grad": "lexicon_forward", "predict_grad": "predict_with_bias"},
     mistakes=MISTAKES),)

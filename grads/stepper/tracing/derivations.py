@@ -55,19 +55,20 @@ PAIRS = {name: partner for module in MODULES
          for name, partner in getattr(module, "PAIRS", {}).items()}
 SHARES = {name: reason for module in MODULES
           for name, reason in getattr(module, "SHARES", {}).items()}
-GRADIENTS = {f"{backward}.gradients": "parameters" for backward in WHOLES}
 
 
 def declared(declaration: Declaration) -> Derivation:
     """A derivation as it declares itself."""
     own = import_module(declaration.forward.__module__)
+    wholes = {**WHOLES, declaration.backward.__name__: declaration.forward.__name__}
+    gradients = {f"{backward}.gradients": "parameters" for backward in wholes}
     mistakes = tuple(
         Break(name, wrong.why, {wrong.function.rpartition(".")[2]: ((wrong.old, wrong.new),)})
         for name, wrong in declaration.mistakes.items())
     return Derivation(
         declaration.name, declaration.title, declaration.forward, declaration.backward,
-        Pairing({**PARTNERS, **WHOLES, **declaration.partners}, {**GRADIENTS, **PAIRS}, SHARES),
-        declaration.example, (*FOLLOW, own) if declaration.apart else FOLLOW, mistakes,
+        Pairing({**PARTNERS, **wholes, **declaration.partners}, {**gradients, **PAIRS}, SHARES),
+        declaration.example, FOLLOW if own in FOLLOW else (*FOLLOW, own), mistakes,
         declaration.returns.loss, declaration.returns.given, settings=declaration.settings,
         sentence=declaration.sentence, recurrent=declaration.recurrent,
         attentive=declaration.attentive)

@@ -22,7 +22,7 @@ from grads.derivations.nmt import END, Layers, add
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
-from grads.stepper.assembled.units import (
+from grads.derivations.units import (
     CELLS,
     UNITS,
     Part,
@@ -317,3 +317,15 @@ def decode_fused_grad(
                  **named(Stack(dW_r, db_r), "lm"),
                  **named_parts(parameters, d_alignment, d_output, d_gate)}
     return gradients, dh_bar, {1: ds[0]}, {1: np.zeros((0, 1))}
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+PAIRS = {"reading_step_grad.dv_unit": "v in z", "reading_step_grad.dv_align": "v in q",
+         "the_last_grad.dh_context": "h in c"}
+SHARES = {
+    "reading_step_grad.dc_unit": "what the unit sends to c_i, added in dc below",
+    "reading_step_grad.ds_align": "zero: s_{i-1} has no part in a context that stays",
+    **{f"{name}.d_score": "a context that stays has no alignment model"
+       for name in ("reading_step_grad", "decode_reading_grad", "decode_fused_grad")},
+}

@@ -13,14 +13,14 @@ import numpy as np
 from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
 from grads.derivations.calculus import Array, bias
 from grads.derivations.nmt import END, Layers, add
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
-from grads.stepper.assembled.reading import (
+from grads.derivations.reading import (
     decode_fused,
     decode_fused_grad,
     decode_reading,
     decode_reading_grad,
 )
-from grads.stepper.assembled.units import (
+from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.units import (
     Part,
     Stack,
     deep_step,

@@ -20,7 +20,6 @@ from grads.derivations.fusion import factored_embed, factored_embed_grad
 from grads.derivations.nmt import Layers, add
 from grads.derivations.rnn import embed, embed_grad
 from grads.derivations.units import (
-    CELLS,
     UNITS,
     Part,
     Stack,
@@ -77,7 +76,7 @@ def encode(
 ) -> tuple[Array, Layers, Encoded]:
     """Algorithm 3, t = 1 .. m_x, of any unit."""
     W_e, (W, b) = tables_of(parameters, model.factors), stack_of(parameters, "encoder")
-    g, k = {0: nothing(W, model.H)}, {0: nothing(W, model.H, CELLS[model.unit])}
+    g, k = {0: nothing(W, model.H)}, {0: nothing(W, model.H, UNITS[model.unit].cells)}
     for s, word in enumerate(x, start=1):
         v = INPUTS[model.reads].forward(word, W_e)
         g[s], k[s] = deep_step(model.unit, g[s - 1], k[s - 1], v, W, b)
@@ -118,8 +117,8 @@ def encode_both(
     for j in range(1, S + 1):
         v[0, j] = INPUTS[model.reads].forward(x[j - 1], W_e)
     for l in range(1, len(right_W) + 1):
-        right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
-        left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
+        right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((UNITS[unit].cells * H, 1))
+        left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((UNITS[unit].cells * H, 1))
         for s in range(1, S + 1):
             right[l, s], right_c[l, s] = UNITS[unit].forward(
                 right[l, s - 1], right_c[l, s - 1], v[l - 1, s], right_W[l], right_b[l])
@@ -142,7 +141,7 @@ def encode_both_grad(
     S, W_e, unit, H = len(x), tables_of(parameters, model.factors), model.unit, model.H
     right, right_c, (left, left_c, v) = encoded
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
-    dW_e, L, C = zero_tables(W_e), len(right_W), CELLS[unit] * H
+    dW_e, L, C = zero_tables(W_e), len(right_W), UNITS[unit].cells * H
     dright_W, dright_b, dleft_W, dleft_b = *zeros_of(right_W), *zeros_of(left_W)
     dright, dleft, dright_c, dleft_c = {}, {}, {}, {}
     dv = {(L, j): dh_bar[:, [j - 1]] for j in range(1, S + 1)}

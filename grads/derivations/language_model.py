@@ -15,7 +15,7 @@ from grads.derivations.calculus import Array, bias
 from grads.derivations.nmt import add
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 from grads.derivations.units import (
-    CELLS,
+    UNITS,
     Stack,
     deep_step,
     deep_step_grad,
@@ -43,7 +43,7 @@ def language_forward(
     W_e, (W, b) = parameters["W_e"], stack_of(parameters, "rnn")
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     H = W_hy.shape[1]
-    h, c = {0: nothing(W, H)}, {0: nothing(W, H, CELLS[unit])}
+    h, c = {0: nothing(W, H)}, {0: nothing(W, H, UNITS[unit].cells)}
     p, l = {}, {}
     for t in range(1, len(x) + 1):
         v = embed(x[t - 1], W_e)                                 # x_t, a column of W_e

@@ -41,8 +41,9 @@ from grads.derivations.examples import (
     pair_of,
     translation_shapes,
 )
-from grads.derivations.nmt import END, multi_layer_lstm, weights
+from grads.derivations.nmt import END, weights
 from grads.derivations.rnn import embed
+from grads.derivations.units import deep_step
 
 EPSILON = 1e-2  # of the example; 1e-3 in the paper
 
@@ -107,6 +108,7 @@ def lexicon_forward(
     Arguments: x (at least one word) and y, token ids without end markers; lexicon, P (V_t, V_s);
     epsilon, above 0; variant, how a_t is made.
     """
+    unit = "lstm"                                                # of the encoder, too
     W_e, T, b = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
@@ -118,12 +120,13 @@ def lexicon_forward(
         v = embed(word, W_e)
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        h[t], c[t] = deep_step(unit, h[t - 1], c[t - 1], z, T, b)
         h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
         b_lex = lexicon_bias(a[t], L, epsilon)                   # (Nguyen 3.2.5.2 bias)
         l[t], p[t] = predict_with_bias(following, h_tilde[t], b_lex, W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, LexiconTrace(AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant), L)
+    return J, LexiconTrace(AttentionTrace(
+        g, k, h_bar, h, c, context, h_tilde, a, p, l, variant), L)
 
 
 def lexicon_backward(

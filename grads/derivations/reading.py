@@ -23,7 +23,6 @@ from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
 from grads.derivations.units import (
-    CELLS,
     UNITS,
     Part,
     Stack,
@@ -267,7 +266,7 @@ def decode_fused(
     alignment, output, gate = alignment_of(parameters), output_of(parameters), gate_of(parameters)
     H, L = gate.L_o.shape[1], len(W_r)
     s, alpha, c, p, g, l = {0: h_0[1]}, {}, {}, {}, {}, {}
-    r, k = {0: nothing(W_r, H)}, {0: nothing(W_r, H, CELLS[model.language])}
+    r, k = {0: nothing(W_r, H)}, {0: nothing(W_r, H, UNITS[model.language].cells)}
     for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(before, W_e)                                   # E y_{i-1}
         s[i], c[i], alpha[i] = reading_step(model, v, s[i - 1], h_bar, W[1], b[1], alignment)

@@ -70,10 +70,9 @@ def translator_backward(
 ) -> dict[str, Array]:
     """The gradient of J for every parameter, by name."""
     encoded, h_bar, ends, run, model = trace
-    outputs, dh_bar, dh_0, dc_0 = DECODERS[model.decoder].backward(
+    outputs, dh_read, dh_0, dc_0 = DECODERS[model.decoder].backward(
         model, parameters, y, h_bar, run)
     d_ends, starts = STARTS[model.start].backward(model.H, parameters, ends, dh_0, dc_0)
-    dh_read = as_written(dh_bar, model.variant)
     inputs = ENCODERS[model.encoder].backward(
         model, parameters, x, encoded, dh_read, d_ends)
     gradients = {**inputs, **starts, **outputs}

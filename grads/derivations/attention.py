@@ -12,12 +12,23 @@ Corollary 1 and the product rule; each line names the equation it differentiates
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
+from grads.derivations.attention_step import (
+    NO_JACOBIAN,
+    attend,
+    attend_grad,
+    parameters_of,
+    weights_of,
+)
 from grads.derivations.calculus import Array, bias
+from grads.derivations.declaration import Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import PAIR, SCORED, TRANSLATION, translation_example
+from grads.derivations.lstm import FORGOTTEN_DC
 from grads.derivations.nmt import (
     END,
     Layers,
@@ -30,17 +41,41 @@ from grads.derivations.nmt import (
     zero_gradients,
     zero_state,
 )
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.rnn import (
+    ONE_EMBEDDING,
+    PRINTED_SIGN,
+    embed,
+    embed_grad,
+    predict,
+    predict_grad,
+)
 from grads.derivations.scores import Variant
+from grads.derivations.units import UNITS, deep_step, deep_step_grad
 
 GENERAL = Variant("general")
 
 
+class Decoded(NamedTuple):
+    """The values of the decoder, whose time starts again at 1."""
+
+    h_bar: Array  # (He, S), in the order of the written words
+    h: dict[int, Layers]  # h[t][l], t = 0 .. m_y + 1; h[t][0] is layer 1's input
+    c: dict[int, Layers]  # cells
+    context: dict[int, Array]  # c_1 .. c_{m_y + 1}, (He, 1)
+    h_tilde: dict[int, Array]  # h~_0 .. h~_{m_y + 1}, (H, 1)
+    a: dict[int, Array]  # a_1 .. a_{m_y + 1}, (S, 1)
+    p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
+    l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
+    variant: Variant
+    unit: str = "lstm"
+
+
 class AttentionTrace(NamedTuple):
-    """The values of the forward pass; the decoder's time starts again at 1."""
+    """The values of the forward pass: the encoder's, then those of `Decoded`."""
 
     g: dict[int, Layers]  # encoder: g[s][l], s = 0 .. m_x, (He, 1); g[s][0] is the embedding
     k: dict[int, Layers]  # encoder: cells
+    h_bar: Array
     h: dict[int, Layers]  # decoder: h[t][l], t = 0 .. m_y + 1; h[t][0] is layer 1's input
     c: dict[int, Layers]  # decoder: cells
     context: dict[int, Array]  # c_1 .. c_{m_y + 1}, (He, 1)
@@ -49,6 +84,7 @@ class AttentionTrace(NamedTuple):
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
     l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
     variant: Variant
+    unit: str = "lstm"
 
 
 class Seeds(NamedTuple):
@@ -85,12 +121,12 @@ def as_written(columns: Array, variant: Variant) -> Array:
     return columns[:, ::-1] if variant.reverse else columns
 
 
-def fed_rows(W_e: Array, T: Layers) -> Array:
+def fed_rows(W_e: Array, T: Layers, unit: str = "lstm") -> Array:
     """P (F, H), such that layer 1 of the decoder reads P h~_{t-1} beside the embedding.
 
     All of h~_{t-1} with input feeding, where F = H; nothing without it, where F = 0.
     """
-    H = len(T[1]) // 4
+    H = len(T[1]) // UNITS[unit].gates
     return np.eye(T[1].shape[1] - W_e.shape[1] - H, H)
 
 
@@ -103,22 +139,31 @@ def attentional_nmt_forward(
     Arguments: x (at least one word) and y, token ids without end markers; variant, how a_t is made;
     h_0, c_0 the encoder's first states by layer from 1, zero if None.
     """
-    W_e, T, b = weights(parameters, "decoder")
-    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
-    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     g, k = run_encoder(parameters, x, h_0, c_0)
     h_bar = as_written(source_states(g), variant)
-    h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
+    J, decoded = run_decoder(parameters, y, h_bar, g[len(x)], k[len(x)], variant)
+    return J, AttentionTrace(g, k, *decoded)
+
+
+def run_decoder(
+    parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers, c_0: Layers,
+    variant: Variant, unit: str = "lstm",
+) -> tuple[Any, Decoded]:
+    """J and the values of the decoder, of any unit; h_0, c_0, its first states by layer from 1."""
+    W_e, T, b = weights(parameters, "decoder")
+    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T, unit)
+    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
+    h, c, h_tilde = {0: h_0}, {0: c_0}, {0: np.zeros((len(W_c), 1))}
     a, context, p, l = {}, {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(word, W_e)
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        h[t], c[t] = deep_step(unit, h[t - 1], c[t - 1], z, T, b)
         h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant)
+    return J, Decoded(h_bar, h, c, context, h_tilde, a, p, l, variant, unit)
 
 
 def attentional_nmt_backward(
@@ -137,19 +182,20 @@ def attentional_nmt_backward(
 
 
 def decoder_grad(
-    parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace,
+    parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace | Decoded,
     seeds: Mapping[int, Seeds],
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """From the losses back to the decoder's initial states: gradients by name, dh_bar in the
     encoder's reading order, dh_0, dc_0."""
-    side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
-    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(side.W_e, side.T)
-    L, E = len(side.T), side.W_e.shape[1]
-    h_bar = as_written(source_states(trace.g), trace.variant)
+    side, W_hy, W_c = (weights(parameters, "decoder"), parameters["output.W_hy"],
+                       parameters["attention.W_c"])
+    w, h_bar, unit = weights_of(parameters), trace.h_bar, trace.unit
+    L, E, P = len(side.T), side.W_e.shape[1], fed_rows(side.W_e, side.T, unit)
     dW_e, dT, db = zero_gradients(side)
     dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
     dw = {name: np.zeros_like(weight) for name, weight in w.items()}
-    dh, dc = {len(y) + 1: zero_state(side.T)}, {len(y) + 1: zero_state(side.T)}
+    dh, dc = ({len(y) + 1: {l: np.zeros_like(states[0][l]) for l in side.T}}
+              for states in (trace.h, trace.c))
     dh_bar = np.zeros_like(h_bar)
     d_fed = np.zeros((len(P), 1))  # from the input of time t + 1
     for t in range(len(y) + 1, 0, -1):
@@ -162,8 +208,8 @@ def decoder_grad(
         dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical + seed.dh}    # Algorithm 4 line 10
-        dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(
-            dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
+        dh[t - 1], dc[t - 1], dz, dT_t, db_t = deep_step_grad(
+            unit, dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
         dv, d_fed = np.split(dz, [E])                            # z_t = [x_t; fed]
         dW_e = embed_grad([END, *y][t - 1], dv, dW_e)            # Algorithm 4 line 18
@@ -194,3 +240,30 @@ def encoder_grad(
         dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
         dW_e = embed_grad(x[s - 1], dx, dW_e)                    # Algorithm 4 line 18
     return by_name(side, Weights(dW_e, dT, db)), dg[0], dk[0]
+
+
+# --- the declaration ------------------------------------------------------------------------------
+
+PARTNERS: Mapping[str, str] = {
+    "decoder_grad": "run_decoder", "encoder_grad": "run_encoder"}
+SHARES = {"decoder_grad.d_read":
+          "dh_bar in the order in which the encoder read, added to dg_s in turn"}
+HERE = "grads.derivations"
+MISTAKES = {
+    **PRINTED_SIGN, **FORGOTTEN_DC,
+    "input feeding forgotten": Mistake(
+        f"{HERE}.attention.decoder_grad", "dh_tilde + P.T @ d_fed", "dh_tilde + 0 * (P.T @ d_fed)",
+        "h~_t gets its gradient from the loss at t only, not from the input of time t + 1."),
+    **NO_JACOBIAN,
+    "score's weight transposed": Mistake(
+        f"{HERE}.scores.general_score_grad", "dh_bar = W_a.T @ dk", "dh_bar = W_a @ dk",
+        "W_a in the place of W_a^T for dhbar_s: visible with the score general only."),
+    "source states from the other end": Mistake(
+        f"{HERE}.attention.encoder_grad", "dh_bar[:, [s - 1]]", "dh_bar[:, [len(x) - s]]",
+        "dhbar_s is taken from position m_x + 1 - s."),
+    **ONE_EMBEDDING,
+}
+DECLARATIONS = (Declaration(
+    "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
+    attentional_nmt_forward, attentional_nmt_backward, partial(translation_example, True), PAIR,
+    (*TRANSLATION, "layers", *SCORED, "feeding"), PARTNERS, mistakes=MISTAKES),)

@@ -12,6 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.declaration import OUTPUT_FIRST, Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import (
+    SCORED,
+    Example,
+    Request,
+    draw,
+    no_sentence,
+    score_shapes,
+)
 from grads.derivations.local import (
     align_local_m,
     align_local_m_grad,
@@ -125,3 +135,38 @@ def attend_grad(
     dh = dh_joined + dh_align                                    # h_t is joined to c_t, and attends
     dh_bar = dh_bar_context + dh_bar_align                       # hbar_s is averaged, and a key
     return dh, dh_bar, dW_c, dw
+
+
+# --- the example ----------------------------------------------------------------------------------
+
+
+def attention_step_example(request: Request) -> Example:
+    """h_t, four source states and weights; t = 2."""
+    no_sentence(request)
+    sizes, H = request.sizes, request.sizes.hidden
+    values = draw(request.rng, {"h": (H, 1), "h_bar": (H, 4), "W_c": (H, 2 * H),
+                                "dh_tilde": (H, 1)})
+    w = weights_of(draw(request.rng, score_shapes(sizes)))
+    return Example((sizes.variant, values["h"], values["h_bar"], values["W_c"], w, 2),
+                   upstream=values["dh_tilde"])
+
+
+PAIRS = {"attend_grad.dc_joined": "c in v", "attend_grad.dh_joined": "h in v",
+         "attend_grad.dh_bar_context": "h_bar in c"}
+HERE = "grads.derivations"
+NO_JACOBIAN = {"softmax without p p^T": Mistake(
+    f"{HERE}.calculus.softmax_grad", "p * dp - p * (p.T @ dp)", "p * dp",
+    "the second term of the softmax's Jacobian is left out.")}
+MISTAKES = {
+    **NO_JACOBIAN,
+    "joined state forgotten": Mistake(
+        f"{HERE}.attention_step.attend_grad", "dh_joined + dh_align", "dh_align",
+        "h_t gets its gradient through a_t only, not through [c_t; h_t]."),
+    "tanh' at the output": Mistake(
+        f"{HERE}.attention_step.attend_grad", "tanh_prime(v)", "tanh_prime(np.tanh(v))",
+        "tanh'(h~_t) for tanh'(W_c [c_t; h_t])."),
+}
+DECLARATIONS = (Declaration(
+    "attention-step", "One step of attention, {score}, {window}", attend, attend_grad,
+    attention_step_example, None, SCORED, attentive=False, returns=OUTPUT_FIRST, recurrent=False,
+    mistakes=MISTAKES),)

@@ -1,15 +1,43 @@
-"""The declaration of a derivation for the stepper, which names no derivation itself."""
+"""The declaration of a derivation for the stepper, which names no derivation itself.
+
+A module of this package may hold
+
+| name | |
+|---|---|
+| `DECLARATIONS` | a tuple of its derivations |
+| `PAIRS`, `SHARES` | of gradients whose names do not say whose they are: see `Pairing` |
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import Example, Request
 
-LOSS, OUTPUT, OUTPUT_TRACE = "loss, trace", "output", "output, trace"
+
+class Returns(NamedTuple):
+    """The form of what a forward returns: from its result and its example, the loss and the
+    arguments of the backward. The loss of a single step is sum(upstream gradient * output)."""
+
+    loss: Callable[[Example, Any], Any]
+    given: Callable[[Example, Any], tuple[Any, ...]]
+
+
+LOSS = Returns(  # a loss and its trace
+    lambda example, result: result[0],
+    lambda example, result: (*example.arguments, result[1]))
+OUTPUT = Returns(  # the output of a step
+    lambda example, result: (example.upstream * result).sum(),
+    lambda example, result: (example.upstream, *example.arguments))
+OUTPUT_TRACE = Returns(  # it, and its trace
+    lambda example, result: (example.upstream * result[0]).sum(),
+    lambda example, result: (example.upstream, *example.arguments, result[1]))
+OUTPUT_FIRST = Returns(  # it, and what else attention made; a backward takes its variant first
+    lambda example, result: (example.upstream * result[0]).sum(),
+    lambda example, result: (example.arguments[0], example.upstream, *example.arguments[1:]))
 
 
 @dataclass(frozen=True)
@@ -19,14 +47,14 @@ class Declaration:
     name: str
     title: str
     forward: Callable[..., Any]  # its arguments are those of the example
-    backward: Callable[..., Any]  # it takes the trace of the forward after them
+    backward: Callable[..., Any]  # as `returns` says
     example: Callable[[Request], Example]
-    sentence: str | None  # of a translation, where the user gives none: source ||| target
-    settings: tuple[str, ...]  # of those that not all have: sentence, target, layers, score, window
-    partners: Mapping[str, str]  # backward function -> the forward function it differentiates
-    pairs: Mapping[str, str] = field(default_factory=dict)  # as `Pairing.pairs` of the stepper
+    sentence: str | None = None  # of a translation, where the user gives none: source ||| target
+    settings: tuple[str, ...] = ()  # of those that not all have: sentence, target, layers, ...
+    partners: Mapping[str, str] = field(default_factory=dict)  # backward function -> its forward's,
+    # where its name is not that of the forward and "_grad"
     attentive: bool = True  # whether a decoder attends to the source
-    returns: str = LOSS  # what the forward returns: a loss and its trace, or of a step its output
+    returns: Returns = LOSS
     recurrent: bool = True  # whether a gradient flows back through time
     apart: bool = False  # whether its lines are followed in this derivation only
     mistakes: Mapping[str, Mistake] = field(default_factory=dict)  # wrong backward passes, by name

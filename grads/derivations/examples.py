@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.errors import UserError
-from grads.derivations.attention_step import weights_of
-from grads.derivations.gru import ContextUnit, Unit
 from grads.derivations.scores import CONTENT, SCORES, Variant, weight_shapes
 
 WINDOWS = ("global", "local-m", "local-p")
 L_MAX = 6  # rows of W_a for the score location
+LANGUAGE = ("sentence", "model", "checkpoint")  # the settings of a language model
+TRANSLATION = ("sentence", "target", "model", "checkpoint")  # those of a translator
+SCORED = ("score", "window")  # those of its attention
 UNKNOWN, END = 0, 1  # as in nmt.data.vocabulary
 TEXT = "we read the page"  # four words
 PAIR = "wir lesen die Seite ||| we read the page"  # source ||| target
@@ -96,15 +97,6 @@ def translation_example(attentional: bool, request: Request) -> Example:
     return Example((parameters, *ids), named if attentional else {}, words)
 
 
-def search_example(request: Request) -> Example:
-    """A sentence and its translation for RNNsearch."""
-    ids, words = pair_of(request)
-    V_s, V_t = map(len, words.values())
-    shapes = search_shapes(V_s, V_t, request.sizes)
-    parameters = dict(request.parameters or draw(request.rng, shapes))
-    return Example((parameters, *ids), {}, words)
-
-
 def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
     """The token ids of source and target, and their vocabularies."""
     source, target = sides_of(request, PAIR)
@@ -126,33 +118,6 @@ def split_sides(request: Request, default: str, names: Sequence[str]) -> list[li
             " ||| ".join(names)
         raise UserError(f"sentence: expected {what}, got {request.sentence!r}")
     return list(map(split_words, sides, names))
-
-
-# --- single steps -------------------------------------------------------------------------------
-
-
-def attention_step_example(request: Request) -> Example:
-    """h_t, four source states and weights; t = 2."""
-    no_sentence(request)
-    sizes, H = request.sizes, request.sizes.hidden
-    values = draw(request.rng, {"h": (H, 1), "h_bar": (H, 4), "W_c": (H, 2 * H),
-                                "dh_tilde": (H, 1)})
-    w = weights_of(draw(request.rng, score_shapes(sizes)))
-    return Example((sizes.variant, values["h"], values["h_bar"], values["W_c"], w, 2),
-                   upstream=values["dh_tilde"])
-
-
-def gru_example(context: bool, request: Request) -> Example:
-    """One step's input, state, context and weights."""
-    no_sentence(request)
-    H, E = request.sizes.hidden, request.sizes.embedding
-    unit = {name: array[:, None] if name.startswith("b") else array
-            for name, array in draw(request.rng, unit_shapes(
-                H, E, 2 * H if context else 0, request.sizes.biases)).items()}
-    values = draw(request.rng, {"x": (E, 1), "h_prev": (H, 1), "c": (2 * H, 1), "dh": (H, 1)})
-    inputs = (values["x"], values["h_prev"], *([values["c"]] if context else []))
-    weights: Any = ContextUnit(**unit) if context else Unit(**unit)
-    return Example((*inputs, weights), upstream=values["dh"])
 
 
 def no_sentence(request: Request) -> None:
@@ -194,28 +159,6 @@ def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     found = weight_shapes(sizes.score, H, A, L_MAX)
     found |= position if sizes.window == "local-p" else {}
     return {f"attention.{name}": shape for name, shape in found.items()}
-
-
-def unit_shapes(H: int, E: int, He: int, biases: bool) -> dict[str, tuple[int, ...]]:
-    """The parameters of a gated unit; He is 0 without a context."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, width in (("W", E), ("U", H), ("C", He)):
-        shapes |= {f"{name}{gate}": (H, width) for gate in ("", "_z", "_r") if width}
-    return shapes | ({f"b{gate}": (H,) for gate in ("", "_z", "_r")} if biases else {})
-
-
-def search_shapes(V_s: int, V_t: int, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """The parameters of RNNsearch."""
-    H, E, A, M = sizes.hidden, sizes.embedding, sizes.hidden + 1, sizes.hidden
-    shapes: dict[str, tuple[int, ...]] = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
-    for prefix, He in (("encoder.0.forward", 0), ("encoder.0.backward", 0), ("decoder.0", 2 * H)):
-        unit = unit_shapes(H, E, He, sizes.biases)
-        shapes |= {f"{prefix}.{name}": shape for name, shape in unit.items()}
-    shapes |= {"bridge.W_s": (H, H), "attention.W_a": (A, H), "attention.U_a": (A, 2 * H),
-               "attention.v_a": (A,), "output.U_o": (2 * M, H), "output.V_o": (2 * M, E),
-               "output.C_o": (2 * M, 2 * H), "output.W_o": (V_t, M)}
-    return shapes | ({"bridge.b": (H,), "output.b_t": (2 * M,), "output.b": (V_t,)}
-                     if sizes.biases else {})
 
 
 def draw(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

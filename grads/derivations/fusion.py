@@ -186,11 +186,10 @@ FUSION_MISTAKES = {
 DECLARATIONS = (
     Declaration(
         "factored", "The factored input of four words, Sennrich and Haddow 2016",
-        factored_forward, factored_backward, factored_example, None, (),
-        {"factored_backward": "factored_forward"}, {"factored_backward.dW_e": "W_e"},
-        attentive=False, returns=OUTPUT, recurrent=False, mistakes=FACTORED_MISTAKES),
+        factored_forward, factored_backward, factored_example, attentive=False,
+        returns=OUTPUT, recurrent=False, mistakes=FACTORED_MISTAKES),
     Declaration(
         "deep-fusion", "One prediction with deep fusion, Gulcehre et al. 2015, 4.2",
-        fused_output, fused_output_grad, deep_fusion_example, None, (), {},
-        attentive=False, recurrent=False, mistakes=FUSION_MISTAKES),
+        fused_output, fused_output_grad, deep_fusion_example, attentive=False,
+        recurrent=False, mistakes=FUSION_MISTAKES),
 )

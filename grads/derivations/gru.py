@@ -22,11 +22,15 @@ backward; each line names the thesis's rule and the line of the forward that it 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.derivations.calculus import Array, sigm, sigm_prime, tanh_prime
+from grads.derivations.declaration import OUTPUT, Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import Example, Request, draw, no_sentence
 
 
 class Unit(NamedTuple):
@@ -151,3 +155,63 @@ def gru_context_grad(
                + U_z.T @ da_z + U_r.T @ da_r)                    # (2.13) on U_z, U_r times s_{i-1}
     return dx, ds_prev, dc, ContextUnit(
         dW, dW_z, dW_r, dU, dU_z, dU_r, dC, dC_z, dC_r, da, da_z, da_r)
+
+
+# --- the examples ---------------------------------------------------------------------------------
+
+
+def gru_example(context: bool, request: Request) -> Example:
+    """One step's input, state, context and weights."""
+    no_sentence(request)
+    H, E = request.sizes.hidden, request.sizes.embedding
+    unit = {name: array[:, None] if name.startswith("b") else array
+            for name, array in draw(request.rng, unit_shapes(
+                H, E, 2 * H if context else 0, request.sizes.biases)).items()}
+    values = draw(request.rng, {"x": (E, 1), "h_prev": (H, 1), "c": (2 * H, 1), "dh": (H, 1)})
+    inputs = (values["x"], values["h_prev"], *([values["c"]] if context else []))
+    weights: Any = ContextUnit(**unit) if context else Unit(**unit)
+    return Example((*inputs, weights), upstream=values["dh"])
+
+
+def unit_shapes(H: int, E: int, He: int, biases: bool) -> dict[str, tuple[int, ...]]:
+    """The parameters of a gated unit; He is 0 without a context."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, width in (("W", E), ("U", H), ("C", He)):
+        shapes |= {f"{name}{gate}": (H, width) for gate in ("", "_z", "_r") if width}
+    return shapes | ({f"b{gate}": (H,) for gate in ("", "_z", "_r")} if biases else {})
+
+
+HERE = "grads.derivations.gru"
+OUTSIDE = {"reset gate outside": Mistake(
+    f"{HERE}.gru_grad", "dm = U.T @ da", "dm = U.T @ (r * da)",
+    "m = r o h_{i-1} is differentiated as if r stood outside the product.")}
+MISTAKES = {
+    "update gates swapped": Mistake(
+        f"{HERE}.gru_grad", "dh_tilde = z * dh", "dh_tilde = (1 - z) * dh",
+        "z and 1 - z change places, as between papers (erratum 17)."),
+    **OUTSIDE,
+    "state kept is forgotten": Mistake(
+        f"{HERE}.gru_grad", "((1 - z) * dh ", "(0 * dh ",
+        "(1 - z) o h_{i-1} left out of dh_{i-1}."),
+}
+CONTEXT_MISTAKES = {
+    "update gates swapped": Mistake(
+        f"{HERE}.gru_context_grad", "ds_tilde = z * ds", "ds_tilde = (1 - z) * ds",
+        "z and 1 - z change places, as between papers (erratum 17)."),
+    "context read once": Mistake(
+        f"{HERE}.gru_context_grad", "dc = C.T @ da + C_z.T @ da_z + C_r.T @ da_r",
+        "dc = C.T @ da + 0 * (C_z.T @ da_z + C_r.T @ da_r)",
+        "c_i gets its gradient through the candidate only, not through the gates."),
+    "state kept is forgotten": Mistake(
+        f"{HERE}.gru_context_grad", "((1 - z) * ds ", "(0 * ds ",
+        "(1 - z) o s_{i-1} left out of ds_{i-1}."),
+}
+DECLARATIONS = (
+    Declaration(
+        "gru", "One step of the gated hidden unit, Bahdanau et al. A.2.1", gru, gru_grad,
+        partial(gru_example, False), attentive=False, returns=OUTPUT, mistakes=MISTAKES),
+    Declaration(
+        "gru-context", "One step of the gated hidden unit with a context, Bahdanau et al. A.2.2",
+        gru_context, gru_context_grad, partial(gru_example, True), attentive=False, returns=OUTPUT,
+        mistakes=CONTEXT_MISTAKES),
+)

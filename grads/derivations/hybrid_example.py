@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from grads.derivations.attention import GENERAL
+from grads.derivations.attention import GENERAL, PARTNERS
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
+    TRANSLATION,
     Example,
     Request,
     Sizes,
@@ -90,9 +91,6 @@ def bare(words: Sequence[str]) -> list[str]:
 
 # --- declarations -------------------------------------------------------------------------------
 
-PARTNERS: Mapping[str, str] = {"hybrid_backward": "hybrid_forward", "represent_grad": "represent",
-                               "spell_grad": "spell", "seed_grad": "seed"}
-PAIRS = {"hybrid_backward.gradients": "parameters"}
 HERE = "grads.derivations"
 ONE_PLACE = {
     "one place of a rare word": Mistake(
@@ -116,14 +114,14 @@ SAME_MISTAKES = {
         "the top layer's dh is what the prediction sends back, without the next character's."),
 }
 
-SETTINGS = ("sentence", "target", "layers", "model", "checkpoint")
+SETTINGS = (*TRANSLATION, "layers")
 DECLARATIONS = (
     Declaration(
         "hybrid", "Hybrid word-character model, separate path, chapter 5",
         hybrid_forward, hybrid_backward, partial(hybrid_example, True), PAIR, SETTINGS, PARTNERS,
-        PAIRS, mistakes=SEPARATE_MISTAKES | ONE_PLACE),
+        mistakes=SEPARATE_MISTAKES | ONE_PLACE),
     Declaration(
         "hybrid-same", "Hybrid word-character model, same path, chapter 5",
         hybrid_forward, hybrid_backward, partial(hybrid_example, False), PAIR, SETTINGS, PARTNERS,
-        PAIRS, mistakes=SAME_MISTAKES | ONE_PLACE),
+        mistakes=SAME_MISTAKES | ONE_PLACE),
 )

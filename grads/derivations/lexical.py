@@ -24,6 +24,7 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
+    PARTNERS,
     AttentionTrace,
     Seeds,
     as_written,
@@ -37,10 +38,20 @@ from grads.derivations.attention_step import attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
-from grads.derivations.nmt import END, multi_layer_lstm, weights
+from grads.derivations.examples import (
+    PAIR,
+    SCORED,
+    TRANSLATION,
+    Example,
+    Request,
+    draw,
+    pair_of,
+    translation_shapes,
+)
+from grads.derivations.nmt import END, weights
 from grads.derivations.rnn import embed
 from grads.derivations.scores import Variant
+from grads.derivations.units import deep_step
 
 W_NAME, W_L_NAME = "lexical.W", "output.W_l"
 
@@ -121,6 +132,7 @@ def lexical_forward(
 
     Arguments: x (at least one word) and y, token ids without end markers; variant, how a_t is made.
     """
+    unit = "lstm"                                                # of the encoder, too
     W_e, T, b = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, W_l, b_hy = parameters["output.W_hy"], parameters[W_L_NAME], bias(parameters, "output.b")
@@ -133,12 +145,13 @@ def lexical_forward(
         v = embed(word, W_e)
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        h[t], c[t] = deep_step(unit, h[t - 1], c[t - 1], z, T, b)
         h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
         h_l[t] = lexical(a[t], F, W_lex)                         # (Nguyen 3.2.4 lexical)
         l[t], p[t] = predict_both(following, h_tilde[t], h_l[t], W_hy, W_l, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, LexicalTrace(AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant), h_l)
+    return J, LexicalTrace(AttentionTrace(
+        g, k, h_bar, h, c, context, h_tilde, a, p, l, variant), h_l)
 
 
 def lexical_backward(
@@ -175,10 +188,6 @@ def lexical_example(request: Request) -> Example:
 
 
 HERE = "grads.derivations"
-PARTNERS: Mapping[str, str] = {
-    "lexical_backward": "lexical_forward", "decoder_grad": "lexical_forward",
-    "predict_grad": "predict_both"}
-PAIRS = {"lexical_backward.gradients": "parameters"}
 MISTAKES = {
     "alignment read once": Mistake(
         f"{HERE}.attention_step.attend_grad", "h_bar.T @ dc + da_seed", "h_bar.T @ dc",
@@ -193,6 +202,6 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "lexical", "Attention with the lexical module ({score}, {window}{feeding}), Nguyen 3.2.4",
     lexical_forward, lexical_backward, lexical_example, PAIR,
-    ("sentence", "target", "layers", "model", "checkpoint", "score", "window", "feeding"),
-    PARTNERS, PAIRS,
+    (*TRANSLATION, "layers", *SCORED, "feeding"),
+    {**PARTNERS, "decoder_grad": "lexical_forward", "predict_grad": "predict_both"},
     mistakes=MISTAKES),)

@@ -18,6 +18,7 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
+    PARTNERS,
     AttentionTrace,
     Seeds,
     as_written,
@@ -31,10 +32,19 @@ from grads.derivations.attention_step import attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
-from grads.derivations.nmt import END, multi_layer_lstm, weights
+from grads.derivations.examples import (
+    PAIR,
+    SCORED,
+    Example,
+    Request,
+    draw,
+    pair_of,
+    translation_shapes,
+)
+from grads.derivations.nmt import END, weights
 from grads.derivations.rnn import embed
 from grads.derivations.scores import Variant
+from grads.derivations.units import deep_step
 
 EPSILON = 1e-2  # of the example; 1e-3 in the paper
 
@@ -99,6 +109,7 @@ def lexicon_forward(
     Arguments: x (at least one word) and y, token ids without end markers; lexicon, P (V_t, V_s);
     epsilon, above 0; variant, how a_t is made.
     """
+    unit = "lstm"                                                # of the encoder, too
     W_e, T, b = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
@@ -110,12 +121,13 @@ def lexicon_forward(
         v = embed(word, W_e)
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        h[t], c[t] = deep_step(unit, h[t - 1], c[t - 1], z, T, b)
         h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
         b_lex = lexicon_bias(a[t], L, epsilon)                   # (Nguyen 3.2.5.2 bias)
         l[t], p[t] = predict_with_bias(following, h_tilde[t], b_lex, W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, LexiconTrace(AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant), L)
+    return J, LexiconTrace(AttentionTrace(
+        g, k, h_bar, h, c, context, h_tilde, a, p, l, variant), L)
 
 
 def lexicon_backward(
@@ -152,10 +164,6 @@ def lexicon_example(request: Request) -> Example:
 
 
 HERE = "grads.derivations"
-PARTNERS: Mapping[str, str] = {
-    "lexicon_backward": "lexicon_forward", "decoder_grad": "lexicon_forward",
-    "predict_grad": "predict_with_bias"}
-PAIRS = {"lexicon_backward.gradients": "parameters"}
 MISTAKES = {
     "alignment read once": Mistake(
         f"{HERE}.attention_step.attend_grad", "h_bar.T @ dc + da_seed", "h_bar.T @ dc",
@@ -171,5 +179,6 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "lexicon", "Attention with a lexicon's bias ({score}, {window}{feeding}), Nguyen 3.2.5.2",
     lexicon_forward, lexicon_backward, lexicon_example, PAIR,
-    ("sentence", "target", "layers", "score", "window", "feeding"), PARTNERS, PAIRS,
+    ("sentence", "target", "layers", *SCORED, "feeding"),
+    {**PARTNERS, "decoder_grad": "lexicon_forward", "predict_grad": "predict_with_bias"},
     mistakes=MISTAKES),)

@@ -7,12 +7,24 @@ h_hat (erratum 5), `W_hy` (V, H); biases `b` (4H,) and `b_hy` (V,) are optional.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.derivations.calculus import Array, bias, sigm, sigm_prime, tanh_prime
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.declaration import Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import LANGUAGE, language_example
+from grads.derivations.rnn import (
+    ONE_EMBEDDING,
+    OVERWRITTEN,
+    PRINTED_SIGN,
+    embed,
+    embed_grad,
+    predict,
+    predict_grad,
+)
 
 
 class LSTMTrace(NamedTuple):
@@ -131,3 +143,34 @@ def backward(
         dW_e = embed_grad(x[t - 1], dx, dW_e)                    # Algorithm 4, line 18
     gradients = {"W_e": dW_e, "T": dT, "W_hy": dW_hy, "b": db[:, 0], "b_hy": db_hy[:, 0]}
     return {name: gradients[name] for name in parameters}, dh[0], dc[0]
+
+
+# --- the declaration ------------------------------------------------------------------------------
+
+PAIRS = {"lstm_grad.dT_x": "T:first columns", "lstm_grad.dT_h": "T:last columns"}
+HERE = "grads.derivations.lstm"
+FORGOTTEN_DC = {"dc not carried": Mistake(
+    f"{HERE}.lstm_grad", "dc = dc + tanh_prime(c)", "dc = tanh_prime(c)",
+    "what c_{t+1} sends back is forgotten in line 8: long-range gradients vanish.")}
+NO_DH_PREV = {"dropped recurrent term": Mistake(
+    f"{HERE}.lstm_grad", "dh_prev = T_h.T @ da", "dh_prev = 0 * (T_h.T @ da)",
+    "Algorithm 2 as printed does not compute dh_{t-1} (2.48; erratum 2): time steps before t get "
+    "no gradient through h.")}
+MISTAKES = {
+    **PRINTED_SIGN, **FORGOTTEN_DC, **NO_DH_PREV,
+    "forget gate for input gate": Mistake(
+        f"{HERE}.lstm_grad", "dh_hat = i * dc", "dh_hat = f * dc",
+        "line 11 with f_t in the place of i_t: the memory's candidate gets a wrong gradient."),
+    "g' at the activation": Mistake(
+        f"{HERE}.lstm_grad", "g_prime(a) * du", "g_prime(np.vstack([i, f, o, h_hat])) * du",
+        "g'(u_t) for g'(T_lstm z_t): Eqs. 2.47-2.50 read with what the forward keeps (erratum 4)."),
+    **OVERWRITTEN,
+    "dT as printed": Mistake(
+        f"{HERE}.backward", "dT, db = dT + dT_t,", "dT, db = dT_t,",
+        "Algorithm 2 lines 14 and 15 print <- where the sum over time is meant: only the first "
+        "time step is left."),
+    **ONE_EMBEDDING,
+}
+DECLARATIONS = (Declaration(
+    "lstm", "LSTM language model, Algorithm 2", forward, backward,
+    partial(language_example, 4), None, LANGUAGE, attentive=False, mistakes=MISTAKES),)

@@ -128,8 +128,6 @@ def multitask_example(request: Request) -> Example:
 
 
 PAIR = "wir lesen ||| we read it"  # source ||| target
-PARTNERS: Mapping[str, str] = {"mixed_backward": "mixed_forward", "backward": "forward"}
-PAIRS = {"mixed_backward.gradients": "parameters"}
 HERE = "grads.derivations.multitask"
 MISTAKES = {
     "last update only": Mistake(
@@ -146,5 +144,5 @@ MISTAKES = {
 }
 DECLARATIONS = (Declaration(
     "multitask", "Translation and two autoencoders that share, 6.1", mixed_forward, mixed_backward,
-    multitask_example, PAIR, ("sentence", "target", "layers"), PARTNERS, PAIRS, attentive=False,
+    multitask_example, PAIR, ("sentence", "target", "layers"), attentive=False,
     mistakes=MISTAKES),)

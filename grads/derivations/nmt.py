@@ -8,13 +8,24 @@ algorithms count layers from 1 and call the embedding layer 0, and so do h, c, T
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.derivations.calculus import Array, bias, softmax
-from grads.derivations.lstm import lstm, lstm_grad
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.declaration import Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import PAIR, TRANSLATION, translation_example
+from grads.derivations.lstm import FORGOTTEN_DC, NO_DH_PREV, lstm, lstm_grad
+from grads.derivations.rnn import (
+    ONE_EMBEDDING,
+    PRINTED_SIGN,
+    embed,
+    embed_grad,
+    predict,
+    predict_grad,
+)
 
 END = 1  # Index(_): ends a sentence and starts the decoder; </s> in the vocabulary
 ALPHA = 1.5  # length factor of Algorithm 5, footnote 7
@@ -198,3 +209,24 @@ def greedy(
             break                                                # line 9
         t = t + 1                                                # line 11
     return [y[i] for i in range(2, t + 1)]                       # line 13
+
+
+# --- the declaration ------------------------------------------------------------------------------
+
+PAIRS = {"backward.saved": "parameters"}
+HERE = "grads.derivations.nmt"
+MISTAKES = {
+    **PRINTED_SIGN, **FORGOTTEN_DC, **NO_DH_PREV,
+    "without line 15": Mistake(
+        f"{HERE}.multi_layer_lstm_grad", "dh[l - 1] + dx", "dh[l - 1] + 0 * dx",
+        "dx of a layer is not added to the layer below: lower layers and embeddings get no "
+        "gradient from above."),
+    "encoder one step early": Mistake(
+        f"{HERE}.backward", "if t == m_x:", "if t == m_x + 1:",
+        "line 4 at t = m_x + 1: the decoder's first word goes to the encoder's gradients."),
+    **ONE_EMBEDDING,
+}
+DECLARATIONS = (Declaration(
+    "nmt", "Encoder-decoder, Algorithms 3 and 4", forward, backward,
+    partial(translation_example, False), PAIR, (*TRANSLATION, "layers"), attentive=False,
+    mistakes=MISTAKES),)

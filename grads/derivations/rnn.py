@@ -7,6 +7,7 @@ Parameters: `W_e` (V, E), `T` (H, E + H) = T_rnn = [W_xh W_hh], `W_hy` (V, H); b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from grads.derivations.calculus import (
     softmax,
     tanh_prime,
 )
+from grads.derivations.declaration import Declaration
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import LANGUAGE, language_example
 
 
 class RNNTrace(NamedTuple):
@@ -149,3 +153,35 @@ def backward(
         dW_e = embed_grad(x[t - 1], dx, dW_e)                    # remark (b): sparse update
     gradients = {"W_e": dW_e, "T": dT, "W_hy": dW_hy, "b": db[:, 0], "b_hy": db_hy[:, 0]}
     return {name: gradients[name] for name in parameters}, dh[0]
+
+
+# --- the declaration ------------------------------------------------------------------------------
+
+HERE = "grads.derivations.rnn"
+PRINTED_SIGN = {"sign of ds as printed": Mistake(
+    f"{HERE}.predict_grad", "p - one_hot(y, len(p))", "one_hot(y, len(p)) - p",
+    "Algorithm 1 line 2 and Algorithm 2 line 3 print 1_y - p (erratum 1): every gradient turns out "
+    "with its sign reversed.")}
+ONE_EMBEDDING = {"one word only": Mistake(
+    f"{HERE}.embed_grad", "dW_e + one_hot", "0 * dW_e + one_hot",
+    "dW_e holds the term of the last iteration, instead of the sum over all words.")}
+OVERWRITTEN = {"vertical gradient overwrites the recurrent one": Mistake(
+    f"{HERE}.backward", "dh[t] = dh[t] + d_vertical", "dh[t] = d_vertical",
+    "dh_t is what reaches h_t from the loss at t only; what came from t + 1 is lost.")}
+MISTAKES = {
+    **PRINTED_SIGN,
+    "dropped recurrent term": Mistake(
+        f"{HERE}.rnn_grad", "dh_prev = dz[len(x) :]", "dh_prev = 0 * dz[len(x) :]",
+        "line 8 left out: nothing flows back to time t - 1."),
+    "transposed weight": Mistake(
+        f"{HERE}.rnn_grad", "dh_prev = dz[len(x) :]", "dh_prev = T[:, len(x) :] @ da",
+        "line 8 with W_hh in the place of its transpose."),
+    **OVERWRITTEN,
+    "last time step only": Mistake(
+        f"{HERE}.backward", "dT, db = dT + dT_t,", "dT, db = dT_t,",
+        "dT <- where dT <- dT + is meant."),
+    **ONE_EMBEDDING,
+}
+DECLARATIONS = (Declaration(
+    "rnn", "Recurrent language model, Algorithm 1", forward, backward,
+    partial(language_example, 1), None, LANGUAGE, attentive=False, mistakes=MISTAKES),)

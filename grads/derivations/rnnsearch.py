@@ -30,17 +30,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.derivations.calculus import Array, bias, softmax, softmax_grad, tanh_prime
+from grads.derivations.declaration import Declaration
 from grads.derivations.deep_output import Output, deep_output, deep_output_grad
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import (
+    PAIR,
+    TRANSLATION,
+    Example,
+    Request,
+    Sizes,
+    draw,
+    pair_of,
+)
 from grads.derivations.gru import (
+    OUTSIDE,
     ContextUnit,
     Unit,
     gru,
     gru_context,
     gru_context_grad,
     gru_grad,
+    unit_shapes,
 )
 from grads.derivations.nmt import END
-from grads.derivations.rnn import embed, embed_grad
+from grads.derivations.rnn import ONE_EMBEDDING, PRINTED_SIGN, embed, embed_grad
 from grads.derivations.scores import additive_score, additive_score_grad
 
 FORWARD, BACKWARD, DECODER = "encoder.0.forward", "encoder.0.backward", "decoder.0"
@@ -266,3 +279,55 @@ def nothing(part: Any) -> Any:
 def plus(total: Any, part: Any) -> Any:
     """The sum of two parts' gradients, weight by weight."""
     return type(total)(*(a + b for a, b in zip(total, part, strict=True)))
+
+
+# --- the example ----------------------------------------------------------------------------------
+
+
+def search_example(request: Request) -> Example:
+    """A sentence and its translation for RNNsearch."""
+    ids, words = pair_of(request)
+    V_s, V_t = map(len, words.values())
+    shapes = search_shapes(V_s, V_t, request.sizes)
+    parameters = dict(request.parameters or draw(request.rng, shapes))
+    return Example((parameters, *ids), {}, words)
+
+
+def search_shapes(V_s: int, V_t: int, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The parameters of RNNsearch."""
+    H, E, A, M = sizes.hidden, sizes.embedding, sizes.hidden + 1, sizes.hidden
+    shapes: dict[str, tuple[int, ...]] = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
+    for prefix, He in (("encoder.0.forward", 0), ("encoder.0.backward", 0), ("decoder.0", 2 * H)):
+        unit = unit_shapes(H, E, He, sizes.biases)
+        shapes |= {f"{prefix}.{name}": shape for name, shape in unit.items()}
+    shapes |= {"bridge.W_s": (H, H), "attention.W_a": (A, H), "attention.U_a": (A, 2 * H),
+               "attention.v_a": (A,), "output.U_o": (2 * M, H), "output.V_o": (2 * M, E),
+               "output.C_o": (2 * M, 2 * H), "output.W_o": (V_t, M)}
+    return shapes | ({"bridge.b": (H,), "output.b_t": (2 * M,), "output.b": (V_t,)}
+                     if sizes.biases else {})
+
+
+PAIRS = {"context_grad.dh_context": "h in c", "backward.dv_align": "v in q",
+         "backward.d_first": "left[1] in a_s"}
+SHARES = {
+    "encode_grad.dh_right": "the rows of dh that belong to ->h_1 .. ->h_S, added to each in turn",
+    "encode_grad.dh_left": "the rows of dh that belong to <-h_1 .. <-h_S, added to each in turn",
+}
+HERE = "grads.derivations"
+MISTAKES = {
+    **PRINTED_SIGN,
+    "alignment model forgotten": Mistake(
+        f"{HERE}.rnnsearch.backward", "+ ds_unit + ds_align", "+ ds_unit",
+        "s_{i-1} gets no gradient through the alignment model."),
+    "context read once": Mistake(
+        f"{HERE}.rnnsearch.backward", "dc_deep + dc_unit", "dc_deep",
+        "c_i gets its gradient from the output only, not from the unit."),
+    "maxout to both": Mistake(
+        f"{HERE}.deep_output.maxout_grad", "np.where(first.real >= second.real, 0, dt)",
+        "np.where(first.real >= second.real, dt, dt)",
+        "both of a pair get the gradient, not the larger one alone."),
+    **OUTSIDE, **ONE_EMBEDDING,
+}
+DECLARATIONS = (Declaration(
+    "rnnsearch", "RNNsearch, Bahdanau et al. A.2", forward, backward, search_example, PAIR,
+    TRANSLATION, mistakes=MISTAKES),)

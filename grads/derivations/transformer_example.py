@@ -13,7 +13,16 @@ from grads.derivations.calculus import Array
 from grads.derivations.countdown import countdown_backward, countdown_forward
 from grads.derivations.declaration import OUTPUT, OUTPUT_TRACE, Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, Example, Request, Sizes, draw, no_sentence, pair_of
+from grads.derivations.examples import (
+    PAIR,
+    TRANSLATION,
+    Example,
+    Request,
+    Sizes,
+    draw,
+    no_sentence,
+    pair_of,
+)
 from grads.derivations.multihead import (
     Head,
     head_forward,
@@ -132,10 +141,7 @@ def transformer_shapes(
 # --- what the tracer is told --------------------------------------------------------------------
 
 HERE = "grads.derivations"
-PARTNERS = {"transformer_backward": "transformer_forward",
-            "countdown_backward": "countdown_forward"}
 PAIRS = {
-    "transformer_backward.gradients": "parameters", "countdown_backward.gradients": "parameters",
     "countdown_backward.d_memory_words": "memory in J_words",
     "countdown_backward.d_memory_length": "memory in l_length",
     "layer_grad.d_read": "reads['source']", "source_attention_grad.d_memory": "reads['memory']",
@@ -196,7 +202,7 @@ SMOOTHING_MISTAKES = {
         f"{HERE}.smoothing.predict_smoothed_grad", "dW_hy = ds @ h.T", "dW_hy = p @ h.T",
         "the gradient of log sum e^s, without that of q' s."),
 }
-SETTINGS = ("sentence", "target", "layers", "model", "checkpoint")
+SETTINGS = (*TRANSLATION, "layers")
 
 
 def norm(name: str, title: str, function: str, weights: Mapping[str, int],
@@ -204,7 +210,7 @@ def norm(name: str, title: str, function: str, weights: Mapping[str, int],
     """A norm's declaration."""
     return Declaration(
         name, title, getattr(norms, function), getattr(norms, f"{function}_grad"),
-        partial(norm_example, weights), None, (), {}, attentive=False, returns=OUTPUT,
+        partial(norm_example, weights), attentive=False, returns=OUTPUT,
         recurrent=False, apart=True, mistakes=mistakes)
 
 
@@ -212,7 +218,7 @@ def model(name: str, placed: str, title: str, mistakes: Mapping[str, Mistake]) -
     """A whole Transformer's."""
     return Declaration(
         name, title, transformer_forward, transformer_backward,
-        partial(transformer_example, placed), PAIR, SETTINGS, PARTNERS, PAIRS, recurrent=False,
+        partial(transformer_example, placed), PAIR, SETTINGS, recurrent=False,
         mistakes=mistakes)
 
 
@@ -223,20 +229,20 @@ DECLARATIONS = (
     norm("rms-norm", "RMSNorm of one vector, Zhang and Sennrich 2019", "rms_norm", {"g": 0}, {}),
     Declaration(
         "attention-head", "One head of self-attention, the future masked, Nguyen Eqs. 1.7 and 1.8",
-        head_forward, head_forward_grad, head_example, None, (), {}, returns=OUTPUT_TRACE,
+        head_forward, head_forward_grad, head_example, returns=OUTPUT_TRACE,
         attentive=False, recurrent=False, mistakes=ATTENTION_MISTAKES),
     Declaration(
         "multihead", "Multi-head attention, Nguyen Eqs. 1.7 to 1.12", multihead, multihead_grad,
-        multihead_example, None, (), {}, returns=OUTPUT_TRACE, attentive=False,
-        recurrent=False, mistakes=ATTENTION_MISTAKES),
+        multihead_example, returns=OUTPUT_TRACE,
+        attentive=False, recurrent=False, mistakes=ATTENTION_MISTAKES),
     Declaration(
         "smoothing", "One prediction with label smoothing, Nguyen 3.3.3.1", predict_smoothed,
-        predict_smoothed_grad, smoothing_example, None, (), {}, {"predict_smoothed_grad.ds": "s"},
-        attentive=False, recurrent=False, mistakes=SMOOTHING_MISTAKES),
+        predict_smoothed_grad, smoothing_example, attentive=False, recurrent=False,
+        mistakes=SMOOTHING_MISTAKES),
     model("transformer", "pre", "Transformer, PreNorm, Nguyen 1.2 and 3.3", MODEL_MISTAKES),
     model("transformer-postnorm", "post", "Transformer, PostNorm, Nguyen 1.2 and 3.3", {}),
     Declaration(
         "countdown", "Transformer that counts down, with a length model, Nguyen 4.1",
         countdown_forward, countdown_backward, partial(transformer_example, "pre", down=True), PAIR,
-        SETTINGS, PARTNERS, PAIRS, recurrent=False, mistakes=COUNTDOWN_MISTAKES),
+        SETTINGS, recurrent=False, mistakes=COUNTDOWN_MISTAKES),
 )

@@ -25,6 +25,7 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
+    PARTNERS,
     as_written,
     encoder_grad,
     fed_rows,
@@ -36,6 +37,7 @@ from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
+    SCORED,
     Example,
     Request,
     draw,
@@ -272,11 +274,7 @@ def two_sources_shapes(words: Sequence[int], sizes: Any) -> dict[str, tuple[int,
 
 
 TRIPLE = "wir lesen die Seite ||| nous lisons la page ||| we read the page"
-PARTNERS: Mapping[str, str] = {"two_sources_backward": "two_sources_forward",
-                               "two_decoder_grad": "two_sources_forward",
-                               "encoder_grad": "run_encoder"}
-PAIRS = {"two_sources_backward.gradients": "parameters",
-         "two_decoder_grad.gradients": "parameters", "attend_both_grad.dh_joined": "h in v"}
+PAIRS = {"two_decoder_grad.gradients": "parameters", "attend_both_grad.dh_joined": "h in v"}
 HERE = "grads.derivations.two_sources"
 MISTAKES = {
     "one context": Mistake(
@@ -292,4 +290,5 @@ MISTAKES = {
 DECLARATIONS = (Declaration(
     "two-sources", "Two encoders, one decoder, Zoph and Knight ({score}, {window}{feeding})",
     two_sources_forward, two_sources_backward, two_sources_example, TRIPLE,
-    ("sentence", "layers", "score", "window", "feeding"), PARTNERS, PAIRS, mistakes=MISTAKES),)
+    ("sentence", "layers", *SCORED, "feeding"),
+    {**PARTNERS, "two_decoder_grad": "two_sources_forward"}, mistakes=MISTAKES),)

@@ -26,7 +26,7 @@ from nmt.pages.page import LIMIT, page_of, size_of, write_page
 
 VERSION = 1
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
-DEPTH = 1  # calls around a decoder's loop
+DEPTH = 2  # calls around a decoder's loop
 UNBROKEN = "No bugs can be injected on this page: it would become too large."
 WORDS = 100  # of a vocabulary that is shown
 ROUGH = 4  # significant digits of a weight of attention that no tensor shows

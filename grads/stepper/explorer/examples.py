@@ -13,8 +13,7 @@ import numpy as np
 from backend.errors import UserError
 from grads.derivations.examples import Sizes
 from grads.stepper import trained as package
-from grads.stepper.assembled.derivation import LANGUAGE_MODEL, TRANSLATOR
-from grads.stepper.explorer.models import Trained, open_model
+from grads.stepper.explorer.models import LANGUAGE_MODEL, TRANSLATOR, Trained, open_model
 from grads.stepper.explorer.network import depth, word_ids
 from grads.stepper.explorer.own import is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings

@@ -1,7 +1,7 @@
 """A trained model's own weights and a user's own sentence, and what runs on them.
 
-Where a derivation covers the model it is the derivation; otherwise the model is put together from
-the derivations' parts (`grads.stepper.assembled`).
+Where a paper's algorithm is the model it is that derivation; otherwise it is
+`grads.derivations.translator` or `.language_model`, of the model's parts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import numpy as np
 
 from backend import to_host
 from backend.errors import UserError
+from grads.derivations.attention import PARTNERS
+from grads.derivations.declaration import Declaration
 from grads.derivations.examples import END, UNKNOWN, Example
+from grads.derivations.language_model import language_backward, language_forward
 from grads.derivations.transformer_model import Shape
-from grads.stepper.assembled import derivation as assembled
-from grads.stepper.assembled import parts
-from grads.stepper.assembled.units import gates
-from grads.stepper.tracing.derivations import Derivation, find
+from grads.derivations.translator import translator_backward, translator_forward
+from grads.derivations.units import gates
+from grads.stepper.explorer import parts
+from grads.stepper.tracing.derivations import Derivation, declared, find
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.hybrid_config import HybridConfig
@@ -32,6 +35,7 @@ from nmt.pages.search import said_unknown
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
+TRANSLATOR, LANGUAGE_MODEL = "translator", "language-model"  # what is in no paper as a whole
 PHRASE = "good morning"  # where the user gave none
 ARCHITECTURES = ("luong", "rnnsearch", "deep_fusion", "hybrid", "transformer")  # of translators
 # A one-layer language model's parameters by the derivation's names
@@ -80,7 +84,8 @@ def language(system: LanguageSystem, sentence: str) -> Trained:
     example = Example((parameters, [END, *ids[:-1]], ids), {"unit": config.unit},
                       {"W_e": list(system.vocabulary.words)})
     title = f"Language model: {parts.stacked(config)}"
-    derivation = assembled.language_model(title, example)
+    derivation = declared(Declaration(LANGUAGE_MODEL, title, language_forward, language_backward,
+                                      lambda request: example, attentive=False))
     if config.layers == 1 and config.unit in ("rnn", "lstm"):
         names = {theirs: ours for theirs, ours in LANGUAGE_NAMES.items() if theirs in parameters}
         renamed = {ours: parameters[theirs] for theirs, ours in names.items()}
@@ -209,7 +214,7 @@ def of_translator(
             return on(find("rnnsearch"), replace(
                 example, arguments=(as_printed(parameters, config), *ids),
                 named={"deep_state": config.deep_state, "query": config.query}))
-        return assembled.translator(parts.described(config), replace(
+        return translator(parts.described(config), replace(
             example, named={"model": parts.search(config)}))
     if config.unit == "lstm" and not (config.bidirectional or config.bridge or config.factors):
         if config.attention != "none":
@@ -217,8 +222,14 @@ def of_translator(
                 example, named={"variant": parts.variant_of(config, reverse)}))
         if not config.input_feeding:
             return on(find("nmt"), example)
-    return assembled.translator(parts.described(config), replace(
+    return translator(parts.described(config), replace(
         example, named={"model": parts.translator(config, reverse)}))
+
+
+def translator(title: str, example: Example) -> Derivation:
+    """A translator of the example's parts."""
+    return declared(Declaration(TRANSLATOR, title, translator_forward, translator_backward,
+                                lambda request: example, partners=PARTNERS, attentive=False))
 
 
 def of_lexical(

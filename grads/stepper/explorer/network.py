@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grads.derivations.examples import END
-from grads.stepper.assembled.models import Model
+from grads.derivations.translator import Model
+from grads.derivations.units import UNITS
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run
 
@@ -16,18 +17,14 @@ LAYER = "l"
 UPDATE = "u"  # the loop over updates of several tasks: the network of the first is drawn
 COUNTING = ("nmt", "multitask")  # as Algorithm 3 they count time on from the source to the target
 
-# Which part of a column a function, and a variable of the functions that hold the loops, is of.
+# Which part of a column a function with its backward, and a variable of the functions that hold the
+# loops, is of; a function that begins with the name of a unit is of the unit.
 PARTS = {
-    "embed": ("embed", "embed_grad", "factored_embed", "factored_embed_grad"),
-    "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
-             "gru", "gru_grad", "gru_context", "gru_context_grad", "rnn_step", "rnn_step_grad",
-             "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
-    "attention": ("attend", "attend_grad", "attend_both", "attend_both_grad", "context",
-                  "context_grad", "the_last", "the_last_grad"),
-    "output": ("predict", "predict_grad", "deep", "deep_grad", "deep_output", "deep_output_grad",
-               "tanh_output", "tanh_output_grad", "fused_output", "fused_output_grad",
-               "fused_tanh", "fused_tanh_grad", "language_step", "language_step_grad",
-               "seed", "seed_grad", "spell", "spell_grad"),
+    "embed": ("embed", "factored_embed"),
+    "unit": ("multi_layer_lstm", "deep_step"),
+    "attention": ("attend", "attend_both", "context", "the_last"),
+    "output": ("predict", "deep", "deep_output", "tanh_output", "fused_output", "fused_tanh",
+               "language_step", "seed", "spell"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
@@ -141,12 +138,19 @@ def part(step: Step, trace: Trace) -> str | None:
     around = []
     while frame is not None:
         call = trace.calls[frame]
-        around.append(PART_OF_FUNCTION.get(call.function))
+        around.append(part_of_function(call.function))
         frame = call.caller
     outermost = next((one for one in reversed(around) if one), None)
     if outermost:
         return outermost
     named = [target.name.split("[")[0] for target in step.targets]
-    found = [PART_OF_FUNCTION.get(name) for name in CALLED.findall(step.text)]
+    found = [part_of_function(name) for name in CALLED.findall(step.text)]
     found += [PART_OF_VARIABLE.get(name) for name in named]
     return next((one for one in found if one), None)
+
+
+def part_of_function(name: str) -> str | None:
+    """The part of a column that a function of a derivation is of, or its backward."""
+    forward = name.removesuffix("_grad")
+    unit = "unit" if forward.partition("_")[0] in UNITS else None
+    return PART_OF_FUNCTION.get(forward, unit)

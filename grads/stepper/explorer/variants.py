@@ -13,7 +13,7 @@ from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.steps import Steps, file_name
 from grads.stepper.explorer.tensors import BACKWARD, Table, flat, number
 from grads.stepper.trace import Origin, Step, Target, Trace, relative_error
-from grads.stepper.tracing.breaks import Break
+from grads.stepper.tracing.run import Break
 from grads.stepper.tracing.verify import Verification, floor_of
 
 DIFFERENT = 1e-9  # relative difference from which a tensor counts as another

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import combinations, permutations, product
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ from grads.stepper.tracing.parts import PART
 from grads.stepper.tracing.replay import assigned
 
 JOINED = 4  # variables that a gradient may be joined of
-SITES = 3  # lines that assign one variable of the forward, each of which may be left out
 
 
 class Candidate(NamedTuple):
@@ -77,14 +76,12 @@ class Guesses:
 
     def sequences(self, step: Step, target: Target
                   ) -> Iterator[tuple[Trace, list[Origin], bool]]:
-        """Assignments of one variable, from all lines or some; then those of each part."""
+        """Assignments of one variable; then those of each part."""
         function = self.pairs.pairing.partners.get(step.function)
         name = self.pairs.forward_name(step, target) or ""
-        by_site = self.by_site(self.forward, function, root_of(name or target.name))
-        for left_out in range(min(len(by_site), SITES)):
-            for without in combinations(by_site, left_out):
-                yield self.forward, sorted(origin for site, origins in by_site.items()
-                                           for origin in origins if site not in without), True
+        assignments = self.assignments(function, root_of(name or target.name))
+        if assignments:
+            yield self.forward, assignments, True
         parts = [origins for origins in self.parts.values()
                  if self.trace.steps[origins[0][0]].function == function]
         parts.sort(key=lambda origins: -len(self.partner(self.trace, origins[0]).name))
@@ -94,15 +91,12 @@ class Guesses:
                 if (root_of(text) == root_of(name)) == is_named:
                     yield self.trace, origins, is_named
 
-    def by_site(self, trace: Trace, function: str | None, name: str) -> dict[int, list[Origin]]:
-        """The assignments of a variable of a function, by line."""
-        found: dict[int, list[Origin]] = defaultdict(list)
-        for step in trace.steps:
-            if step.kind != "return" and step.function == function:
-                for i, target in enumerate(step.targets):
-                    if root_of(target.name) == name and is_real(target.value):
-                        found[step.site].append((step.number, i))
-        return found
+    def assignments(self, function: str | None, name: str) -> list[Origin]:
+        """The assignments of a variable of a function of the forward."""
+        return [(step.number, i) for step in self.forward.steps
+                if step.kind != "return" and step.function == function
+                for i, target in enumerate(step.targets)
+                if root_of(target.name) == name and is_real(target.value)]
 
     @cached_property
     def trace(self) -> Trace:
@@ -123,10 +117,9 @@ class Guesses:
 
     def orders(self, line: Sequence[Origin], trace: Trace, sequence: list[Origin]
                ) -> Iterator[dict[Origin, Origin]]:
-        """Ways to pair a line's assignments with those of the forward: by the same iterations; in
-        reverse, all or without the last one; call by call; or, for a complete sum, with the only
-        one or the last."""
-        yield self.same_iterations(line, trace, sequence)
+        """Ways to pair a line's assignments with those of the forward: in reverse, all or
+        without the last one; call by call; or, for a complete sum, with the only one or the
+        last."""
         if len(sequence) > 1:
             yield dict(zip(line, reversed(sequence), strict=False))
             yield dict(zip(line, reversed(sequence[:-1]), strict=False))
@@ -137,13 +130,6 @@ class Guesses:
                        for one, other in zip(mine, reversed(its), strict=False)}
         yield {line[-1]: sequence[-1]}
 
-    def same_iterations(self, line: Iterable[Origin], trace: Trace, sequence: Iterable[Origin]
-                        ) -> dict[Origin, Origin]:
-        """Those assigned with the same loop indices."""
-        by_loops = {frozenset(trace.steps[one[0]].own_loops): one for one in sequence}
-        return {one: by_loops[loops] for one in line
-                if (loops := frozenset(self.backward.steps[one[0]].own_loops)) in by_loops}
-
     def by_call(self, trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
         """Assignments by the call of the function that they were made in."""
         found: dict[int, list[Origin]] = defaultdict(list)
@@ -152,15 +138,12 @@ class Guesses:
         return list(found.values())
 
     def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
-        """Whether shapes agree; a gradient may be a column of what a part of an expression is."""
-        def shapes(one: Origin, other: Origin) -> tuple[Any, Any]:
-            return self.backward.target(one).shape or (), trace.target(other).shape or ()
-
+        """Whether shapes agree."""
         return bool(guess) and all(
-            trace.target(other).place is not None and (
-                squeezed(mine) == squeezed(its) or (
-                    trace is not self.forward and len(mine) == 1 and mine == (np.prod(its),)))
-            for one, other in guess.items() for mine, its in [shapes(one, other)])
+            trace.target(variable).place is not None and (
+                squeezed(self.backward.target(gradient).shape or ())
+                == squeezed(trace.target(variable).shape or ()))
+            for gradient, variable in guess.items())
 
     def partner(self, trace: Trace, origin: Origin) -> Partner:
         """What stands at an origin, to be perturbed where it is assigned."""

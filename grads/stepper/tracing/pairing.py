@@ -68,10 +68,6 @@ class Pairs:
         self.frames: dict[Key, list[int]] = defaultdict(list)
         for call in forward.calls:
             self.frames[self.path(forward, call.number), frozenset(call.loops)].append(call.number)
-        self.children: dict[int, list[int]] = defaultdict(list)
-        for call in forward.calls:
-            if call.caller is not None:
-                self.children[call.caller].append(call.number)
         self.variables: dict[int, dict[str, list[Origin]]] = defaultdict(lambda: defaultdict(list))
         for step in forward.steps:
             if step.kind != "return":
@@ -122,8 +118,6 @@ class Pairs:
             return AssignedGradient(origin, "zero", None, completed)
         original = self.original(target)
         partner = self.partner(step, target)
-        if partner is None and original is None and completed is None:
-            partner = self.partner_below(step, target)
         if completed is not None and (partner is not None or original is None):
             return AssignedGradient(origin, "partial", None, completed)
         if partner is not None:
@@ -201,20 +195,6 @@ class Pairs:
             return self.direct(indexed[-1], step, target)
         return self.direct(found[-1], step, target) if found and (
             "[" in target.written or not step.own_loops) else None
-
-    def partner_below(self, step: Step, target: Target) -> Partner | None:
-        """The forward variable in a function called by that forward function, the nearest."""
-        frame, name = self.frame_of(step), self.forward_name(step, target)
-        frames = [] if frame is None else self.children[frame]
-        loops = frozenset(step.loops)
-        while frames and name is not None:
-            found = [self.variables[one][name] for one in frames
-                     if name in self.variables[one]
-                     and frozenset(self.forward.calls[one].loops) == loops]
-            if found:
-                return self.direct(found[0][-1], step, target) if len(found) == 1 else None
-            frames = [inner for one in frames for inner in self.children[one]]
-        return None
 
     def is_entry(self, origin: Origin) -> bool:
         """Whether a forward variable is an entry that one iteration has set, as `h[l]`."""

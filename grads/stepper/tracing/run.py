@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from grads.check.report import StepErrors
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
-from grads.stepper.tracing.breaks import Break
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.replay import Untouched
@@ -25,6 +24,15 @@ from grads.stepper.tracing.verify import Verification, curve, losses, verify
 from grads.stepper.tracing.verify_own import Own
 
 HELD = 2**14  # numbers of the largest array that a trace of ours holds
+
+
+class Break(NamedTuple):
+    """A wrong backward pass as an example: what it is called, what it does, the change of the
+    source."""
+
+    name: str
+    explanation: str
+    edits: Edits
 
 
 @dataclass(frozen=True)

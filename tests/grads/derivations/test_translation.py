@@ -111,13 +111,13 @@ def test_dropped_dx_is_caught(monkeypatch):
 
 def test_dropped_input_feeding_gradient_is_caught(monkeypatch):
     """Cutting the path h~_{t-1} -> input at t changes what every earlier step receives."""
-    true_grad = attention.multi_layer_lstm_grad
+    true_grad = attention.deep_step_grad
 
     def cut(*arguments):
         dh, dc, dx, dT, db = true_grad(*arguments)
         return dh, dc, np.vstack([dx[:E], np.zeros_like(dx[E:])]), dT, db
 
-    monkeypatch.setattr(attention, "multi_layer_lstm_grad", cut)
+    monkeypatch.setattr(attention, "deep_step_grad", cut)
     found, _ = report("attention", X, Y, 1, parameters_of(1, True, True))
     assert {"attention.W_c", "attention.W_a", "decoder.0.W"} <= {row.name for row in found.wrong}
 

@@ -17,7 +17,6 @@ from explored import element
 import grads.derivations
 from backend.errors import UserError
 from grads.derivations.scores import SCORES
-from grads.stepper import assembled
 from grads.stepper.explorer import cited as cites
 from grads.stepper.explorer import data as explorer
 from grads.stepper.explorer.cited import ERRATA, cited, errata, names, said
@@ -40,11 +39,9 @@ from nmt.serving.page import SERVE
 
 
 def statements() -> set[str]:
-    """Every statement of the derivations and of what is put together from them, as the tracer
-    writes it."""
+    """Every statement of the derivations, as the tracer writes it."""
     found = set()
-    for path in (path for package in (grads.derivations, assembled)
-                 for path in Path(str(package.__file__)).parent.glob("*.py")):
+    for path in Path(str(grads.derivations.__file__)).parent.glob("*.py"):
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, (ast.Assign, ast.AnnAssign)):

@@ -22,8 +22,7 @@ from grads.derivations.nmt import END, Layers, add
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
-from grads.stepper.assembled.units import (
-    CELLS,
+from grads.derivations.units import (
     UNITS,
     Part,
     Stack,
@@ -267,7 +266,7 @@ def decode_fused(
     alignment, output, gate = alignment_of(parameters), output_of(parameters), gate_of(parameters)
     H, L = gate.L_o.shape[1], len(W_r)
     s, alpha, c, p, g, l = {0: h_0[1]}, {}, {}, {}, {}, {}
-    r, k = {0: nothing(W_r, H)}, {0: nothing(W_r, H, CELLS[model.language])}
+    r, k = {0: nothing(W_r, H)}, {0: nothing(W_r, H, UNITS[model.language].cells)}
     for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(before, W_e)                                   # E y_{i-1}
         s[i], c[i], alpha[i] = reading_step(model, v, s[i - 1], h_bar, W[1], b[1], alignment)
@@ -317,3 +316,15 @@ def decode_fused_grad(
                  **named(Stack(dW_r, db_r), "lm"),
                  **named_parts(parameters, d_alignment, d_output, d_gate)}
     return gradients, dh_bar, {1: ds[0]}, {1: np.zeros((0, 1))}
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+PAIRS = {"reading_step_grad.dv_unit": "v in z", "reading_step_grad.dv_align": "v in q",
+         "the_last_grad.dh_context": "h in c"}
+SHARES = {
+    "reading_step_grad.dc_unit": "what the unit sends to c_i, added in dc below",
+    "reading_step_grad.ds_align": "zero: s_{i-1} has no part in a context that stays",
+    **{f"{name}.d_score": "a context that stays has no alignment model"
+       for name in ("reading_step_grad", "decode_reading_grad", "decode_fused_grad")},
+}

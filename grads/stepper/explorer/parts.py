@@ -1,11 +1,11 @@
-"""The parts of which a trained model is assembled."""
+"""The parts that a trained model is made of."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from grads.derivations.scores import Variant
-from grads.stepper.assembled.models import Model
+from grads.derivations.translator import Model
 from nmt.console.messages import several
 from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig

@@ -2,6 +2,10 @@
 
 An encoder returns h_bar (He, S), the top states of its positions as columns, and its ends by layer:
 the last states [h; c] as one column; if bidirectional, [->h_S; <-h_1; ->c_S; <-c_1].
+
+x holds a token id for each position, or of a model with factors a tuple: the word's id and one of
+each factor. W_e is the table `encoder.W_e`, or the tables of word and factors by name: "e" of
+`encoder.W_e`, "case" of `encoder.W_case`.
 """
 
 from __future__ import annotations
@@ -12,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.derivations.calculus import Array, bias, tanh_prime
+from grads.derivations.fusion import factored_embed, factored_embed_grad
 from grads.derivations.nmt import Layers, add
-from grads.stepper.assembled.inputs import INPUTS, named_tables, tables_of, zero_tables
-from grads.stepper.assembled.units import (
-    CELLS,
+from grads.derivations.rnn import embed, embed_grad
+from grads.derivations.units import (
     UNITS,
     Part,
     Stack,
@@ -39,6 +43,31 @@ class Encoded(NamedTuple):
     more: Any  # of both ends: <-h, <-c and the layers' inputs v
 
 
+# --- what a position reads ------------------------------------------------------------------------
+
+INPUTS = {"word": Part(embed, embed_grad), "factors": Part(factored_embed, factored_embed_grad)}
+
+
+def tables_of(parameters: Mapping[str, Array], factors: Sequence[str]) -> Any:
+    """The table of the words, or by name it and those of the factors."""
+    if not factors:
+        return parameters["encoder.W_e"]
+    return {name: parameters[f"encoder.W_{name}"] for name in ("e", *factors)}
+
+
+def zero_tables(W_e: Any) -> Any:
+    """Zeros in the form of what `tables_of` returns."""
+    if isinstance(W_e, dict):
+        return {name: np.zeros_like(W) for name, W in W_e.items()}
+    return np.zeros_like(W_e)
+
+
+def named_tables(dW_e: Any) -> dict[str, Array]:
+    """The gradients under the parameters' names."""
+    tables = dW_e if isinstance(dW_e, dict) else {"e": dW_e}
+    return {f"encoder.W_{name}": dW for name, dW in tables.items()}
+
+
 # --- one direction ------------------------------------------------------------------------------
 
 
@@ -47,7 +76,7 @@ def encode(
 ) -> tuple[Array, Layers, Encoded]:
     """Algorithm 3, t = 1 .. m_x, of any unit."""
     W_e, (W, b) = tables_of(parameters, model.factors), stack_of(parameters, "encoder")
-    g, k = {0: nothing(W, model.H)}, {0: nothing(W, model.H, CELLS[model.unit])}
+    g, k = {0: nothing(W, model.H)}, {0: nothing(W, model.H, UNITS[model.unit].cells)}
     for s, word in enumerate(x, start=1):
         v = INPUTS[model.reads].forward(word, W_e)
         g[s], k[s] = deep_step(model.unit, g[s - 1], k[s - 1], v, W, b)
@@ -88,8 +117,8 @@ def encode_both(
     for j in range(1, S + 1):
         v[0, j] = INPUTS[model.reads].forward(x[j - 1], W_e)
     for l in range(1, len(right_W) + 1):
-        right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
-        left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
+        right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((UNITS[unit].cells * H, 1))
+        left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((UNITS[unit].cells * H, 1))
         for s in range(1, S + 1):
             right[l, s], right_c[l, s] = UNITS[unit].forward(
                 right[l, s - 1], right_c[l, s - 1], v[l - 1, s], right_W[l], right_b[l])
@@ -112,7 +141,7 @@ def encode_both_grad(
     S, W_e, unit, H = len(x), tables_of(parameters, model.factors), model.unit, model.H
     right, right_c, (left, left_c, v) = encoded
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
-    dW_e, L, C = zero_tables(W_e), len(right_W), CELLS[unit] * H
+    dW_e, L, C = zero_tables(W_e), len(right_W), UNITS[unit].cells * H
     dright_W, dright_b, dleft_W, dleft_b = *zeros_of(right_W), *zeros_of(left_W)
     dright, dleft, dright_c, dleft_c = {}, {}, {}, {}
     dv = {(L, j): dh_bar[:, [j - 1]] for j in range(1, S + 1)}

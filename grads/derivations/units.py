@@ -70,9 +70,17 @@ def gates(W: Array, b: Array | float, width: int) -> gated.Unit:
     return gated.Unit(W_h, W_z, W_r, U_h, U_z, U_r, b_h, b_z, b_r)
 
 
-UNITS = {"lstm": Part(lstm, lstm_grad), "rnn": Part(rnn_step, rnn_step_grad),
-         "gru": Part(gru_step, gru_step_grad)}
-CELLS = {"lstm": 1, "rnn": 0, "gru": 0}  # c's rows for each unit
+class Unit(NamedTuple):
+    """A recurrent unit, its backward, and how many rows it has of pre-activations and of c."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    gates: int
+    cells: int
+
+
+UNITS = {"lstm": Unit(lstm, lstm_grad, 4, 1), "rnn": Unit(rnn_step, rnn_step_grad, 1, 0),
+         "gru": Unit(gru_step, gru_step_grad, 3, 0)}
 
 
 # --- a stack ------------------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""A translator of any parts: units, encoder, first states of the decoder, decoder.
+
+An algorithm of a paper is one choice of these. A trained model may have a stack of gated units
+under attention, a bidirectional encoder, a bridge: each step is a line of some paper, but the whole
+is in none. Parameters carry the kernels' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from grads.derivations.attention import as_written
+from grads.derivations.calculus import Array
+from grads.derivations.decoders import DECODERS
+from grads.derivations.encoders import ENCODERS, STARTS
+from grads.derivations.nmt import Layers
+from grads.derivations.scores import Variant
+
+
+class Model(NamedTuple):
+    """The parts of a translator, by their names in the tables of parts."""
+
+    unit: str  # of UNITS
+    H: int  # hidden units of a layer
+    encoder: str  # of ENCODERS
+    start: str  # of STARTS
+    decoder: str  # of DECODERS
+    variant: Variant = Variant()  # of Luong's attention
+    context: str = ""  # of CONTEXTS, where the decoder reads a context
+    layer: str = ""  # of OUTPUTS, there
+    deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
+    query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
+    factors: tuple[str, ...] = ()  # of the source's words, by name
+    language: str = ""  # the unit of the language model whose state the output reads (deep fusion)
+
+    @property
+    def reads(self) -> str:
+        """What the encoder reads of a word, of INPUTS."""
+        return "factors" if self.factors else "word"
+
+
+class TranslatorTrace(NamedTuple):
+    """What the forward pass computed."""
+
+    encoded: Any
+    h_bar: Array  # (He, S), in the order of attention
+    ends: Layers
+    run: Any  # of the decoder
+    model: Model
+
+
+def translator_forward(
+    parameters: Mapping[str, Array], x: Sequence[Any], y: Sequence[int], *, model: Model
+) -> tuple[Any, TranslatorTrace]:
+    """J = -log p(y | x) for one pair, in nats.
+
+    Arguments: parameters, by the kernels' names; x as the encoder reads it, and y, token ids
+    without end markers, of x with factors tuples of ids; model, the parts.
+    """
+    h_read, ends, encoded = ENCODERS[model.encoder].forward(model, parameters, x)
+    h_bar = as_written(h_read, model.variant)
+    h_0, c_0 = STARTS[model.start].forward(model.H, parameters, ends)
+    J, run = DECODERS[model.decoder].forward(model, parameters, y, h_bar, h_0, c_0)
+    return J, TranslatorTrace(encoded, h_bar, ends, run, model)
+
+
+def translator_backward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: TranslatorTrace
+) -> dict[str, Array]:
+    """The gradient of J for every parameter, by name."""
+    encoded, h_bar, ends, run, model = trace
+    outputs, dh_read, dh_0, dc_0 = DECODERS[model.decoder].backward(
+        model, parameters, y, h_bar, run)
+    d_ends, starts = STARTS[model.start].backward(model.H, parameters, ends, dh_0, dc_0)
+    inputs = ENCODERS[model.encoder].backward(
+        model, parameters, x, encoded, dh_read, d_ends)
+    gradients = {**inputs, **starts, **outputs}
+    return {name: gradients[name] for name in parameters}

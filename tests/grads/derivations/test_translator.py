@@ -1,0 +1,96 @@
+"""Translators put together from parts: each is its kernel, and every part is in one of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import assert_close, assert_same_gradients, dense, draw_parameters, total
+
+from grads.derivations import decoders, encoders, reading, units
+from grads.derivations.translator import translator_backward, translator_forward
+from grads.stepper.explorer import parts
+from grads.verification.completeness import called_by
+from nmt.data.batches import make_batch
+from nmt.models.deep_fusion import DeepFusion, DeepFusionConfig
+from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.translator import ModelConfig, Translator
+
+V, E, H = 8, 3, 2
+SENTENCES = [([2, 4, 2, 5, 7], [3, 2]), ([6, 3], [4, 4, 5]), ([3], [])]
+KINDS = [
+    {"bidirectional": True, "bridge": True, "layers": 2},
+    {"unit": "gru", "layers": 2, "attention": "local-p", "window": 1},
+    {"unit": "rnn", "attention": "none", "biases": False},
+    {"unit": "gru", "attention": "none", "input_feeding": False},
+]
+READERS = [
+    (RNNSearch, RNNSearchConfig, {"unit": "rnn", "layer": "tanh", "query": "state-word"}),
+    (RNNSearch, RNNSearchConfig, {"context": "last", "deep_state": "now"}),
+    (DeepFusion, DeepFusionConfig, {"lm_unit": "rnn", "lm_layers": 2}),
+    (DeepFusion, DeepFusionConfig, {"layer": "tanh", "unit": "rnn", "deep_state": "now"}),
+]
+PARTS = {
+    decoders: ["decode", "decode_grad", "decode_attending", "decode_attending_grad"],
+    encoders: ["encode", "encode_grad", "encode_both", "encode_both_grad", "hand_over_grad",
+               "bridge", "bridge_grad", "first_state", "first_state_grad"],
+    reading: ["the_last", "the_last_grad", "tanh_output", "tanh_output_grad", "fused_tanh",
+              "fused_tanh_grad", "reading_step", "reading_step_grad", "decode_reading",
+              "decode_reading_grad", "decode_fused", "decode_fused_grad"],
+    units: ["rnn_step", "rnn_step_grad", "gru_step", "gru_step_grad", "deep_step",
+            "deep_step_grad"],
+}
+
+
+def luong(reverse=False, **options):
+    config = ModelConfig(hidden_size=H, embedding_size=E, **{"layers": 1, **options})
+    return Translator(config, V, V, reverse), parts.translator(config, reverse)
+
+
+def reader(kind, config, options):
+    sizes = {"hidden_size": H, "embedding_size": E, "layer_size": 2}
+    sizes |= {"lm_hidden_size": 3, "lm_embedding_size": 2} if kind is DeepFusion else {}
+    made = config(**sizes, **options)
+    return kind(made, V, V), parts.search(made)
+
+
+def literal(model, parameters, reverse):
+    """Loss and gradients by the derivation, sentence after sentence."""
+    losses, gradients = 0.0, []
+    for x, y in SENTENCES:
+        words = x[::-1] if reverse else x
+        loss, trace = translator_forward(parameters, words, y, model=model)
+        losses += loss
+        gradients.append(translator_backward(parameters, words, y, trace))
+    return losses, total(gradients)
+
+
+def check(kernel, model, reverse=False):
+    parameters = draw_parameters(np.random.default_rng(9), kernel.weights())
+    loss, cache = kernel.loss(parameters, make_batch(SENTENCES, range(len(SENTENCES)), reverse))
+    expected, gradients = literal(model, parameters, reverse)
+    assert_close(loss, expected)
+    assert_same_gradients(
+        {name: dense(d) for name, d in kernel.backward(cache).items()}, gradients, 1e-11)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_the_kernel_is_the_derivation(options, reverse):
+    check(*luong(reverse, **options), reverse)
+
+
+@pytest.mark.parametrize(("kind", "config", "options"), READERS, ids=str)
+def test_readers_of_a_context(kind, config, options):
+    check(*reader(kind, config, options))
+
+
+def test_every_part_is_in_one_of_them():
+    def run():
+        for options in KINDS:
+            check(*luong(**options))
+        for found in READERS:
+            check(*reader(*found))
+
+    called = called_by(run)
+    assert [name for module, names in PARTS.items() for name in names
+            if getattr(module, name).__code__ not in called] == []

@@ -119,10 +119,10 @@ def _read(path: Path) -> dict[str, Any]:
     """The content of a lock file; empty if there is none, or it is not one of ours."""
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read(SIZE))
+            holder = json.loads(file.read(SIZE))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return holder if isinstance(holder, dict) else {}
 
 
 def _same(path: Path, descriptor: int) -> bool:

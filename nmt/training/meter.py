@@ -37,7 +37,7 @@ class _Sums:
     def close_window(self) -> dict[str, float]:
         """The facts of the window, which becomes a part of the epoch."""
         loss, objective, length = (
-            float(to_host(one)) for one in (self.loss, self.objective, self.length))
+            float(to_host(total)) for total in (self.loss, self.objective, self.length))
         facts = {**_per_token(loss, self.tokens, objective, length), "target_tokens": self.tokens,
                  "updates": self.updates}
         self.epoch_loss += loss
@@ -93,7 +93,7 @@ class Meter:
     @property
     def window_tokens(self) -> int:
         """Target tokens since the log's last line."""
-        return sum(one.tokens for one in self._sums.values())
+        return sum(sums.tokens for sums in self._sums.values())
 
     def start(self) -> None:
         """Let the clock run from here."""
@@ -109,14 +109,14 @@ class Meter:
     ) -> None:
         """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
         cache, the model's, which may have the words' loss separately."""
-        own, parts = self._of(task), losses(loss, cache)
-        own.loss += parts.words
+        sums, parts = self._of(task), losses(loss, cache)
+        sums.loss += parts.words
         if parts.words is not loss:
-            own.objective += loss
+            sums.objective += loss
         if parts.lengths is not None:
-            own.length += parts.lengths
-        own.tokens += tokens
-        own.updates += 1
+            sums.length += parts.lengths
+        sums.tokens += tokens
+        sums.updates += 1
         self._norm = norm
 
     def close_window(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Meter:
         self._take_time()
         tokens = self.window_tokens
         self._seconds += self._window_seconds
-        parts = {task: own.close_window() for task, own in self._sums.items() if own.updates}
+        parts = {task: sums.close_window() for task, sums in self._sums.items() if sums.updates}
         self.finite = all(math.isfinite(facts["loss"]) for facts in parts.values())
         self.facts = {
             **_together(parts),
@@ -146,7 +146,8 @@ class Meter:
         """Loss and perplexity, or tasks, over the epoch, elapsed seconds; the clock stops until
         `start`."""
         self._clock = None
-        parts = {task: own.close_epoch() for task, own in self._sums.items() if own.epoch_updates}
+        parts = {task: sums.close_epoch() for task, sums in self._sums.items()
+                 if sums.epoch_updates}
         return {**_together(parts), "elapsed_seconds": float(self._seconds[0])}
 
     def _of(self, task: str) -> _Sums:
@@ -167,30 +168,30 @@ class Meter:
         """The sums as plain numbers; the clock runs on."""
         self._take_time()
         window, total = self._window_seconds.tolist(), self._seconds.tolist()
-        return {"tasks": {task: own.state() for task, own in self._sums.items()},
+        return {"tasks": {task: sums.state() for task, sums in self._sums.items()},
                 "window_seconds": window, "seconds": total}
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave; CPU time counts from here where it was not yet counted."""
         state = _as_now(state)
-        for task, own in state["tasks"].items():
-            self._of(task).load(own)
+        for task, numbers in state["tasks"].items():
+            self._of(task).load(numbers)
         self._window_seconds[:], self._seconds[:] = state["window_seconds"], state["seconds"]
 
 
 def perplexities(facts: Mapping[str, Any]) -> dict[str, float]:
     """The training perplexities of facts, by task: of one that is no mixture, under PLAIN."""
     if "tasks" in facts:
-        return {task: own["perplexity"] for task, own in facts["tasks"].items()}
+        return {task: numbers["perplexity"] for task, numbers in facts["tasks"].items()}
     return {PLAIN: facts["perplexity"]} if "perplexity" in facts else {}
 
 
 def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
     """The facts of all tasks: of a single nameless one its loss and perplexity."""
     if set(parts) <= {PLAIN}:
-        own = parts.get(PLAIN, _per_token(0.0, 0))
-        return {name: own[name] for name in ("loss", "perplexity", "objective", "length_loss")
-                if name in own}
+        facts = parts.get(PLAIN, _per_token(0.0, 0))
+        return {name: facts[name] for name in ("loss", "perplexity", "objective", "length_loss")
+                if name in facts}
     return {"tasks": dict(parts)}
 
 

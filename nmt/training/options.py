@@ -109,8 +109,8 @@ class TrainOptions:
         free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
-        now, first = dataclasses.asdict(self), {one.name: one.default
-                                                for one in dataclasses.fields(self)}
+        now, first = dataclasses.asdict(self), {field.name: field.default
+                                                for field in dataclasses.fields(self)}
         saved = first | saved  # an option newer than the run has its default
         return "; ".join(f"{name}: was {saved[name]!r}, now {value!r}"
                          for name, value in now.items()

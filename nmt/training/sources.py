@@ -21,20 +21,20 @@ from nmt.training.batch_source import BatchSource
 class Together:
     """The batches of one update."""
 
-    parts: tuple[Batch, ...]
+    batches: tuple[Batch, ...]
     task: str = ""  # as a batch's
 
     @property
     def indices(self) -> np.ndarray:
-        """(B,) of all parts."""
-        return np.concatenate([part.indices for part in self.parts])
+        """(B,) of all batches."""
+        return np.concatenate([batch.indices for batch in self.batches])
 
 
-def parts_of(batch: Batch | Together) -> list[Batch]:
+def batches_of(update: Batch | Together) -> list[Batch]:
     """The batches of an update: one, or those that are accumulated."""
-    if isinstance(batch, Batch):
-        return [batch]
-    return [replace(part, task=batch.task) for part in batch.parts]
+    if isinstance(update, Batch):
+        return [update]
+    return [replace(batch, task=update.task) for batch in update.batches]
 
 
 class Accumulated:
@@ -54,15 +54,15 @@ class Accumulated:
 
     def batch(self, key: Sequence[Any]) -> Together:
         """The batches of the keys."""
-        return Together(tuple(self._source.batch(one) for one in key))
+        return Together(tuple(map(self._source.batch, key)))
 
     def tokens(self, batch: Together) -> int:
-        """Of all parts."""
-        return sum(self._source.tokens(part) for part in batch.parts)
+        """Of all batches."""
+        return sum(map(self._source.tokens, batch.batches))
 
     def weight(self, batch: Together) -> int:
-        """Of all parts."""
-        return sum(self._source.weight(part) for part in batch.parts)
+        """Of all batches."""
+        return sum(map(self._source.weight, batch.batches))
 
 
 def accumulated(source: BatchSource, count: int) -> BatchSource:

@@ -23,7 +23,7 @@ from nmt.training.progress import Observer
 from nmt.training.reports import Reports
 from nmt.training.resuming import continue_stream, read_stream, reading
 from nmt.training.run import BEST, LAST, Run
-from nmt.training.sources import Together, accumulated, parts_of
+from nmt.training.sources import Together, accumulated, batches_of
 from nmt.training.state import Counters, TrainingState
 
 
@@ -148,8 +148,8 @@ class Trainer:
     def _update(self, batch: Batch | Together) -> None:
         """Loss, backward, sum over the ranks, clip, update."""
         state, sums = self.state, None
-        for part in filter(None, map(self._world.share, parts_of(batch))):
-            sums = accumulate(sums, self._passes(part))
+        for share in filter(None, map(self._world.share, batches_of(batch))):
+            sums = accumulate(sums, self._passes(share))
         sums = self._world.sum(sums, self.parameters)
         scale, norm = gradient_scale(sums.gradients, self._updates.weight(batch),
                                      self.options.max_norm)

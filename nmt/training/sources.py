@@ -7,12 +7,14 @@ rounding. So batches that do not fit into memory are computed in parts (`train.a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from backend.memory import too_large
 from nmt.data.batches import Batch
 from nmt.training.batch_source import BatchSource
 
@@ -71,3 +73,16 @@ def accumulated(source: BatchSource, count: int) -> BatchSource:
         return source
     mixed = getattr(source, "accumulated", None)
     return Accumulated(source, count) if mixed is None else mixed(count)
+
+
+@contextmanager
+def naming_batch(
+    batch: Batch | Together, source: BatchSource, step: int, batch_size: int
+) -> Iterator[None]:
+    """Context of an update: a MemoryError tells of its batch, and of `train.batch_size`."""
+    try:
+        yield
+    except MemoryError as error:
+        raise too_large(error, f"update {step}: a batch of {len(batch.indices)} sentences, "
+                        f"{source.tokens(batch)} target tokens",
+                        f"train.batch_size is {batch_size}; a smaller one needs less") from error

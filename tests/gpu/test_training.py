@@ -18,10 +18,9 @@ from nmt.data.batches import make_batch
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.accuracy import precision_cost
-from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
+from nmt.training.optimizers import OPTIMIZERS, SGD, gradient_scale
 
 GOLDEN = json.loads(PATH.read_text(encoding="utf-8"))
-OPTIMIZERS = {"adam": Adam, "sgd": SGD, "adadelta": Adadelta}
 DUPLICATES = [([3, 3, 3, 4], [5, 5]), ([4], [5, 6, 5, 5, 6]), ([3, 4, 4], [])]
 SHAPES = {
     "ragged, repeated ids": DUPLICATES,

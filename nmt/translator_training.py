@@ -29,7 +29,7 @@ from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
-from nmt.training.transfer import SAME, Parent, begun
+from nmt.training.transfer import SAME, Parent, start_from
 from nmt.training.warmup import scale
 
 
@@ -166,7 +166,7 @@ def train(
     build = partial(build_vocabularies, corpus, recipe, parent)
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
-    system, taken = (system, []) if parent is None else begun(system, parent)
+    system, taken = (system, []) if parent is None else start_from(system, parent)
     batches = system.training_batches(corpus.train)
     notes = taken + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
     run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,

@@ -9,7 +9,7 @@ import numpy as np
 
 import backend
 from backend.rows import row_index
-from nmt.training.optimizers import SGD, Adadelta, Adam
+from nmt.training.optimizers import OPTIMIZERS
 
 TOLERANCE = {"float64": 1e-14, "float32": 2e-6}
 SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make a block
@@ -127,7 +127,7 @@ def updates(rng, rows, width, strided):
         return tuple(m() ** 2 for _ in optimizer.state_names)
 
     some = np.flatnonzero(rng.random(rows) < 0.5)
-    for optimizer in (SGD(0.1), Adam(0.1), Adadelta(0.7)):
+    for optimizer in (kind(0.7) for kind in OPTIMIZERS.values()):
         move, factor = "nmt.training.optimizers.Optimizer.update_", np.array(0.3)
         for count in (1, 3):
             own = [(m(), *kept(optimizer)) for _ in range(count)]

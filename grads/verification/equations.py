@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from backend.errors import UserError
+from backend.fused.switch import BOUND
 from grads.verification import catalogue, derivations
 from grads.verification.cases import model_case
 from grads.verification.citations import (
@@ -151,6 +152,11 @@ def calls() -> dict[Place, list[str]]:
                 owner = ".".join(part for part in parts[: n + 1] if part != "<locals>")
                 names = found.setdefault((path.relative_to(ROOT).as_posix(), owner), [])
                 names += [] if name in names else [name]
+    for function in BOUND:  # whose form in place is what real numbers call
+        form = vars(function)["in_place"]
+        if form is not None:
+            file = Path(form.__code__.co_filename).relative_to(ROOT).as_posix()
+            found[file, function.__qualname__] = found.get((file, form.__qualname__), [])
     return found
 
 

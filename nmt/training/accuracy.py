@@ -38,8 +38,8 @@ def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Prec
         loss_32, theirs = _step(model, parameters, batch)
     squares = {name: (_square(ours[name] - theirs[name]), _square(theirs[name])) for name in ours}
     errors = {name: _ratio(*pair) for name, pair in squares.items()}
-    name = max(errors, key=lambda one: errors[one])
-    total = _ratio(*(sum(part) for part in zip(*squares.values(), strict=True)))
+    name = max(errors, key=lambda key: errors[key])
+    total = _ratio(*(sum(squared) for squared in zip(*squares.values(), strict=True)))
     off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
     return PrecisionCost(gemm.precision(), off, total, errors[name], name)
 

@@ -29,8 +29,8 @@ def mean_parameters(members: Sequence[Mapping[str, Array]]) -> dict[str, np.ndar
     made = {}
     for name, first in members[0].items():
         total = np.zeros(first.shape, np.float64)
-        for one in members:
-            total += to_host(one[name])
+        for member in members:
+            total += to_host(member[name])
         made[name] = (total / len(members)).astype(first.dtype)
     return made
 
@@ -49,18 +49,18 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
             if ours != theirs:
                 raise UserError(f"{name}: expected the {what} of {names[0]}, got another")
     made = {name: to_device(array) for name, array in
-            mean_parameters([one.stored or one.parameters for one in systems]).items()}
+            mean_parameters([system.stored or system.parameters for system in systems]).items()}
     return replace(first, stored=made, parameters=first.plain(made))
 
 
-def _facts(one: BaseSystem, other: BaseSystem) -> list[tuple[str, object, object]]:
-    """What two members must have in common: (name, value of one, value of the other)."""
-    masks = [{name: mask.tobytes() for name, mask in (system.pruning.masks if system.pruning
-                                                      else {}).items()} for system in (one, other)]
-    sections = [as_mapping(system.recipe) for system in (one, other)]
+def _facts(first: BaseSystem, other: BaseSystem) -> list[tuple[str, object, object]]:
+    """What two members must have in common: (name, the first's value, the other's)."""
+    masks = [{name: mask.tobytes() for name, mask in (
+        system.pruning.masks if system.pruning else {}).items()} for system in (first, other)]
+    sections = [as_mapping(system.recipe) for system in (first, other)]
     words = [{name: (side.words, side.codes and side.codes.merges)
-              for name, side in system.vocabularies.items()} for system in (one, other)]
-    return [("kind of model", one.kind, other.kind), ("vocabularies", words[0], words[1]),
+              for name, side in system.vocabularies.items()} for system in (first, other)]
+    return [("kind of model", first.kind, other.kind), ("vocabularies", words[0], words[1]),
             ("model section", sections[0]["model"], sections[1]["model"]),
             ("parametrize section", sections[0]["parametrize"], sections[1]["parametrize"]),
             ("pruning", masks[0], masks[1])]

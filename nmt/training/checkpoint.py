@@ -127,22 +127,22 @@ def parameters_of(saved: Checkpoint, path: str | os.PathLike[str],
     Arguments: saved, read from path; template, the model's parameters, of which only names and
     shapes matter. Raises UserError as `check_parameters` does.
     """
-    found = saved.select(PARAMETERS)
-    check_parameters(path, found, template)
-    return {name: to_device(found[name]) for name in template}
+    arrays = saved.select(PARAMETERS)
+    check_parameters(path, arrays, template)
+    return {name: to_device(arrays[name]) for name in template}
 
 
-def check_parameters(path: str | os.PathLike[str], found: Mapping[str, Array],
+def check_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Array],
                      template: Mapping[str, Array]) -> None:
-    """Raise UserError unless `found` has exactly the names, shapes and dtypes of `template`, and
+    """Raise UserError unless `arrays` has exactly the names, shapes and dtypes of `template`, and
     numbers that are finite."""
-    _check_none(path, "lacks", (name for name in template if name not in found))
-    _check_none(path, "holds, beyond the model's,", (n for n in found if n not in template))
+    _check_none(path, "lacks", (name for name in template if name not in arrays))
+    _check_none(path, "holds, beyond the model's,", (n for n in arrays if n not in template))
     for name, array in template.items():
-        if found[name].shape != array.shape:
+        if arrays[name].shape != array.shape:
             raise UserError(f"{path}: parameter {name!r}: the model expects shape "
-                            f"{array.shape}, the file holds {found[name].shape}")
-        check_array(path, f"parameter {name!r}", found[name], array.dtype)
+                            f"{array.shape}, the file holds {arrays[name].shape}")
+        check_array(path, f"parameter {name!r}", arrays[name], array.dtype)
 
 
 def check_array(path: str | os.PathLike[str], what: str, array: Array, dtype: Any) -> None:
@@ -185,18 +185,18 @@ def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
 def _check_shape(path: Path, metadata: Any) -> None:
     """Raise UserError unless the keys that are read unchecked elsewhere have the expected types."""
     for key in _MAPPINGS:
-        found = _at(metadata, key, {})
-        if not isinstance(found, dict):
-            raise _wrong(path, key, "a mapping", found)
+        value = _at(metadata, key, {})
+        if not isinstance(value, dict):
+            raise _wrong(path, key, "a mapping", value)
     for key in _NUMBERS:
-        found = _at(metadata, key, 0)
-        if type(found) is not int or not 0 <= found < 2**63:
-            if not (key == "epoch" and found is None):  # of a checkpoint without it
-                raise _wrong(path, key, "an integer of at least 0", found)
+        value = _at(metadata, key, 0)
+        if type(value) is not int or not 0 <= value < 2**63:
+            if not (key == "epoch" and value is None):  # of a checkpoint without it
+                raise _wrong(path, key, "an integer of at least 0", value)
     for key in _OF_NUMBERS:
-        for found in _leaves(_at(metadata, key, {})):
-            if not (found is None or _is_number(found)):
-                raise _wrong(path, key, "numbers", found)
+        for value in _leaves(_at(metadata, key, {})):
+            if not (value is None or _is_number(value)):
+                raise _wrong(path, key, "numbers", value)
     if _at(metadata, "training.schedule.rate", 0) in (math.inf, -math.inf):
         raise _wrong(path, "training.schedule", "a finite rate", math.inf)
 
@@ -211,25 +211,25 @@ def _is_number(value: Any) -> bool:
 def _leaves(value: Any) -> Iterator[Any]:
     """The values in nested mappings and lists."""
     if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(part)
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
     else:
         yield value
 
 
 def _at(metadata: Any, key: str, default: Any) -> Any:
     """The value of a dotted key; the default where there is none."""
-    for part in key.split(".") if key else ():
-        if not isinstance(metadata, dict) or part not in metadata:
+    for name in key.split(".") if key else ():
+        if not isinstance(metadata, dict) or name not in metadata:
             return default
-        metadata = metadata[part]
+        metadata = metadata[name]
     return metadata
 
 
-def _wrong(path: Path, key: str, expected: str, found: Any) -> UserError:
+def _wrong(path: Path, key: str, expected: str, value: Any) -> UserError:
     """The error to raise for the value of a key of a document."""
     return UserError(f"{path}: metadata {key or 'of the checkpoint'}: expected {expected}, found "
-                     f"{found!r:.60}")
+                     f"{value!r:.60}")
 
 
 def _array(path: Path, file: Any, name: str) -> np.ndarray:

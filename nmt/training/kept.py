@@ -22,6 +22,6 @@ def drop(directory: Path, epoch: int) -> None:
 
 def kept(directory: Path) -> list[Path]:
     """The checkpoints of epochs in a run directory, the first epoch first."""
-    paths = {int(match[1]): path for path in directory.glob(f"epoch-*{SUFFIX}")
-             if (match := _NAME.fullmatch(path.name))}
-    return [paths[epoch] for epoch in sorted(paths)]
+    by_epoch = {int(match[1]): path for path in directory.glob(f"epoch-*{SUFFIX}")
+                if (match := _NAME.fullmatch(path.name))}
+    return [by_epoch[epoch] for epoch in sorted(by_epoch)]

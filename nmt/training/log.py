@@ -73,7 +73,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 def _strict(value: Any) -> Any:
     """The value with null for numbers that JSON does not have: infinity and NaN."""
     if isinstance(value, dict):
-        return {key: _strict(part) for key, part in value.items()}
+        return {key: _strict(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -91,7 +91,7 @@ def _is_record(record: Any) -> bool:
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return False
     counts = [record.get("step"), record.get("epoch", 0)]
-    if any(type(one) is not int or not 0 <= one < 2**63 for one in counts):
+    if any(type(count) is not int or not 0 <= count < 2**63 for count in counts):
         return False
     scores = record.get("scores", {})
     if not isinstance(scores, dict) or not all(map(_is_score, scores.values())):

@@ -77,16 +77,16 @@ def _values(
     path: Path, name: str, arrays: Mapping[str, np.ndarray], mask: np.ndarray, sparse: bool
 ) -> np.ndarray:
     """A masked parameter, whole: zeros where it is pruned."""
-    found = arrays[PARAMETERS + name]
+    values = arrays[PARAMETERS + name]
     expected = (int(mask.sum()),) if sparse else mask.shape
-    if found.shape != expected:
+    if values.shape != expected:
         raise UserError(f"{path}: mask of {name!r}: expected a parameter of shape {expected} "
-                        f"beside it, found {found.shape}")
+                        f"beside it, found {values.shape}")
     if not sparse:
-        if found[~mask].any():
+        if values[~mask].any():
             raise UserError(f"{path}: mask of {name!r}: expected zeros where it prunes, found "
-                            f"{int(np.count_nonzero(found[~mask]))} weights that are not")
-        return found
-    whole = np.zeros(mask.shape, found.dtype)
-    whole[mask] = found
+                            f"{int(np.count_nonzero(values[~mask]))} weights that are not")
+        return values
+    whole = np.zeros(mask.shape, values.dtype)
+    whole[mask] = values
     return whole

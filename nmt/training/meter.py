@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -23,54 +24,32 @@ from nmt.training.resuming import number
 PLAIN = ""  # the task of batches outside a mixture
 
 
-class _Sums:
-    """The sums of a task since the last line of the log, and before that in the epoch."""
+class _Totals:
+    """Nats, target tokens and updates of a task: in a window where the model computes, or in an
+    epoch. The objective stays 0 if it is the loss, the length where no lengths are predicted."""
 
     def __init__(self, xp: Any) -> None:
         self.loss, self.objective, self.length = (
             xp.zeros((), dtype=np.float64) for _ in range(3))  # nats
         self.tokens = self.updates = 0
-        self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
-        self.epoch_objective = 0.0  # stays 0 if the objective is the loss
-        self.epoch_length = 0.0  # stays 0 where no lengths are predicted
 
-    def close_window(self) -> dict[str, float]:
-        """The facts of the window, which becomes a part of the epoch."""
-        loss, objective, length = (
-            float(to_host(one)) for one in (self.loss, self.objective, self.length))
-        facts = {**_per_token(loss, self.tokens, objective, length), "target_tokens": self.tokens,
-                 "updates": self.updates}
-        self.epoch_loss += loss
-        self.epoch_objective += objective
-        self.epoch_length += length
-        self.epoch_tokens += self.tokens
-        self.epoch_updates += self.updates
-        self.loss[...] = self.objective[...] = self.length[...] = 0.0
-        self.tokens = self.updates = 0
-        return facts
-
-    def close_epoch(self) -> dict[str, float]:
-        """The facts of the epoch; another begins."""
-        facts = {**_per_token(self.epoch_loss, self.epoch_tokens, self.epoch_objective,
-                              self.epoch_length),
-                 "target_tokens": self.epoch_tokens, "updates": self.epoch_updates}
-        self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
-        self.epoch_objective = self.epoch_length = 0.0
-        return facts
-
-    def state(self) -> list[float]:
+    def values(self) -> list[Any]:
         """All as plain numbers."""
-        return [float(to_host(self.loss)), self.tokens, self.updates,
-                self.epoch_loss, self.epoch_tokens, self.epoch_updates,
-                float(to_host(self.objective)), self.epoch_objective,
-                float(to_host(self.length)), self.epoch_length]
+        loss, objective, length = (
+            float(to_host(nats)) for nats in (self.loss, self.objective, self.length))
+        return [loss, self.tokens, self.updates, objective, length]
 
-    def load(self, state: list[Any]) -> None:
-        """Restore what `state` returned; older states lack lengths, or the objective too."""
-        (self.loss[...], self.tokens, self.updates, self.epoch_loss, self.epoch_tokens,
-         self.epoch_updates, self.objective[...], self.epoch_objective, self.length[...],
-         self.epoch_length) = map(
-             number, [*state, *[0.0] * (10 - len(state))] if len(state) in (6, 8) else state)
+    def put(self, values: Sequence[Any]) -> None:
+        """Put back what `values` gave."""
+        (self.loss[...], self.tokens, self.updates, self.objective[...],
+         self.length[...]) = values
+
+    def close(self) -> dict[str, float]:
+        """The facts of the log; another window or epoch begins."""
+        loss, tokens, updates, objective, length = self.values()
+        self.put([0.0, 0, 0, 0.0, 0.0])
+        return {**_per_token(loss, tokens, objective, length), "target_tokens": tokens,
+                "updates": updates}
 
 
 class Meter:
@@ -84,7 +63,7 @@ class Meter:
         self.facts: dict[str, Any] = {}  # of the last window closed
         self.finite = True  # whether its loss is
         self._xp = xp
-        self._sums: dict[str, _Sums] = {}  # by task
+        self._totals: dict[str, tuple[_Totals, _Totals]] = {}  # window and epoch, by task
         self._norm: Array = 0.0
         self._window_seconds = np.zeros(2)  # wall-clock time, and CPU time of all threads
         self._seconds = np.zeros(2)  # of training, likewise; validation left out
@@ -93,7 +72,7 @@ class Meter:
     @property
     def window_tokens(self) -> int:
         """Target tokens since the log's last line."""
-        return sum(one.tokens for one in self._sums.values())
+        return sum(window.tokens for window, _ in self._totals.values())
 
     def start(self) -> None:
         """Let the clock run from here."""
@@ -109,14 +88,14 @@ class Meter:
     ) -> None:
         """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
         the parts of the loss, where it has such."""
-        own, parts = self._of(task), parts or Losses(loss)
-        own.loss += parts.words
+        (window, _), parts = self._of(task), parts or Losses(loss)
+        window.loss += parts.words
         if parts.words is not loss:
-            own.objective += loss
+            window.objective += loss
         if parts.lengths is not None:
-            own.length += parts.lengths
-        own.tokens += tokens
-        own.updates += 1
+            window.length += parts.lengths
+        window.tokens += tokens
+        window.updates += 1
         self._norm = norm
 
     def close_window(self) -> dict[str, Any]:
@@ -129,7 +108,11 @@ class Meter:
         self._take_time()
         tokens = self.window_tokens
         self._seconds += self._window_seconds
-        parts = {task: own.close_window() for task, own in self._sums.items() if own.updates}
+        parts = {}
+        for task, (window, epoch) in self._totals.items():
+            if window.updates:
+                epoch.put(list(map(add, epoch.values(), window.values())))
+                parts[task] = window.close()
         self.finite = all(math.isfinite(facts["loss"]) for facts in parts.values())
         self.facts = {
             **_together(parts),
@@ -146,14 +129,14 @@ class Meter:
         """Loss and perplexity, or tasks, over the epoch, elapsed seconds; the clock stops until
         `start`."""
         self._clock = None
-        parts = {task: own.close_epoch() for task, own in self._sums.items() if own.epoch_updates}
+        parts = {task: epoch.close() for task, (_, epoch) in self._totals.items() if epoch.updates}
         return {**_together(parts), "elapsed_seconds": float(self._seconds[0])}
 
-    def _of(self, task: str) -> _Sums:
-        """The sums of a task."""
-        if task not in self._sums:
-            self._sums[task] = _Sums(self._xp)
-        return self._sums[task]
+    def _of(self, task: str) -> tuple[_Totals, _Totals]:
+        """The window and the epoch of a task."""
+        if task not in self._totals:
+            self._totals[task] = _Totals(self._xp), _Totals(np)
+        return self._totals[task]
 
     def _take_time(self) -> None:
         """Add the time since the clock was last read to the window."""
@@ -167,30 +150,37 @@ class Meter:
         """The sums as plain numbers; the clock runs on."""
         self._take_time()
         window, total = self._window_seconds.tolist(), self._seconds.tolist()
-        return {"tasks": {task: own.state() for task, own in self._sums.items()},
-                "window_seconds": window, "seconds": total}
+        tasks = {}
+        for task, pair in self._totals.items():
+            (*w, w_objective, w_length), (*e, e_objective, e_length) = (t.values() for t in pair)
+            tasks[task] = [*w, *e, w_objective, e_objective, w_length, e_length]
+        return {"tasks": tasks, "window_seconds": window, "seconds": total}
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave; CPU time counts from here where it was not yet counted."""
         state = _as_now(state)
-        for task, own in state["tasks"].items():
-            self._of(task).load(own)
+        for task, values in state["tasks"].items():
+            older = [0.0] * (10 - len(values)) if len(values) in (6, 8) else []
+            *six, w_objective, e_objective, w_length, e_length = map(number, [*values, *older])
+            window, epoch = self._of(task)
+            window.put([*six[:3], w_objective, w_length])
+            epoch.put([*six[3:], e_objective, e_length])
         self._window_seconds[:], self._seconds[:] = state["window_seconds"], state["seconds"]
 
 
 def perplexities(facts: Mapping[str, Any]) -> dict[str, float]:
     """The training perplexities of facts, by task: of one that is no mixture, under PLAIN."""
     if "tasks" in facts:
-        return {task: own["perplexity"] for task, own in facts["tasks"].items()}
+        return {task: numbers["perplexity"] for task, numbers in facts["tasks"].items()}
     return {PLAIN: facts["perplexity"]} if "perplexity" in facts else {}
 
 
 def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
     """The facts of all tasks: of a single nameless one its loss and perplexity."""
     if set(parts) <= {PLAIN}:
-        own = parts.get(PLAIN, _per_token(0.0, 0))
-        return {name: own[name] for name in ("loss", "perplexity", "objective", "length_loss")
-                if name in own}
+        facts = parts.get(PLAIN, _per_token(0.0, 0))
+        return {name: facts[name] for name in ("loss", "perplexity", "objective", "length_loss")
+                if name in facts}
     return {"tasks": dict(parts)}
 
 

@@ -135,19 +135,19 @@ class Optimizer(ABC):
         kinds = (*self.state_names, "t") if self.state_names else ()
         wanted = (f"arrays: expected the state of {type(self).__name__} "
                   f"({', '.join(f'{kind}/' for kind in kinds) or 'nothing'})")
-        found: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
+        state: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
         for full_name, array in arrays.items():
             kind, _, name = full_name.partition("/")
-            if kind not in found:
+            if kind not in state:
                 raise ValueError(f"{wanted}, got {full_name!r}")
-            found[kind][name] = array
-        if len({frozenset(named) for named in found.values()}) > 1:
+            state[kind][name] = array
+        if len({frozenset(named) for named in state.values()}) > 1:
             raise ValueError(f"{wanted}, each for the same parameters")
-        for kind, named in found.items():
+        for kind, named in state.items():
             for name, array in named.items():
                 _check_state(kind, name, array, parameters)
-        self._t = Counter({name: int(to_host(t)) for name, t in found.pop("t", {}).items()})
-        self._state = {name: tuple(_own_copy(named[name]) for named in found.values())
+        self._t = Counter({name: int(to_host(t)) for name, t in state.pop("t", {}).items()})
+        self._state = {name: tuple(_own_copy(named[name]) for named in state.values())
                       for name in self._t}
 
 

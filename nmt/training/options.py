@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.training.optimizers import OPTIMIZERS, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
-from nmt.training.warmup import InverseSqrtSchedule, WarmUp
+from nmt.training.warmup import InverseSqrtSchedule
 
 if TYPE_CHECKING:
     OptimizerName = str
@@ -84,19 +84,14 @@ class TrainOptions:
 
     def make_schedule(self) -> Schedule:
         """The schedule these options name."""
-        schedule = self._make_schedule()
-        return WarmUp(schedule, self.warmup) if self.warmup else schedule
-
-    def _make_schedule(self) -> Schedule:
-        """The same, without warm-up."""
         if self.schedule == "inverse-sqrt":
             return InverseSqrtSchedule(self.learning_rate, self.warmup)
         if self.schedule == "plateau":
             return PlateauSchedule(self.learning_rate, self.plateau_factor, self.plateau_patience,
-                                   self.plateau_minimum, self.higher_is_better)
+                                   self.plateau_minimum, self.higher_is_better, self.warmup)
         return ThesisSchedule(self.learning_rate,
                               self.halve_after if self.schedule == "thesis" else None,
-                              self.halve_every)
+                              self.halve_every, self.warmup)
 
     def difference(self, saved: dict[str, Any]) -> str:
         """The options that a resumed run must not change but has: "name: was value, now value"; or
@@ -109,8 +104,8 @@ class TrainOptions:
         free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
-        now, first = dataclasses.asdict(self), {one.name: one.default
-                                                for one in dataclasses.fields(self)}
+        now, first = dataclasses.asdict(self), {field.name: field.default
+                                                for field in dataclasses.fields(self)}
         saved = first | saved  # an option newer than the run has its default
         return "; ".join(f"{name}: was {saved[name]!r}, now {value!r}"
                          for name, value in now.items()

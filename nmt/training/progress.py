@@ -130,7 +130,7 @@ def _describe(progress: Progress) -> str:
             f"{progress.tokens_per_second:.0f} target tokens/s")
 
 
-def _perplexities(found: Mapping[str, float]) -> str:
+def _perplexities(by_task: Mapping[str, float]) -> str:
     """Training perplexities, of a mixture each with its task."""
     return "perplexity " + ", ".join(f"{task} {_number(value)}".strip()
-                                     for task, value in found.items())
+                                     for task, value in by_task.items())

@@ -36,8 +36,7 @@ class Run:
         """
         self.directory, self.world = Path(directory), world or World()
         self.metadata, self._beside = dict(metadata or {}), dict(beside or {})
-        self._held, self.check = check is not None, check or (lambda: None)
-        self._after_save = after_save
+        self.check, self._after_save = check or (lambda: None), after_save
         self.log = (Log if self.world.first else NoLog)(self.directory / LOG, self.check)
 
     @property
@@ -46,15 +45,14 @@ class Run:
         return self.directory / LAST
 
     def begin(self) -> None:
-        """Make the directory, unless it is there and held; clear the log of a run that never came
-        to a checkpoint. Raises UserError where another run is in it."""
+        """Make the directory, unless it is there; clear the log of a run that never came to a
+        checkpoint. Raises UserError where another run is in it."""
         if self.world.first:
             if self.last.exists():
                 raise UserError(f"{self.last}: a training run is here already: "
                                 f"--resume {self.directory} goes on with it")
             self.check()
-            if not self._held:
-                make_directory(self.directory)
+            make_directory(self.directory)
         self.log.keep(lambda record: False)
 
     def save(self, file: str, parameters: dict[str, Array], facts: dict[str, Any],

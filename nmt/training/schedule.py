@@ -1,33 +1,41 @@
 """Learning rates that change between epochs, or within them.
 
 A schedule has a `rate` (the learning rate at the start of the coming epoch), says which rate holds
-within an epoch (`rate_at`), is told scores (`evaluated`) and the end of each epoch (`epoch_end`),
-says when training should stop (`finished`), and gives its state as plain numbers. Epochs count from
-1.
+at an update (`rate_at`), is told scores (`evaluated`) and the end of each epoch (`epoch_end`), says
+when training should stop (`finished`), and gives its state as plain numbers. Epochs count from 1.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 from nmt.training.resuming import number
 
 
-class Schedule(Protocol):
-    """The interface of a schedule."""
+class Schedule:
+    """A constant rate: the base of all schedules, with a linear warm-up (`nmt.training.warmup`)."""
 
-    @property
-    def rate(self) -> float:
-        """The learning rate at the start of the coming epoch."""
+    def __init__(self, rate: float, warmup: int = 0) -> None:
+        """warmup: updates in which the rate rises from zero."""
+        self.rate, self._warmup = _positive("rate", rate), warmup
 
     def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
         """The learning rate of an update, counted from 1, when a share `done`, in [0, 1), of the
         epoch in progress is over."""
+        rate = self._rate_at(epoch, done, update)
+        if not self._warmup:
+            return rate
+        return rate * min(1.0, update / self._warmup)                  # (Nguyen 3.8), to its peak
+
+    def _rate_at(self, epoch: int, done: float, update: int) -> float:
+        """The same without warm-up."""
+        return self.rate
 
     @property
     def finished(self) -> bool:
         """True when further training is pointless."""
+        return False
 
     def evaluated(self, score: float) -> None:
         """Told after each evaluation."""
@@ -37,12 +45,14 @@ class Schedule(Protocol):
 
     def state(self) -> dict[str, Any]:
         """The state as JSON-able values."""
+        return {"rate": self.rate}
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave."""
+        self.rate = number(state["rate"])
 
 
-class ThesisSchedule:
+class ThesisSchedule(Schedule):
     """A fixed rate, halved from a given epoch on, every epoch or every part of one.
 
     Source: thesis, section 4.3.1: "a learning rate of 1; after 5 epochs, I begin to halve the
@@ -52,17 +62,15 @@ class ThesisSchedule:
     the sixth use rate / 2 and rate / 4. halve_after None never halves: a constant rate.
     """
 
-    finished = False
-
-    def __init__(self, rate: float = 1.0, halve_after: int | None = 5,
-                 halve_every: float = 1.0) -> None:
+    def __init__(self, rate: float = 1.0, halve_after: int | None = 5, halve_every: float = 1.0,
+                 warmup: int = 0) -> None:
         if halve_after is not None and halve_after < 1:
             raise ValueError(f"halve_after: expected at least 1 epoch, got {halve_after}")
-        self.rate = self._initial = _positive("rate", rate)
-        self._halve_after = halve_after
+        super().__init__(rate, warmup)
+        self._initial, self._halve_after = rate, halve_after
         self._halve_every = _positive("halve_every", halve_every)
 
-    def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
+    def _rate_at(self, epoch: int, done: float, update: int = 1) -> float:
         """The rate when epoch - 1 + done epochs are over."""
         if self._halve_after is None:
             return self._initial
@@ -70,23 +78,12 @@ class ThesisSchedule:
         halvings = math.floor(late / self._halve_every + 1e-9) + 1  # 1e-9: 0.3 / 0.1 is below 3
         return self._initial * 0.5 ** max(0, halvings)
 
-    def evaluated(self, score: float) -> None:
-        """Nothing changes."""
-
     def epoch_end(self, epoch: int) -> None:
         """Set the rate that epoch `epoch + 1` starts with."""
-        self.rate = self.rate_at(epoch + 1, 0.0)
-
-    def state(self) -> dict[str, Any]:
-        """The current rate."""
-        return {"rate": self.rate}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Put back what `state` gave."""
-        self.rate = number(state["rate"])
+        self.rate = self._rate_at(epoch + 1, 0.0)
 
 
-class PlateauSchedule:
+class PlateauSchedule(Schedule):
     """The rate times a factor whenever the validation score stops improving.
 
     Source: Nguyen, section 4 (training): decay 0.8, patience 3, and training stops when the rate
@@ -98,28 +95,21 @@ class PlateauSchedule:
     """
 
     def __init__(self, rate: float, factor: float = 0.8, patience: int = 3, minimum: float = 1e-6,
-                 higher_is_better: bool = False) -> None:
+                 higher_is_better: bool = False, warmup: int = 0) -> None:
         if not 0 < factor < 1:
             raise ValueError(f"factor: expected a number between 0 and 1, got {factor}")
         if patience < 1:
             raise ValueError(f"patience: expected at least 1 evaluation, got {patience}")
-        self.rate = _positive("rate", rate)
+        super().__init__(rate, warmup)
         self._factor, self._patience, self._minimum = factor, patience, minimum
         self._higher_is_better = higher_is_better
         self._best: float | None = None
         self._waited = 0
 
-    def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
-        """The rate since the last evaluation."""
-        return self.rate
-
     @property
     def finished(self) -> bool:
         """True when the rate has fallen below the minimum."""
         return self.rate < self._minimum
-
-    def epoch_end(self, epoch: int) -> None:
-        """Nothing changes."""
 
     def evaluated(self, score: float) -> None:
         """Decay when `score` is the last of `patience` evaluations without a new best."""
@@ -133,12 +123,12 @@ class PlateauSchedule:
 
     def state(self) -> dict[str, Any]:
         """Rate, best score and evaluations waited since."""
-        return {"rate": self.rate, "best": self._best, "waited": self._waited}
+        return super().state() | {"best": self._best, "waited": self._waited}
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave."""
-        best = state["best"]
-        self.rate, self._waited = number(state["rate"]), number(state["waited"])
+        super().load(state)
+        best, self._waited = state["best"], number(state["waited"])
         self._best = None if best is None else number(best)
 
 

@@ -7,12 +7,14 @@ rounding. So batches that do not fit into memory are computed in parts (`train.a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from backend.memory import too_large
 from nmt.data.batches import Batch
 from nmt.training.batch_source import BatchSource
 
@@ -21,20 +23,20 @@ from nmt.training.batch_source import BatchSource
 class Together:
     """The batches of one update."""
 
-    parts: tuple[Batch, ...]
+    batches: tuple[Batch, ...]
     task: str = ""  # as a batch's
 
     @property
     def indices(self) -> np.ndarray:
-        """(B,) of all parts."""
-        return np.concatenate([part.indices for part in self.parts])
+        """(B,) of all batches."""
+        return np.concatenate([batch.indices for batch in self.batches])
 
 
-def parts_of(batch: Batch | Together) -> list[Batch]:
+def batches_of(update: Batch | Together) -> list[Batch]:
     """The batches of an update: one, or those that are accumulated."""
-    if isinstance(batch, Batch):
-        return [batch]
-    return [replace(part, task=batch.task) for part in batch.parts]
+    if isinstance(update, Batch):
+        return [update]
+    return [replace(batch, task=update.task) for batch in update.batches]
 
 
 class Accumulated:
@@ -54,15 +56,15 @@ class Accumulated:
 
     def batch(self, key: Sequence[Any]) -> Together:
         """The batches of the keys."""
-        return Together(tuple(self._source.batch(one) for one in key))
+        return Together(tuple(map(self._source.batch, key)))
 
     def tokens(self, batch: Together) -> int:
-        """Of all parts."""
-        return sum(self._source.tokens(part) for part in batch.parts)
+        """Of all batches."""
+        return sum(map(self._source.tokens, batch.batches))
 
     def weight(self, batch: Together) -> int:
-        """Of all parts."""
-        return sum(self._source.weight(part) for part in batch.parts)
+        """Of all batches."""
+        return sum(map(self._source.weight, batch.batches))
 
 
 def accumulated(source: BatchSource, count: int) -> BatchSource:
@@ -71,3 +73,16 @@ def accumulated(source: BatchSource, count: int) -> BatchSource:
         return source
     mixed = getattr(source, "accumulated", None)
     return Accumulated(source, count) if mixed is None else mixed(count)
+
+
+@contextmanager
+def naming_batch(
+    batch: Batch | Together, source: BatchSource, step: int, batch_size: int
+) -> Iterator[None]:
+    """Context of an update: a MemoryError tells of its batch, and of `train.batch_size`."""
+    try:
+        yield
+    except MemoryError as error:
+        raise too_large(error, f"update {step}: a batch of {len(batch.indices)} sentences, "
+                        f"{source.tokens(batch)} target tokens",
+                        f"train.batch_size is {batch_size}; a smaller one needs less") from error

@@ -53,10 +53,10 @@ class Mixture:
         waiting = {reference: list(self.sources[reference].epoch(rng))}
         order = self._order(len(waiting[reference]), rng)
         for name in others:
-            wanted, found = order.count(name), list[Any]()
-            while len(found) < wanted:
-                found += self.sources[name].epoch(rng)
-            waiting[name] = found[:wanted]
+            wanted, drawn = order.count(name), list[Any]()
+            while len(drawn) < wanted:
+                drawn += self.sources[name].epoch(rng)
+            waiting[name] = drawn[:wanted]
         turns = {name: iter(keys) for name, keys in waiting.items()}
         return [(name, next(turns[name])) for name in order]
 
@@ -83,8 +83,8 @@ class Mixture:
 
     def batch(self, key: Key) -> Batch:
         """The batch of a key, with its task's name."""
-        name, own = key
-        return replace(self.sources[name].batch(own), task=name)
+        name, inner = key
+        return replace(self.sources[name].batch(inner), task=name)
 
     def tokens(self, batch: Batch) -> int:
         """The target tokens of a batch, as its task counts them."""
@@ -195,11 +195,11 @@ def _divided(first: str, task: str, name: str, weight: Weight, private: float) -
     """[W_shared; W_private] (Nguyen 4.3); of gates each has its share of both."""
     blocks = max(1, len(weight.axes[0].parts))
     units = weight.shape[0] // blocks
-    own = round(private * units)
-    if not 0 < own < units:
+    alone = round(private * units)
+    if not 0 < alone < units:
         raise ValueError(f"private: expected a share that leaves some of {units} units on both "
                          f"sides, got {private}")
-    return Stacked({f"{first}/{name}.shared": units - own, f"{task}/{name}.private": own}, 0,
+    return Stacked({f"{first}/{name}.shared": units - alone, f"{task}/{name}.private": alone}, 0,
                    blocks)
 
 

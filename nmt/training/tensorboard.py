@@ -22,29 +22,29 @@ class Observers(Observer):
 
     def on_batch(self, progress: Progress) -> None:
         """Tell each."""
-        for one in self._observers:
-            one.on_batch(progress)
+        for observer in self._observers:
+            observer.on_batch(progress)
 
     def on_note(self, text: str) -> None:
         """Tell each."""
-        for one in self._observers:
-            one.on_note(text)
+        for observer in self._observers:
+            observer.on_note(text)
 
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
         """Tell each."""
-        for one in self._observers:
-            one.on_evaluation(step, scores, improved)
+        for observer in self._observers:
+            observer.on_evaluation(step, scores, improved)
 
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
         """Tell each."""
-        for one in self._observers:
-            one.on_epoch(epoch, facts, scores, improved)
+        for observer in self._observers:
+            observer.on_epoch(epoch, facts, scores, improved)
 
     def close(self) -> None:
         """Tell each."""
-        for one in self._observers:
-            one.close()
+        for observer in self._observers:
+            observer.close()
 
 
 class TensorBoardObserver(Observer):

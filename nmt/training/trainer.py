@@ -9,7 +9,6 @@ import numpy as np
 
 from backend import Array, array_module
 from backend.errors import UserError
-from backend.memory import too_large
 from nmt.data.batches import Batch
 from nmt.models.contract import Trainable
 from nmt.training import checkpoint, kept
@@ -23,7 +22,7 @@ from nmt.training.progress import Observer
 from nmt.training.reports import Reports
 from nmt.training.resuming import continue_stream, read_stream, reading
 from nmt.training.run import BEST, LAST, Run
-from nmt.training.sources import Together, accumulated, parts_of
+from nmt.training.sources import Together, accumulated, batches_of, naming_batch
 from nmt.training.state import Counters, TrainingState
 
 
@@ -121,7 +120,9 @@ class Trainer:
         for key in keys[counters.position:end]:
             state.optimizer.learning_rate = state.schedule.rate_at(
                 counters.epoch, float(clock[counters.position] / clock[-1]), counters.step + 1)
-            self._train_batch(self._updates.batch(key))
+            batch = self._updates.batch(key)
+            with naming_batch(batch, self._updates, counters.step + 1, options.batch_size):
+                self._update(batch)
             if counters.step % options.log_every == 0 or counters.position == end:
                 self._log_window()
             self._reports.batch(len(keys))
@@ -134,22 +135,11 @@ class Trainer:
             self._stop_if_asked(interrupt)
         return True
 
-    def _train_batch(self, batch: Batch | Together) -> None:
-        """One update. Raises UserError with the batch's size where memory is too small."""
-        try:
-            self._update(batch)
-        except MemoryError as error:
-            raise too_large(
-                error, f"update {self.counters.step + 1}: a batch of {len(batch.indices)} "
-                f"sentences, {self._updates.tokens(batch)} target tokens",
-                f"train.batch_size is {self.options.batch_size}; a smaller one needs less"
-            ) from error
-
     def _update(self, batch: Batch | Together) -> None:
-        """Loss, backward, sum over the ranks, clip, update."""
+        """One update of the parameters: loss, backward, sum over the ranks, clip, update."""
         state, sums = self.state, None
-        for part in filter(None, map(self._world.share, parts_of(batch))):
-            sums = accumulate(sums, self._passes(part))
+        for share in filter(None, map(self._world.share, batches_of(batch))):
+            sums = accumulate(sums, self._passes(share))
         sums = self._world.sum(sums, self.parameters)
         scale, norm = gradient_scale(sums.gradients, self._updates.weight(batch),
                                      self.options.max_norm)

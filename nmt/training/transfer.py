@@ -70,7 +70,7 @@ class Parent:
                                 f"{'used' if other else 'not used'} there")
 
 
-def begun(child: S, parent: Parent) -> tuple[S, list[str]]:
+def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
     """The child with what it takes of its parent, in place, and lines that say what that is.
 
     Raises UserError for a parameter of another size.
@@ -97,7 +97,7 @@ def begun(child: S, parent: Parent) -> tuple[S, list[str]]:
 
 def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:
     """The parent's parameters by name: as they are stored where the child stores them likewise."""
-    ours, theirs = (replace(one.recipe.parametrize, frozen=[]) for one in (child, parent))
+    ours, theirs = (replace(system.recipe.parametrize, frozen=[]) for system in (child, parent))
     return {**parent.parameters, **parent.stored} if ours == theirs else parent.parameters
 
 
@@ -105,10 +105,10 @@ def _rows(
     name: str, child: BaseSystem, parent: Parent, rng: np.random.Generator
 ) -> tuple[list[tuple[int, int]], dict[str, Any]]:
     """(row, the parent's row) of a table's words that take one, and what there is to say of it."""
-    own, other = (_vocabulary(name, one) for one in (child, parent.system))
-    drawn = parent.words == RANDOM and own is child.vocabularies[child.names[0]]
-    rows = _drawn(own, other, rng) if drawn else _matched(own, other)
-    return rows, {"words": len(own) - len(SPECIALS), "taken": len(rows) - len(SPECIALS),
+    ours, theirs = (_vocabulary(name, system) for system in (child, parent.system))
+    drawn = parent.words == RANDOM and ours is child.vocabularies[child.names[0]]
+    rows = _drawn(ours, theirs, rng) if drawn else _matched(ours, theirs)
+    return rows, {"words": len(ours) - len(SPECIALS), "taken": len(rows) - len(SPECIALS),
                   "by": RANDOM if drawn else MATCH}
 
 
@@ -128,20 +128,20 @@ def _vocabulary(name: str, system: BaseSystem) -> Vocabulary:
     return system.vocabularies[system.names[0 if part_of(name) == PARTS[0] else -1]]
 
 
-def _matched(own: Vocabulary, other: Vocabulary) -> list[tuple[int, int]]:
+def _matched(ours: Vocabulary, theirs: Vocabulary) -> list[tuple[int, int]]:
     """(row, the parent's row) of the symbols and of all words that both have."""
-    words = own.words[len(SPECIALS):]
-    found = enumerate(other.ids(words), len(SPECIALS))
+    rows = theirs.ids(ours.words[len(SPECIALS):])
     symbols = [(i, i) for i in range(len(SPECIALS))]
-    return [*symbols, *((row, theirs) for row, theirs in found if theirs != UNKNOWN)]
+    return [*symbols, *((row, parent_row) for row, parent_row in enumerate(rows, len(SPECIALS))
+                        if parent_row != UNKNOWN)]
 
 
-def _drawn(own: Vocabulary, other: Vocabulary, rng: np.random.Generator) -> list[tuple[int, int]]:
+def _drawn(ours: Vocabulary, theirs: Vocabulary, rng: np.random.Generator) -> list[tuple[int, int]]:
     """The same with the words of a random order of the parent's: none twice before all once."""
-    order, n = rng.permutation(np.arange(len(SPECIALS), len(other))), len(other) - len(SPECIALS)
+    order, n = rng.permutation(np.arange(len(SPECIALS), len(theirs))), len(theirs) - len(SPECIALS)
     symbols = [(i, i) for i in range(len(SPECIALS))]
     return [*symbols, *((row, int(order[(row - len(SPECIALS)) % n]))
-                        for row in range(len(SPECIALS), len(own)))]
+                        for row in range(len(SPECIALS), len(ours)))]
 
 
 def _take(array: Array, theirs: Array, rows: Sequence[tuple[int, int]] | None) -> None:
@@ -161,6 +161,6 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     fresh = f"; fresh: {', '.join(facts['fresh'])}" if facts["fresh"] else ""
     how = {MATCH: "", RANDOM: ", drawn at random"}
     return [f"init: {facts['parent']}{after}: {facts['parameters']} parameters{fresh}",
-            *(f"init: {name}: {one['taken']} of {one['words']} words have a row of the parent's "
-              f"({100 * one['taken'] / max(one['words'], 1):.1f} %){how[one['by']]}"
-              for name, one in facts["tables"].items())]
+            *(f"init: {name}: {table['taken']} of {table['words']} words have a row of the "
+              f"parent's ({100 * table['taken'] / max(table['words'], 1):.1f} %){how[table['by']]}"
+              for name, table in facts["tables"].items())]

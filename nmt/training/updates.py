@@ -27,7 +27,7 @@ def update_dense(
 ) -> None:
     """`Optimizer.update_dense`: all parameters in one launch."""
     char = factor.dtype.char
-    sizes = [flat(char, *own, g) for own, g in zip(arrays, gradients, strict=True)]
+    sizes = [flat(char, *p_and_state, g) for p_and_state, g in zip(arrays, gradients, strict=True)]
     rows, table = _table(launch, sizes, WIDTH, gradients, *zip(*arrays, strict=True))
     _update(launch, optimizer, char, rows, WIDTH, table, len(sizes), 0, 0, factor, t)
 
@@ -42,7 +42,7 @@ def update_rows(
     size = flat(char, *arrays)
     if flat(char, values) == 0 or ids.dtype.char not in "lq":
         raise Unfusable
-    _, table = _table(launch, [size], width, [values], *([one] for one in arrays))
+    _, table = _table(launch, [size], width, [values], *([array] for array in arrays))
     rows = arrays[0].shape[0] if optimizer.state_names else count
     _update(launch, optimizer, char, rows, width, table, 1, ids, count, factor, t)
 
@@ -72,4 +72,4 @@ def _table(
     """How many rows of `width` the arrays have together, and the table: of each array the first of
     its rows, its size, and the address of each field."""
     *first, rows = accumulate((-(-size // width) for size in sizes), initial=0)
-    return rows, launch.table([*first, *sizes, *(one for field in fields for one in field)])
+    return rows, launch.table([*first, *sizes, *(array for field in fields for array in field)])

@@ -19,10 +19,9 @@ from nmt.models.rnnsearch import RNNSearch
 from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.accuracy import precision_cost
-from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
+from nmt.training.optimizers import OPTIMIZERS, SGD, gradient_scale
 
 GOLDEN = json.loads(PATH.read_text(encoding="utf-8"))
-OPTIMIZERS = {"adam": Adam, "sgd": SGD, "adadelta": Adadelta}
 DUPLICATES = [([3, 3, 3, 4], [5, 5]), ([4], [5, 6, 5, 5, 6]), ([3, 4, 4], [])]
 SHAPES = {
     "ragged, repeated ids": DUPLICATES,

@@ -17,7 +17,7 @@ from nmt.recipe.file import load_recipe
 from nmt.system import System
 from nmt.training.log import read_log
 from nmt.training.progress import Observer
-from nmt.training.transfer import Parent, begun
+from nmt.training.transfer import Parent, start_from
 from nmt.translator_training import build_vocabularies, load_corpus, train
 
 OTHER = {"zero": "zeron", "one": "onen", "two": "twon"}  # words of the child that others had
@@ -42,7 +42,7 @@ def child_of(directory, words="match", *overrides):
     origin = Parent(System.open(directory / "parent"), directory / "parent", 20, words)
     vocabularies = build_vocabularies(load_corpus(recipe.data), recipe, origin)
     fresh, own = (System.create(recipe, vocabularies) for _ in range(2))
-    return fresh, *begun(own, origin), origin
+    return fresh, *start_from(own, origin), origin
 
 
 def test_rows_of_words_that_both_have_are_the_parents(parent) -> None:
@@ -182,7 +182,7 @@ def test_a_hybrid_models_characters_are_matched_too(parent) -> None:
     vocabularies = build_vocabularies(load_corpus(recipe.data), recipe)
     other = {name: type(one)(one.words[:1:-1]) for name, one in vocabularies.items()}
     first, second = System.create(recipe, vocabularies), System.create(recipe, other)
-    child, _ = begun(second, Parent(first, parent))
+    child, _ = start_from(second, Parent(first, parent))
     for name, table in {"encoder.W_e": "source", "source_characters.W_e": "source_characters",
                         "target_characters.W_e": "target_characters"}.items():
         size = len(vocabularies[table])

@@ -11,7 +11,7 @@ from nmt.models.translator import ModelConfig, Translator
 from nmt.training.batch_source import Training
 from nmt.training.options import TrainOptions
 from nmt.training.run import Run
-from nmt.training.sources import accumulated, parts_of
+from nmt.training.sources import accumulated, batches_of
 from nmt.training.tasks import Mixture
 from nmt.training.trainer import Trainer
 
@@ -77,5 +77,6 @@ def test_an_update_is_of_one_task() -> None:
     assert sum(name == "a" for name, _ in keys) == 2  # of five batches
     for key in keys:
         batch = mixed.batch(key)
-        assert {part.task for part in parts_of(batch)} == {key[0]} and len(batch.parts) in (2, 3)
-        assert mixed.weight(batch) == sum(len(part.indices) for part in batch.parts)
+        assert {part.task for part in batches_of(batch)} == {key[0]}
+        assert len(batch.batches) in (2, 3)
+        assert mixed.weight(batch) == sum(len(part.indices) for part in batch.batches)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -64,19 +64,6 @@ class Training(NamedTuple):
     lines: Iterable[str]  # the training data, which a resumed run must find unchanged
     notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
     dev: Iterable[str] = ()  # the dev data, likewise unchanged
-
-
-class _Watched(AbstractContextManager["_Watched"]):
-    """The directory where another rank writes."""
-
-    def __init__(self, system: BaseSystem) -> None:
-        """As `DirectoryLock`'s place asks for."""
-
-    def __exit__(self, *raised: object) -> None:
-        """Nothing is held."""
-
-    def check(self) -> None:
-        """The rank that writes checks."""
 
 
 class RunDirectory:
@@ -137,14 +124,14 @@ class RunDirectory:
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
         self._world.check_same("vocabularies and data", system.metadata() | prints)
         hold = self._held if self._resume else self._new
-        with (hold if self._world.first else _Watched)(system) as lock:
+        with hold(system) if self._world.first else nullcontext() as lock:
             trainer = Trainer(
                 system.parametrized or system.model, system.stored or system.parameters,
                 training.batches, self._recipe.train, self._path, training.validate,
                 observer if self._world.first else None,
                 system.metadata() | prints, notes=training.notes, beside=system.masks(),
-                after_save=partial(system.saved, self._path), check_directory=lock.check,
-                world=self._world,
+                after_save=partial(system.saved, self._path),
+                check_directory=lock.check if lock else _no_check, world=self._world,
             )
             if self._resume:
                 trainer.resume()
@@ -194,6 +181,10 @@ class RunDirectory:
                     # Killed in between, it can be resumed or, without a checkpoint, begun again.
                     take_back(path, [LOG, *saved, *names], made)
                 raise
+
+
+def _no_check() -> None:
+    """What a rank checks that writes no files."""
 
 
 def _first_files(system: BaseSystem) -> list[str]:

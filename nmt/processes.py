@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -48,7 +48,7 @@ def _act(
 
 def in_processes(
     work: Callable[[int], Iterable[Result]], number: int
-) -> Iterator[tuple[int, Result]]:
+) -> Generator[tuple[int, Result], None, None]:
     """What `work(k)` gives, one after another, each k in a process: k and the result.
 
     Raises what a process raises, UserError where one is killed; the others are ended then, as they
@@ -100,9 +100,11 @@ def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> N
         writer.send((error, None))
 
 
-def each(function: Callable[[int], Result], count: int, jobs: int, what: str) -> list[Result]:
-    """`function(i)` of each i below `count`, in order, computed by so many processes; `what` is
-    done, for a bar. By one, in this process."""
+def map_in_processes(
+    function: Callable[[int], Result], count: int, jobs: int, what: str
+) -> list[Result]:
+    """`function(i)` of each i below `count`, in order, computed by `jobs` processes, a single one
+    being this one; `what` is done, for a bar."""
     if min(jobs, count) < 2:
         return [function(i) for i in progress.counted(range(count), what)]
 
@@ -111,5 +113,5 @@ def each(function: Callable[[int], Result], count: int, jobs: int, what: str) ->
 
     results = in_processes(work, min(jobs, count))
     computed = dict(next(results)[1] for _ in progress.counted(range(count), what))
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     return [computed[i] for i in range(count)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,17 +57,6 @@ from nmt.training.world import current
 R = TypeVar("R", bound=AnyRecipe)
 
 
-class _Watched(AbstractContextManager["_Watched"]):
-    """The directory where another rank writes."""
-
-    def __init__(self, system: BaseSystem) -> None:
-        """As `DirectoryLock`'s place asks for."""
-
-    def __exit__(self, *raised: object) -> None:
-        """Nothing is held."""
-
-    def check(self) -> None:
-        """The rank that writes checks."""
 
 
 class RunDirectory:
@@ -128,9 +117,9 @@ class RunDirectory:
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
         self._world.check_same("vocabularies and data", system.metadata() | prints)
         hold = self._held if self._resume else self._new
-        with (hold if self._world.first else _Watched)(system) as lock:
+        with hold(system) if self._world.first else nullcontext() as lock:
             run = Run(self._path, self._world, metadata=system.metadata() | prints,
-                      beside=system.masks(), check=lock.check,
+                      beside=system.masks(), check=lock.check if lock else None,
                       after_save=partial(system.saved, self._path))
             trainer = Trainer(system.parametrized or system.model,
                               system.stored or system.parameters, training, self._recipe.train,

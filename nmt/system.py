@@ -28,7 +28,7 @@ from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
 from nmt.models.contract import Model, check_lengths_searched, check_positions
-from nmt.processes import each
+from nmt.processes import map_in_processes
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.every_beam import every_beam_search
@@ -241,8 +241,8 @@ class System(Texts):
         finds = [shortlist.limited(find, own) if shortlist else find for own in owns]
         most = max(map(len, owns), default=0) * options.beam * options.lengths
         parameters = for_many_rows(self.parameters, most)
-        found = each(lambda k: self._found(owns[k], finds[k], parameters, options), len(batches),
-                     jobs, "translating, batches")
+        found = map_in_processes(lambda k: self._found(owns[k], finds[k], parameters, options),
+                                 len(batches), jobs, "translating, batches")
         for place, translations in zip(chain(*batches), chain(*found), strict=True):
             results[place] = translations
         return self._spelled(sentences, results, options) if "target" in self.spellings else results

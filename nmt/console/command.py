@@ -17,7 +17,7 @@ from backend import fused, gemm
 from backend.errors import UserError
 from backend.host import crowded, slow_blas, use_threads
 from nmt.console import notes, progress
-from nmt.console.defects import told
+from nmt.console.defects import report_defect
 from nmt.console.terminal import escaped, print
 
 DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
@@ -84,7 +84,7 @@ def guarded(name: str, run: Callable[[], int | None]) -> int:
         named = f"{error.filename}: " if error.filename else ""
         return _complain(name, f"{named}{error.strerror or error}", 2)
     except Exception as error:
-        return _complain(name, told(name, error), DEFECT)
+        return _complain(name, report_defect(name, error), DEFECT)
     finally:
         _let_go(sys.stdout)
         sys.stdout, sys.stderr = streams

@@ -14,7 +14,7 @@ from nmt.console.package import PACKAGE, release
 HERE = Path(__file__).resolve().parents[2]
 
 
-def told(name: str, error: Exception) -> str:
+def report_defect(name: str, error: Exception) -> str:
     """One line on the error; its traceback is written to a file in the directory of temporary
     files."""
     what = f"unexpected {type(error).__name__}: {error} at {place(error)}"

@@ -148,6 +148,7 @@ class RunDirectory:
         """Context: write recipe and vocabularies; remove all files again if the run saves no
         update."""
         path, made = self._path, not self._path.exists()
+        check_new(path, self._beside)
         make_directory(path)
         recipes, names = system.recipe_files(), _first_files(system)
         with self._held(system) as lock:

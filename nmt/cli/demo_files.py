@@ -1,39 +1,51 @@
 """The files that `nmt demo` writes: the next demo in a directory replaces these, and nothing else.
 
-The manifest, `.demo`, lists their names. What is not listed stays.
+The manifest, `.demo`, lists the names. A file is the demo's if it is listed and begins as one of
+its kind does; what is not listed stays. Older versions of the demo left an empty `.demo`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from backend.errors import UserError
 from nmt.files import UNFINISHED, make_directory, write_text
+from nmt.run_files import RECIPE
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock
+from nmt.training.trainer import BEST, LAST, LOG
 
 MANIFEST = ".demo"
 PICTURE = "attention.png"
+BEFORE = (RECIPE, "source.vocab", "target.vocab", LAST, BEST, LOG, PICTURE)  # there was a list
+HEAD = 4096  # first bytes of a file, by which its kind is recognised
+KINDS = {  # first bytes of files, by the suffix of the name
+    RECIPE: rb"data:\n(.*\n)*model:\n",
+    ".vocab": rb"<unk>\n</s>\n",
+    ".safetensors": rb'.{8}\{"__metadata__":\{"nmt-checkpoint":',
+    LOG: rb'(\{"event"|$)',
+    PICTURE: rb"\x89PNG\r\n",
+}
 
 
-def check(directory: Path) -> list[str]:
-    """The files of an earlier demo, those that its manifest names; none in a new directory.
-
-    Raises UserError for a directory of something else.
-    """
+def check(directory: Path) -> None:
+    """Raise UserError unless a demo may write here: the directory is new or an earlier demo's."""
     if not directory.exists():
-        return []
-    if (directory / MANIFEST).is_file():
-        return _listed(directory / MANIFEST)
-    files = {MANIFEST} if not directory.is_dir() else {
+        return
+    found = {MANIFEST} if not directory.is_dir() else {
         name for name in os.listdir(directory) if name != LOCK and not UNFINISHED.fullmatch(name)}
-    if files:
+    if found and not (directory / MANIFEST).is_file():
         raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
                         "files")
-    return []
+    for name in _listed(directory):
+        if os.path.lexists(directory / name) and not _is_ours(directory / name):
+            raise UserError(f"{directory / name}: expected what an earlier demo wrote, found "
+                            "something else; move it, or choose another directory")
 
 
 def replace(directory: Path, names: Iterable[str]) -> set[str]:
@@ -44,19 +56,33 @@ def replace(directory: Path, names: Iterable[str]) -> set[str]:
     """
     make_directory(directory)
     with DirectoryLock(directory, ()):
-        for name in check(directory):
+        check(directory)
+        for name in _listed(directory):
             (directory / name).unlink(missing_ok=True)
         write_text(directory / MANIFEST, json.dumps([*names, PICTURE]) + "\n")
         return set(os.listdir(directory)) - {MANIFEST, LOCK}
 
 
-def _listed(manifest: Path) -> list[str]:
-    """The names in a manifest: of files beside it, never elsewhere."""
+def _listed(directory: Path) -> list[str]:
+    """The files that the manifest names, of the kinds that a demo writes."""
     try:
-        names = json.loads(manifest.read_bytes())
+        text = (directory / MANIFEST).read_text("utf-8")
+        names = json.loads(text) if text else BEFORE
+    except FileNotFoundError:
+        return []
     except (OSError, ValueError):
         names = None
-    if not isinstance(names, list) or not all(
-            isinstance(name, str) and Path(name).name == name for name in names):
-        raise UserError(f"{manifest}: expected a list of the files that a demo wrote")
-    return names
+    if not isinstance(names, list | tuple):
+        raise UserError(f"{directory / MANIFEST}: expected a list of the files that a demo wrote")
+    return [name for name in names if isinstance(name, str) and "/" not in name
+            and name.endswith(tuple(KINDS))]
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is regular and begins as files of its kind do."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    [begins] = [kind for end, kind in KINDS.items() if path.name.endswith(end)]
+    return re.match(begins, head, re.DOTALL if b".{8}" in begins else 0) is not None

@@ -72,20 +72,38 @@ def test_an_older_demo_is_replaced_and_other_directories_are_not(tmp_path, capsy
     assert (tmp_path / "demo" / "best.safetensors").read_bytes() == before  # the old one stands
 
 
+MANIFEST = '["recipe.yaml", "source.vocab", "best.safetensors", "attention.png", "a", "../x.vocab"]'
+
+
+@pytest.mark.parametrize("manifest", ["", MANIFEST], ids=["empty", "list"])
+@pytest.mark.parametrize("name", ["recipe.yaml", "source.vocab", "best.safetensors",
+                                  "attention.png"])
+def test_a_marker_is_not_enough(tmp_path, name, manifest) -> None:
+    """What is listed and does not begin as the demo's files do is a stranger's; so is a link."""
+    (tmp_path / ".demo").write_text(manifest)
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(UserError, match=f"{name}: expected what an earlier demo wrote, found"):
+        demo_files.replace(tmp_path, [])
+    assert (tmp_path / name).read_text() == "years of work"
+    (tmp_path / name).rename(tmp_path / "far")
+    (tmp_path / name).symlink_to("far")
+    with pytest.raises(UserError, match="found something else"):
+        demo_files.check(tmp_path)
+
+
 def test_what_a_demo_wrote_is_replaced_other_names_stay(tmp_path) -> None:
     inside = tmp_path / "demo"
     inside.mkdir()
-    (inside / ".demo").write_text('["recipe.yaml", "source.vocab", "attention.png"]')
+    (inside / ".demo").write_text(MANIFEST)
     for place in (inside / "source.vocab", inside / "target.vocab", tmp_path / "x.vocab"):
         place.write_text("<unk>\n</s>\n")
     (inside / "a").touch()
     assert demo_files.replace(inside, ["log.jsonl"]) == {"target.vocab", "a"}
     assert files_in(tmp_path) == {"demo", "demo/.demo", "demo/target.vocab", "demo/a", "x.vocab"}
-    for damaged in ("", "[", "3", "null", '["../x.vocab"]', "[3]"):
+    for damaged in ("[", "3", "null"):
         (inside / ".demo").write_text(damaged)
         with pytest.raises(UserError, match=r"\.demo: expected a list of the files"):
-            demo_files.replace(inside, [])
-    assert files_in(tmp_path) == {"demo", "demo/.demo", "demo/target.vocab", "demo/a", "x.vocab"}
+            demo_files.check(inside)
 
 
 def test_a_directory_that_cannot_be_made(tmp_path, capsys) -> None:

@@ -88,7 +88,7 @@ def test_steps_have_the_loss_of_the_whole(pairs) -> None:
 def test_twenty_updates_are_those_of_pytorch(smoothing) -> None:
     """Of the reference's loss by torch.optim.Adam, the norm of each gradient clipped to 1."""
     torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
-    from grads.verification.reference import REFERENCES
+    from grads.verification.reference import transformer
 
     model, parameters = make(label_smoothing=smoothing)
     batch = batch_of()
@@ -99,7 +99,7 @@ def test_twenty_updates_are_those_of_pytorch(smoothing) -> None:
         gradients = model.backward(cache)
         own.update(parameters, gradients, gradient_scale(gradients, 9, 1.0)[0])
         adam.zero_grad()
-        expected = REFERENCES["transformer"](model.config, theirs, batch)
+        expected = transformer.loss(model.config, theirs, batch)
         (expected / 9).backward()
         torch.nn.utils.clip_grad_norm_(theirs.values(), 1.0)
         adam.step()

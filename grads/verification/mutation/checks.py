@@ -33,12 +33,16 @@ def checks() -> list[Check]:
                if entry.options.get("clip_elements") and entry.shape == "ragged"]
     differentiated = [Check(entry.name, partial(catalogue.numbers, entry),
                             partial(catalogue.check, entry, diagnosis=0)) for entry in entries]
-    layers = [Check(f"{unit} layer, {dtype}, {'clipping acts' if clips else 'last state alone'}",
-                    partial(layer, unit, dtype, clips))
-              for unit in CELLS for dtype in ("float64", "complex128") for clips in (True, False)]
-    return [*differentiated, *layers,
+    return [*differentiated, *checks_of_cells(),
             *(Check(f"{entry.name}, clipping acts", partial(catalogue.numbers, entry))
               for entry in clipped)]
+
+
+def checks_of_cells() -> list[Check]:
+    """A layer of each cell, of real and of complex numbers."""
+    return [Check(f"{unit} layer, {dtype}, {'clipping acts' if clips else 'last state alone'}",
+                  partial(layer, unit, dtype, clips))
+            for unit in CELLS for dtype in ("float64", "complex128") for clips in (True, False)]
 
 
 def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:

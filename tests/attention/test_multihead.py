@@ -1,4 +1,4 @@
-"""Multi-head attention: against the derivation, PyTorch and complex step; masks, arguments."""
+"""Multi-head attention: against the derivation and PyTorch; masks, arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attention.multihead import (
     multihead_weights,
     padding_mask,
 )
-from grads.check import check_gradients, check_pair
+from grads.check import check_gradients
 from grads.derivations.multihead import (
     Head,
     head_forward,
@@ -135,18 +135,6 @@ def test_softmax_of_rows():
     E, dA = np.random.default_rng(1).normal(size=(2, 3, 4))
     check_gradients(lambda a: (dA * softmax_rows(a["E"])).sum(), {"E": E},
                     {"E": softmax_rows_grad(softmax_rows(E), dA)}).raise_if_wrong()
-
-
-# --- complex step ---------------------------------------------------------------------------------
-
-
-@VARIED
-def test_gradients(heads, kind, dropout):
-    drawn = Drawn(heads, kind, dropout)
-    inputs = {"x": drawn.x, **({} if drawn.itself else {"memory": drawn.memory}),
-              **drawn.parameters}
-    check_pair(lambda v: drawn.forward(v["x"], v.get("memory"), v), drawn.backward, inputs,
-               method="complex", vanish=False).raise_if_wrong()
 
 
 # --- masks, copies, arguments ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 REST = "rest"
@@ -32,16 +32,15 @@ EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backwar
 CONTEXTS = both("attention", "contexts", "attentional") | dict.fromkeys(
     ("all_accumulators", "memories_backward"), "attention backward")
 MODEL = both("encoder", "encoder") | {"memory_forward": "attention forward"}
-PREDICTION = both("prediction", "output", "sampled")
-# Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
-# so that the same function can count for its caller elsewhere.
+HEAD = {way: f"prediction {way}" for way in ("forward", "backward")}
+# Module or class, then the functions it calls, or methods it has, that belong to a part. A module's
+# imported name is wrapped, so that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | both("decoder", "input_feeding", "decoder") | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
     "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | dict.fromkeys(
         ("_first_state_forward", "_first_state_backward"), "bridge"),
-    "nmt.models.heads.softmax": PREDICTION,
-    "nmt.models.heads.deep_output": PREDICTION | both("prediction", "deep"),
+    "nmt.models.heads.softmax.Softmax": HEAD, "nmt.models.heads.deep_output.DeepOutput": HEAD,
     "nmt.models.encoder": EMBEDDINGS,
     "nmt.models.decoder": EMBEDDINGS | CONTEXTS, "nmt.models.feeding": EMBEDDINGS | CONTEXTS,
     "nmt.models.contextual": EMBEDDINGS | both("attention", "attention") | dict.fromkeys(
@@ -89,10 +88,10 @@ class Stopwatch:
 def watching(stopwatch: Stopwatch) -> Iterator[None]:
     """Wrap all functions of `TIMED` for `stopwatch`; undone afterwards."""
     with ExitStack() as undo:
-        for module_name, functions in TIMED.items():
-            module = import_module(module_name)
+        for place, functions in TIMED.items():
+            owner = resolve_name(place)
             for name, part in functions.items():
-                function = getattr(module, name)
-                undo.callback(setattr, module, name, function)
-                setattr(module, name, stopwatch.wrap(part, function))
+                function = getattr(owner, name)
+                undo.callback(setattr, owner, name, function)
+                setattr(owner, name, stopwatch.wrap(part, function))
         yield

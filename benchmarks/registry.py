@@ -20,6 +20,7 @@ ABOUT = {
     "crossover": ("kernels", "batch x width: where the GPU overtakes the CPU"),
     "gradcheck": ("gradcheck", "our gradient check against torch.autograd.gradcheck"),
     "checkers": ("gradcheck", "gradient checkers on right and wrong functions"),
+    "two-trees": ("two_trees", "the same work by two trees of this code, in turns"),
     "gpu": ("gpu", "all that a GPU is tested and timed by, in at most nine minutes"),
     "redraw": ("table", "draws the pictures of result files again, as PNG, SVG or PDF"),
     "table": ("table", "rewrites the figures of docs/speed.md from the result files"),

@@ -108,8 +108,11 @@ def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
     calls = dict(made.calls)
     if made.limit is not None:
         calls["limit"] = made.limit.call
-    timings = timed(calls, case.seconds * options.seconds,
-                    1 if options.quick else case.least) if calls else {}
+    try:
+        timings = timed(calls, case.seconds * options.seconds,
+                        1 if options.quick else case.least) if calls else {}
+    finally:
+        made.end()
     row = {"case": case.name, "sizes": dict(case.sizes), "device": device.name,
            "amount": case.amount, "unit": case.unit, "goals": dict(case.goals),
            "differences": dict(made.differences), "absent": dict(made.absent),
@@ -189,7 +192,8 @@ def new_record(name: str, options: argparse.Namespace) -> Record:
 
     return {"benchmark": name, "environment": environment(), "rows": [], "options": {
         option: named(value) for option, value in vars(options).items()
-        if option not in ("output", "data", "only", "resume", "budget", "go_on", "machine")}}
+        if option not in ("output", "data", "other", "only", "resume", "budget", "go_on",
+                          "machine")}}
 
 
 def rows_of(path: Path, record: Record) -> dict[str, Row]:

@@ -50,7 +50,7 @@ def draw_model(
     config = architecture.config(**options)
     V = shape.vocabulary
     characters = character_tables(config)
-    factors = tuple(getattr(config, "factor_sizes", ()))
+    factors = tuple(range(3, 3 + len(getattr(config, "factors", ()))))  # values of each
     more: dict[str, Any] = {"factors": factors, **dict.fromkeys(characters, CHARACTERS)}
     if getattr(config, "lexicon_epsilon", None) is not None:
         more["lexicon"] = draw_lexicon(rng, V)

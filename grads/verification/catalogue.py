@@ -19,7 +19,7 @@ import numpy as np
 from attention import blocks
 from grads.check import check_case
 from grads.check.report import Report
-from grads.verification import factored, lexical, lexicon, sampled, tasks
+from grads.verification import tasks, translators
 from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
@@ -59,11 +59,10 @@ class Entry(NamedTuple):
 
 
 def architectures() -> dict[str, Architecture]:
-    """What is checked, by name: the registry, and what has no recipe alone: parametrizations, tasks
-    that share parts, a sampled vocabulary, factors, the lexical module, a lexicon."""
+    """What is checked, by name: the registry, its models with options that have variants of their
+    own, and what has no recipe alone: parametrizations, tasks that share parts."""
     return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE,
-            "sampled": sampled.ARCHITECTURE, "factored": factored.ARCHITECTURE,
-            "lexical": lexical.ARCHITECTURE, "lexicon": lexicon.ARCHITECTURE}
+            **translators.ARCHITECTURES}
 
 
 def entries(*tiers: str, start: str = "") -> list[Entry]:

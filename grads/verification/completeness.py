@@ -1,19 +1,16 @@
-"""The check that every backward pass of the product runs in some entry of the catalogue."""
+"""The check that every backward pass of the product runs in some check of its mutants."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from importlib import import_module
 from pkgutil import walk_packages
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from grads.verification.cases import model_case
-from grads.verification.catalogue import Entry, random_model
-from grads.verification.rules import gradients_of
+from grads.verification.mutation.record import Check
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
 # tests compare each kernel there with the function that it replaces
@@ -65,12 +62,11 @@ def called_by(act: Callable[[], object]) -> set[CodeType]:
     return seen
 
 
-def never_run(modules: Iterable[ModuleType], entries: Iterable[Entry]) -> list[str]:
-    """The backward functions of `modules` that no entry's gradient calls."""
+def never_run(modules: Iterable[ModuleType], checks: Iterable[Check]) -> list[str]:
+    """The backward functions of `modules` that no check calls."""
     missing = backward_functions(modules)
-    for entry in entries:
+    for check in checks:
         if missing:
-            case = model_case(random_model(entry))
-            for code in called_by(partial(gradients_of, case)):
+            for code in called_by(check.numbers):
                 missing.pop(code, None)
     return sorted(missing.values())

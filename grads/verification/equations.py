@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
+from inspect import unwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,14 +140,20 @@ def _missing(row: Row) -> bool:
 
 
 def calls() -> dict[Place, list[str]]:
-    """The derivations and models whose gradients, as they are checked, call a function or class."""
+    """The derivations and models whose gradients, as they are checked, call a function or class.
+
+    What calls the form of a function that computes in place counts for the function.
+    """
     found: dict[Place, list[str]] = {}
+    formulas = {form.__code__: unwrap(function).__code__ for function in BOUND
+                if (form := vars(function)["in_place"]) is not None}
     cases = [(f"derivation {one.derivation}", derivations.make_case(one))
              for one in derivations.entries()]
     cases += [(f"model {one.architecture}", model_case(catalogue.random_model(one)))
               for one in catalogue.entries("tiny") if one.shape == "ragged"]
     for name, case in cases:
-        for code in called_by(partial(gradients_of, case)):
+        codes = called_by(partial(gradients_of, case))
+        for code in codes | {formulas[form] for form in codes & formulas.keys()}:
             path, parts = Path(code.co_filename), code.co_qualname.split(".")
             for n in range(len(parts) if path.is_relative_to(ROOT) else 0):
                 owner = ".".join(part for part in parts[: n + 1] if part != "<locals>")

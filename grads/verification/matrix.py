@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from grads.verification import catalogue, derivations
 from grads.verification.cases import RandomModel, model_case
 from grads.verification.device import on_device
 from grads.verification.rules import FLOAT32, distance, gradients_of
+from grads.verification.translators import ARCHITECTURES
 from nmt.console.messages import several
 from nmt.console.progress import counted
 from nmt.console.terminal import print
@@ -40,7 +40,6 @@ TOGETHER = {  # derivations that are one family, by the first words of their nam
     "rnn, lstm, gru": ("rnn", "lstm", "gru"), "nmt, multitask": ("nmt", "multitask"),
     "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms", "countdown"),
 }
-PARTS = ("sampled", "factored", "lexical", "lexicon")  # of translators; their models: one family
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # column -> error, or why there is none
@@ -78,7 +77,7 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
     case = model_case(made)
     gradients = gradients_of(case)
     found: Errors = {
-        "torch": against_reference(entry.architecture, made, gradients),
+        "torch": against_reference(entry, made, gradients),
         "float32": distance(gradients_of(case, np.float32), gradients),
         "cupy": NO_GPU}
     if device is not None:
@@ -92,10 +91,11 @@ def family_of(entry: catalogue.Entry) -> str:
     ones, so that the page fits one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
+    if entry.architecture in ARCHITECTURES:
+        return ", ".join([*ARCHITECTURES, entry.tier])
     split = entry.tier == "tiny" and option not in UNSPLIT and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
-    names = PARTS if entry.architecture in PARTS else (entry.architecture,)
-    return ", ".join([*names, *value, entry.tier])
+    return ", ".join([entry.architecture, *value, entry.tier])
 
 
 def family_of_derivation(name: str) -> str:
@@ -105,20 +105,19 @@ def family_of_derivation(name: str) -> str:
 
 
 def against_reference(
-    architecture: str, made: RandomModel, gradients: Mapping[str, np.ndarray]
+    entry: catalogue.Entry, made: RandomModel, gradients: Mapping[str, np.ndarray]
 ) -> float | str:
     """The distance to PyTorch's gradients of an independent implementation; or why there is none.
     """
     try:
-        from grads.verification import reference
+        from grads.verification import reference as references
     except ImportError:
         return NO_TORCH
-    if architecture not in reference.REFERENCES:
+    loss = references.reference_of(catalogue.architectures()[entry.architecture].config)
+    if loss is None:
         return "no reference"
-    known = signature(reference.REFERENCES[architecture]).parameters
-    options = {name: value for name, value in made.tables._asdict().items() if name in known}
-    _, theirs = reference.gradients(architecture, made.model.config, made.parameters, made.batch,
-                                    made.noise, **options)
+    _, theirs = references.gradients(loss, made.model.config, made.parameters, made.batch,
+                                     made.noise, **references.options_of(loss, made.tables))
     return distance(gradients, theirs)
 
 

@@ -4,7 +4,6 @@ values."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import combinations, product
 from typing import Any
 
@@ -18,15 +17,7 @@ Options = dict[str, Any]
 
 def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
     """Every combination of options for which `config` does not raise ValueError."""
-    return list(_valid(config, tuple((name, tuple(v)) for name, v in variants.choices.items())))
-
-
-@cache
-def _valid(
-    config: Callable[..., Any], choices: tuple[tuple[str, tuple[Any, ...]], ...]
-) -> tuple[Options, ...]:
-    """As `valid`, cached."""
-    return tuple(options for options in _combined(dict(choices)) if _allows(config, options))
+    return [options for options in _combined(variants.choices) if _allows(config, options)]
 
 
 def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
@@ -53,8 +44,8 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
 
 def _codes(values: list[Any]) -> np.ndarray:
     """A number for each value, the same for the same."""
-    known: dict[Any, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(repr(value), len(known)) for value in values], dtype=np.int64)
 
 
 def _together(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
@@ -75,6 +66,8 @@ def _word(option: str, value: Any) -> str:
     """An option with its value in words."""
     if isinstance(value, bool):
         return option if value else f"no {option}"
+    if isinstance(value, Mapping):
+        return f"{option} {' '.join(value)}"
     return f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}"
 
 

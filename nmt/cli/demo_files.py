@@ -18,7 +18,7 @@ from nmt.files import UNFINISHED, make_directory, write_text
 from nmt.run_files import RECIPE
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock
-from nmt.training.trainer import BEST, LAST, LOG
+from nmt.training.run import BEST, LAST, LOG
 
 MANIFEST = ".demo"
 PICTURE = "attention.png"

@@ -20,7 +20,6 @@ from attention.attention import (
 )
 from attention.memory import Memory, memory_forward, memory_select
 from attention.scores import SCORES, Variant, score_weights
-from grads.check import check_pair
 from grads.derivations.attention import as_written
 from grads.derivations.attention_step import (
     align,
@@ -123,35 +122,6 @@ def test_up_to_the_attentional_vector(score, lengths, dtype):
         assert_close(gradients["attention.W_a"], dW_a)
 
 
-# --- complex step ---------------------------------------------------------------------------------
-
-
-@VARIED
-def test_gradients(variant):
-    """Of h, source states and weights, ragged and by steps, under two calls that share a memory."""
-    drawn, states, parameters, _ = make(variant, LENGTHS)
-    padding = make_padding(np.array(LENGTHS), max(LENGTHS))
-
-    def forward(v):
-        memory = memory_forward(v["states"], padding, variant, v, "attention")
-        c = [attention_forward(v["h"][:, some], memory, FIRST + some.start)
-             for some in (slice(0, 3), slice(3, Q))]
-        return np.concatenate([one for one, _ in c], axis=1), (v["h"], memory, [k for _, k in c])
-
-    def vjp(dc, cache):
-        h, memory, caches = cache
-        sums, parts = accumulators(memory), (dc[:, :3], dc[:, 3:])
-        found = [attention_backward(d, one, memory, sums)
-                 for d, one in zip(parts, caches, strict=True)]
-        dstates, gradients = memory_backward(dc, h, caches, [step for _, step in found], memory,
-                                             sums)
-        return {"h": np.concatenate([dh for dh, _ in found], axis=1), "states": dstates,
-                **gradients}
-
-    inputs = {"h": drawn, "states": states, **parameters}
-    check_pair(forward, vjp, inputs, method="complex", vanish=False).raise_if_wrong()
-
-
 # --- padding, large numbers, arguments ------------------------------------------------------------
 
 
@@ -192,16 +162,6 @@ def test_arguments_and_caches_stay_as_they_are(variant):
     np.testing.assert_array_equal(first[0], second[0])
     for array, kept in zip(flat, before, strict=True):
         np.testing.assert_array_equal(array, kept)
-
-
-@VARIED
-def test_single_precision_stays_single(variant):
-    h, _, _, memory = make(variant, LENGTHS, np.float32)
-    c, cache = attention_forward(h, memory)
-    dc = np.ones_like(c)
-    dh, dstates, gradients = backward(h, dc, memory, 1, False)
-    for array in (c, dh, dstates, *gradients.values(), *only(cache)):
-        assert array.dtype.kind in "ib" or array.dtype == np.float32
 
 
 @pytest.mark.parametrize("score", SCORES)

@@ -1,4 +1,4 @@
-"""Multi-head attention: against the derivation, PyTorch and complex step; masks, arguments."""
+"""Multi-head attention: against the derivation and PyTorch; masks, arguments."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from attention.multihead import (
     multihead_weights,
     padding_mask,
 )
-from grads.check import check_gradients, check_pair
+from grads.check import check_gradients
 from grads.derivations.multihead import (
     Head,
-    head_forward,
-    head_forward_grad,
     heads_of,
     multihead,
     multihead_grad,
@@ -115,38 +113,10 @@ def test_derivations(heads):
     check_gradients(loss, inputs, gradients).raise_if_wrong()
 
 
-def test_one_head_of_the_derivation():
-    Y, X, heads, *_, dead, dropped = Drawn(1, "words", True).literal(0)
-    head, D = heads[1], dropped[1]
-    dH = np.random.default_rng(3).normal(size=(T, X.shape[1]))
-    trace = head_forward(Y, X, head, dead, D)[1]
-    dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, D, trace)
-
-    def loss(a):
-        own = head._replace(W_V=a["W_V"])
-        return (dH * head_forward(a["Y"], a["X"], own, dead, D)[0]).sum()
-
-    check_gradients(
-        loss,
-        {"Y": Y, "X": X, "W_V": head.W_V}, {"Y": dY, "X": dX, "W_V": d_head.W_V}).raise_if_wrong()
-
-
 def test_softmax_of_rows():
     E, dA = np.random.default_rng(1).normal(size=(2, 3, 4))
     check_gradients(lambda a: (dA * softmax_rows(a["E"])).sum(), {"E": E},
                     {"E": softmax_rows_grad(softmax_rows(E), dA)}).raise_if_wrong()
-
-
-# --- complex step ---------------------------------------------------------------------------------
-
-
-@VARIED
-def test_gradients(heads, kind, dropout):
-    drawn = Drawn(heads, kind, dropout)
-    inputs = {"x": drawn.x, **({} if drawn.itself else {"memory": drawn.memory}),
-              **drawn.parameters}
-    check_pair(lambda v: drawn.forward(v["x"], v.get("memory"), v), drawn.backward, inputs,
-               method="complex", vanish=False).raise_if_wrong()
 
 
 # --- masks, copies, arguments ---------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The norms: against the derivation, PyTorch and complex step; short vectors, names."""
+"""The norms: against the derivation and PyTorch; short vectors, names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from literal import DTYPES, assert_close, draw
 
 from attention.norms import EPS, NORMS, norm_backward, norm_forward, norm_weights
-from grads.check import check_gradients, check_pair
+from grads.check import check_gradients
 from grads.derivations import norms as literal
 from grads.derivations.norms import (
     layer_norm_jacobian,
@@ -69,21 +69,6 @@ def test_jacobians_are_those_of_complex_step(forward, jacobian):
     x, h = make("layer")[0][0, 0][:, None], 1e-30
     steps = [forward(x + 1j * h * np.eye(5)[:, [j]]).imag / h for j in range(5)]
     assert_close(jacobian(x), np.hstack(steps))
-
-
-@KINDS
-def test_gradients(kind):
-    x, parameters, _ = make(kind)
-
-    def forward(v):
-        return norm_forward("n", kind, v, v["x"])
-
-    def vjp(dy, cache):
-        dx, gradients = norm_backward(dy, cache)
-        return {"x": dx, **gradients}
-
-    check_pair(forward, vjp, {"x": x, **parameters}, method="complex",
-               vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("length", [0.0, EPS / 2])

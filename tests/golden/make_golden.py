@@ -25,12 +25,12 @@ from golden.cases import (
     run_batches,
 )
 
-from grads.verification.reference import REFERENCES, gradients
+from grads.verification.reference import gradients, luong
 
 
 def compute(config):
     """One case: the loss in nats and the fingerprint of each gradient."""
-    loss, found = gradients("luong", config, golden_parameters(config), golden_batch())
+    loss, found = gradients(luong.loss, config, golden_parameters(config), golden_batch())
     return {"loss": loss, "gradients": {name: fingerprint(found[name]) for name in sorted(found)}}
 
 
@@ -44,7 +44,7 @@ def train(run):
     losses, norms = [], []
     for batch in run_batches():
         optimizer.zero_grad()
-        loss = REFERENCES["luong"](config, weights, batch)
+        loss = luong.loss(config, weights, batch)
         (loss / len(batch.indices)).backward()
         norm = torch.sqrt(sum((weight.grad**2).sum() for weight in weights.values())).item()
         if run.max_norm is not None and norm > run.max_norm:

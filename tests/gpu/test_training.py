@@ -15,7 +15,8 @@ from backend import gemm
 from backend.errors import UserError
 from backend.memory import too_large
 from nmt.data.batches import make_batch
-from nmt.models.rnnsearch import RNNSearch
+from nmt.models.contract import Tables
+from nmt.models.registry import make_model
 from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.accuracy import precision_cost
@@ -65,8 +66,7 @@ MODELS = {
 
 def trained(config, optimizer, pairs):
     """Losses of five updates in float32, and the parameters after them."""
-    kind = RNNSearch if isinstance(config, RNNSearchConfig) else Translator
-    model, update = kind(config, 9, 9), OPTIMIZERS[optimizer](0.05)
+    model, update = make_model(config, Tables((9,), 9)), OPTIMIZERS[optimizer](0.05)
     parameters = model.initial_parameters(np.random.default_rng(1))
     batch, losses = make_batch(pairs, range(len(pairs)), False), []
     for step in range(5):

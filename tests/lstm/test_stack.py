@@ -1,4 +1,4 @@
-"""Layers on top of each other: padded batches, dropout, both directions, single steps."""
+"""Layers on top of each other: padded batches, both directions, single steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from literal import assert_close, assert_same_gradients, draw, draw_parameters, total
 
-from grads.check import check_pair
 from lstm.cells import CELLS
 from lstm.parameters import Scheme
 from lstm.recurrent import make_padding
@@ -54,36 +53,6 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional):
         assert_close(h[:length, [s]], h_alone)
         assert_close(dx[:length, [s]], dx_alone)
     assert_same_gradients(gradients, total(own for _, (_, _, own) in alone))
-
-
-@pytest.mark.parametrize("unit, bidirectional", BOTH)
-def test_gradients(unit, bidirectional):
-    """Of input, parameters and first states, from the top states and all last ones, with dropout
-    masks on both inputs and a ragged batch; by complex step."""
-    rng, parameters, initial = make(unit, bidirectional)
-    directions, padding = 1 + bidirectional, make_padding(np.array(LENGTHS), STEPS)
-    masks = [(rng.random((STEPS, 3, n)) < 0.7) / 0.7 for n in (E, directions * H)]
-    places = [(layer, d, k) for layer in range(2) for d in range(directions)
-              for k in range(CELLS[unit].states)]
-
-    def named(states, kind):
-        return {f"{kind} {place}": states[place[0]][place[1]][place[2]] for place in places}
-
-    def nested(values, kind):
-        return [[tuple(values[f"{kind} {(layer, d, k)}"] for k in range(CELLS[unit].states))
-                 for d in range(directions)] for layer in range(2)]
-
-    def forward(v):
-        h, last, cache = stack_forward(v["x"], v, "s", unit, nested(v, "first"), padding=padding,
-                                       masks=masks)
-        return {"h": h, **named(last, "last")}, cache
-
-    def backward(d, cache):
-        dx, d_initial, gradients = stack_backward(d["h"], nested(d, "last"), cache)
-        return {"x": dx, **named(d_initial, "first"), **gradients}
-
-    inputs = {"x": draw(rng, (STEPS, 3, E)), **parameters, **named(initial, "first")}
-    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("unit", CELLS)

@@ -5,6 +5,10 @@ are compared with the references in PyTorch (tests/grads/verification/test_refer
 mutant is detected by a change of the confirmed numbers. In a model an LSTM's dc stays below the
 limit to which every dh is clipped, unless its last state gets a gradient from elsewhere: that is
 tested with a single layer, which tests/lstm/test_recurrent.py compares with a literal loop.
+
+Real numbers run a cell's form in place, and the complex step differentiates forward passes alone:
+so a layer of each cell runs on complex arrays too, whose numbers tests/lstm/cells/test_cells.py
+compares with those of real ones.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import numpy as np
 from grads.verification import catalogue, derivations
 from grads.verification.mutation.record import Check
 from lstm.cells import CELLS
-from lstm.recurrent import recurrent_backward, recurrent_forward
+from lstm.recurrent import make_padding, recurrent_backward, recurrent_forward
 
 ACTING = 0.01  # a limit of clipping that many elements of dh and dc exceed
 
@@ -29,20 +33,37 @@ def checks() -> list[Check]:
                if entry.options.get("clip_elements") and entry.shape == "ragged"]
     differentiated = [Check(entry.name, partial(catalogue.numbers, entry),
                             partial(catalogue.check, entry, diagnosis=0)) for entry in entries]
-    return [*differentiated, Check("an LSTM layer, clipping of dc acts", clipped_layer),
+    return [*differentiated, *checks_of_cells(),
             *(Check(f"{entry.name}, clipping acts", partial(catalogue.numbers, entry))
               for entry in clipped)]
 
 
-def clipped_layer() -> dict[str, np.ndarray]:
-    """Gradients of an LSTM layer over T = 3 steps, B = 2, whose last state gets large ones."""
-    rng, (T, B, E, H) = np.random.default_rng(1), (3, 2, 3, 2)
-    x, d_out = rng.normal(size=(T, B, E)), rng.normal(size=(T, B, H))
-    state, d_last = ((rng.normal(size=(B, H)), rng.normal(size=(B, H))) for _ in range(2))
-    W, b = rng.normal(size=(4 * H, E + H)), rng.normal(size=4 * H)
-    _, _, cache = recurrent_forward(CELLS["lstm"], x, state, W, b)
-    dx, (dh, dc), dW, db = recurrent_backward(d_out, d_last, cache, clip=0.3)
-    return {"x": dx, "h": dh, "c": dc, "W": dW, "b": db}
+def checks_of_cells() -> list[Check]:
+    """A layer of each cell, of real and of complex numbers."""
+    return [Check(f"{unit} layer, {dtype}, {'clipping acts' if clips else 'last state alone'}",
+                  partial(layer, unit, dtype, clips))
+            for unit in CELLS for dtype in ("float64", "complex128") for clips in (True, False)]
+
+
+def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
+    """Results and gradients of a layer over T = 3 steps, B = 3, whose last state gets large ones.
+
+    clips: sentences of several lengths, every output has a gradient, clipping acts on some of dh
+    and dc; or nothing of these.
+    """
+    rng, (T, B, E, H), cell = np.random.default_rng(1), (3, 3, 2, 4), CELLS[unit]
+    G = len(cell.gates) * H
+    shapes = (T, B, E), (T, B, H), (G, E + H), (G,)
+    x, d_out, W, b = (rng.normal(size=shape).astype(dtype) for shape in shapes)
+    state, d_last = (tuple(rng.normal(size=(B, H)).astype(dtype) for _ in range(cell.states))
+                     for _ in range(2))
+    padding = make_padding(np.array([3, 1, 2]), T) if clips else None
+    y, last, cache = recurrent_forward(cell, x, state, W, b, padding=padding)
+    dx, d_state, dW, db = recurrent_backward(d_out if clips else None, d_last, cache,
+                                             clip=1.0 if clips else None)
+    return {"y": y, "x": dx, "W": dW, "b": db,
+            **{f"last state {k}": array for k, array in enumerate(last)},
+            **{f"initial state {k}": d for k, d in enumerate(d_state)}}
 
 
 def checks_of_derivations() -> list[Check]:

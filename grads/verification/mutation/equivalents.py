@@ -72,13 +72,13 @@ EQUIVALENTS: dict[str, str] = {
     "backend.workspace.Workspace._raw": "which buffer is recycled, if any",
     "lstm.cells.cell.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the larger of two is symmetric",
-    "lstm.cells.gru.backward: F -> True": "no columns to copy",
-    "lstm.cells.gru.backward: pad is not None": "a copy that nothing reads without padding",
-    "lstm.cells.gru.backward: (da, dz)":
-        "no fed step is padded; tests/lstm/cells/test_cells.py has such",
-    "lstm.cells.lstm.backward: :H -> -H:": "another part of a wider buffer",
+    "lstm.cells.cell.clipped: array_module(d).clip(d, -limit, limit) -> "
+    "array_module(d).clip(-limit, d, limit)": "the larger of two is symmetric",
+    "lstm.cells.gru.backward: pad is None": "a buffer that nothing reads without padding",
+    "lstm.cells.lstm.backward: pad is None": "a buffer that nothing reads without padding",
     "lstm.cells.lstm.lstm_backward: pad is not None": "a copy that nothing reads without padding",
-    "lstm.cells.rnn.backward: :H": "another part of a wider buffer",
+    "lstm.cells.lstm.lstm_backward_in_place: :2": "another part of a wider buffer",
+    "lstm.cells.rnn.backward: pad is None": "a buffer that nothing reads without padding",
     "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",
     "lstm.parameters.block_bias": "where biases start is no gradient",
     "lstm.prediction.bias_backward: cache.rows is not None -> True": "all rows written, by a copy",
@@ -90,32 +90,24 @@ EQUIVALENTS: dict[str, str] = {
         "the same softmax; tests/lstm/test_prediction.py holds that huge scores do not overflow",
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
         "every model gives one",
-    "lstm.recurrent.make_steps: 1: -> :-1": "how many they are is read, not which",
     "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
-    "lstm.recurrent.make_steps: state[1:]": "one at most",
-    "lstm.sampled.predicted_backward: full[rows] = db -> full[rows] += db":
-        "zero before, rows are distinct",
+    "lstm.sampled.sampled_backward: full[rows] = db": "zero before, rows are distinct",
     "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",
     "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
     "nmt.data.lexicon.entries_of":
         "fixed numbers, in both passes; tests/nmt/models/test_lexicon.py holds which",
     "nmt.models.decoder._attention_backward: "
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "made by the call before",
-    "nmt.models.feeding._added: d_top[t].copy() -> d_top[t]":
-        "written into the caller's array; tests/nmt/models/test_feeding.py reads it again",
-    "nmt.models.feeding.feeding_backward: 1: -> :-1 (2)": "how many they are is read, not which",
-    "nmt.models.feeding.feeding_backward: :dz[layer].shape[1] -> -dz[layer].shape[1]:":
-        "another part of a wider buffer",
-    "nmt.models.feeding.feeding_backward: layer -> True": "nothing reads it below the first layer",
-    "nmt.models.feeding.feeding_backward: layer -> layer - 1 (5)":
-        "of a width in all models of more than one layer",
-    "nmt.models.feeding.feeding_backward: one.states[1:]": "one at most",
-    "nmt.models.hybrid.Hybrid._spelling_backward: d_joined[t, b] = d_rows":
+    "nmt.models.decoder.decoder_backward: d_top = d_top * cache.mask": "made by the head",
+    "nmt.models.heads.deep_output.DeepOutput.backward: d_states[self._read_states(T)] = ds":
+        "zero before",
+    "nmt.models.heads.lexical.lexical_backward: dh = dh * cache.mask": "made by the call before",
+    "nmt.models.heads.softmax.Softmax.backward: da -> d_source":
+        "the lexical module gives both, or there is none",
+    "nmt.models.heads.spelling.Spelling.backward: d_joined[t, b] = d_rows":
         "zero before, no place comes twice",
-    "nmt.models.hybrid._scaled: alpha == 1.0 -> False": "a copy of the same",
+    "nmt.models.heads.spelling._scaled: alpha == 1.0 -> False": "a copy of the same",
     "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
-        "made by the call before",
-    "nmt.models.lexical.lexical_backward: dh = dh * cache.mask -> dh *= cache.mask":
         "made by the call before",
     "nmt.models.parametrization.Leading.backward: dg[:len(d)] = d -> dg[:len(d)] += d":
         "zero before",
@@ -123,8 +115,6 @@ EQUIVALENTS: dict[str, str] = {
         "symmetric",
     "nmt.models.parametrization.Stacked.backward: self.axis == 1 and self.blocks == 1 -> False":
         "the same gradient, dense",
-    "nmt.models.rnnsearch.RNNSearch.backward: "
-    "d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)": "zero before",
     "nmt.models.spelling._sum: add_gradients(total[name], one)": "symmetric",
     "nmt.models.spelling.composed_forward: enumerate(groups)":
         "another model, whose gradient is right; PyTorch's tells them apart",

@@ -11,59 +11,46 @@ out for PyTorch's own kernels instead, for a benchmark's peer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
 
-from grads.verification.reference import (
-    hybrid,
-    language_model,
-    luong,
-    rnnsearch,
-    transformer,
-    two_sources,
-)
-from nmt.models.rnnsearch_config import RNNSearchConfig
+from nmt.models.contract import Tables
+from nmt.models.registry import MODELS
+
+Loss = Callable[..., torch.Tensor]
+# by architecture: the module of its name
+REFERENCES: dict[str, Loss] = {name: import_module(f"{__name__}.{name}").loss
+                               for name in MODELS if find_spec(f"{__name__}.{name}")}
 
 
-def sampled(
-    config: Any, parameters: Mapping[str, torch.Tensor], batch: Any,
-    noise: Mapping[str, Any] | None = None, *, reverse_source: bool = False,
-) -> torch.Tensor:
-    """The loss of the model that is trained over a sampled vocabulary."""
-    if isinstance(config, RNNSearchConfig):
-        return rnnsearch.loss(config, parameters, batch, noise)
-    return luong.loss(config, parameters, batch, noise, reverse_source=reverse_source)
+def reference_of(config: type) -> Loss | None:
+    """The loss of the architecture with this kind of configuration; None where there is none."""
+    return next((REFERENCES[name] for name, architecture in MODELS.items()
+                 if config is architecture.config and name in REFERENCES), None)
 
 
-REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
-    "luong": luong.loss,
-    "factored": luong.loss,
-    "lexical": luong.loss,
-    "lexicon": luong.loss,
-    "sampled": sampled,
-    "hybrid": hybrid.loss,
-    "rnnsearch": rnnsearch.loss,
-    "deep_fusion": rnnsearch.loss,
-    "language_model": language_model.loss,
-    "transformer": transformer.loss,
-    "two_sources": two_sources.loss,
-}
+def options_of(reference: Loss, tables: Tables) -> dict[str, Any]:
+    """Those of the tables' properties that a reference takes, such as `reverse_source`."""
+    known = signature(reference).parameters
+    return {name: value for name, value in tables._asdict().items() if name in known}
 
 
 def gradients(
-    architecture: str, config: Any, parameters: Mapping[str, np.ndarray], batch: Any,
+    reference: Loss, config: Any, parameters: Mapping[str, np.ndarray], batch: Any,
     noise: Mapping[str, np.ndarray | None] | None = None, **options: Any,
 ) -> tuple[float, dict[str, np.ndarray]]:
     """The loss in nats, summed over target tokens, and its gradient by name, in float64.
 
-    architecture: a name in REFERENCES. noise: dropout masks by site. options: of that
-    architecture's `loss`, such as `reverse_source`. Raises KeyError for another architecture.
+    noise: dropout masks by site. options: as `options_of`.
     """
     leaves = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
               for name, value in parameters.items()}
-    loss = REFERENCES[architecture](config, leaves, batch, noise, **options)
+    loss = reference(config, leaves, batch, noise, **options)
     found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True,
                                 materialize_grads=True)
     return loss.item(), {name: d.numpy() for name, d in zip(leaves, found, strict=True)}

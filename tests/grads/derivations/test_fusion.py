@@ -1,4 +1,4 @@
-"""Factored input and deep fusion: the literal steps by complex step, the kernels by them."""
+"""Factored input and deep fusion: the kernels are the literal steps."""
 
 import numpy as np
 from literal import assert_close
@@ -17,9 +17,6 @@ from nmt.models.heads.deep_output import deep_backward, deep_forward
 from nmt.models.heads.fusion import gate_backward, gate_forward
 
 H, E, HE, HL, M, V, N = 3, 2, 4, 5, 2, 6, 4
-STEP = 1e-30
-
-
 def drawn():
     """Columns of N predictions, and weights."""
     rng = np.random.default_rng(2)
@@ -28,22 +25,6 @@ def drawn():
         (V, M), (2 * M, H), (2 * M, E), (2 * M, HE), (2 * M, 1), (V, 1))))
     gate = Gate(rng.normal(size=(2 * M, HL)), rng.normal(size=(HL, 1)), rng.normal(size=(1, 1)))
     return columns, output, gate
-
-
-def test_the_literal_step_by_complex_step() -> None:
-    columns, output, gate = drawn()
-    parts = [one[0] for one in columns]
-    _, kept = fused_output(3, *parts, output, gate)
-    *inputs, d_output, d_gate = fused_output_grad(3, *parts, output, gate, kept)
-    given = [*parts, *output, *gate]
-    for k, d in enumerate([*inputs, *d_output, *d_gate]):
-        numeric = np.zeros(given[k].shape)
-        for place in np.ndindex(given[k].shape):
-            moved = [np.array(one, complex) for one in given]
-            moved[k][place] += 1j * STEP
-            l = fused_output(3, *moved[:4], Output(*moved[4:10]), Gate(*moved[10:]))[0]
-            numeric[place] = np.asarray(l).imag.item() / STEP
-        assert_close(d, numeric)
 
 
 def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from importlib import import_module
 from types import FunctionType, ModuleType
 
@@ -25,6 +26,8 @@ from grads.verification.catalogue import (
     random_model,
 )
 from grads.verification.completeness import backward_functions, never_run, product_modules
+from grads.verification.mutation.checks import checks_of_cells
+from grads.verification.mutation.record import Check
 from grads.verification.shapes import Shape
 from nmt.data.vocabulary import END, UNKNOWN
 
@@ -104,8 +107,9 @@ def test_rare_words_come_in_every_kind_at_both_tiers():
 # --- completeness -----------------------------------------------------------------------------
 
 def test_every_backward_of_the_product_runs():
-    found = [entry for entry in entries("tiny") if entry.shape == "ragged"]
-    assert never_run(product_modules(), found) == []
+    found = [Check(entry.name, partial(numbers, entry)) for entry in entries("tiny")
+             if entry.shape == "ragged"]
+    assert never_run(product_modules(), [*found, *checks_of_cells()]) == []
 
 
 def test_a_backward_that_never_runs_is_named():
@@ -116,7 +120,9 @@ def test_a_backward_that_never_runs_is_named():
         function.__module__ = "product.part"
         setattr(module, name, function)
     module.borrowed_backward = import_module("nmt.models.bridge").bridge_backward
-    assert never_run([module], entries("tiny")[:1]) == ["product.part.new_backward"]
+    entry = entries("tiny")[0]
+    checks = [Check(entry.name, partial(numbers, entry))]
+    assert never_run([module], checks) == ["product.part.new_backward"]
     assert len(backward_functions(product_modules())) > 20
 
 

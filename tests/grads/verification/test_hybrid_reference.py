@@ -14,7 +14,7 @@ from grads.derivations.examples import Sizes, draw  # noqa: E402
 from grads.derivations.hybrid import hybrid_backward, hybrid_forward  # noqa: E402
 from grads.derivations.hybrid_example import hybrid_shapes  # noqa: E402
 from grads.derivations.scores import Variant  # noqa: E402
-from grads.verification.reference import gradients  # noqa: E402
+from grads.verification.reference import gradients, hybrid, luong  # noqa: E402
 from nmt.data.batches import make_batch  # noqa: E402
 
 V_S, V_T, C_S, C_T = 4, 5, 6, 5
@@ -112,7 +112,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("path", ["separate", "same"])
 def test_the_derivation(path, reverse, groups):
     parameters = parameters_of(path)
-    found = gradients("hybrid", config(path), parameters, batch_of(PAIRS, groups, reverse),
+    found = gradients(hybrid.loss, config(path), parameters, batch_of(PAIRS, groups, reverse),
                       reverse_source=reverse)
     expected = derived(parameters, PAIRS, reverse)
     assert_same(found, expected)
@@ -124,15 +124,15 @@ def test_without_feeding_and_with_another_score(path):
     sizes = replace(SIZES, input_feeding=False, score="concat", layers=1)
     parameters = parameters_of(path, sizes)
     made = config(path, input_feeding=False, score="concat", layers=1, character_layers=1)
-    assert_same(gradients("hybrid", made, parameters, batch_of(PAIRS)),
+    assert_same(gradients(hybrid.loss, made, parameters, batch_of(PAIRS)),
                 derived(parameters, PAIRS, variant=sizes.variant))
 
 
 def test_no_rare_word_is_the_word_model():
     parameters, pairs = parameters_of("separate"), [([2, 3], [4, 2]), ([3], [2])]
     words = {name: value for name, value in parameters.items() if "characters" not in name}
-    loss, found = gradients("hybrid", config(), parameters, batch_of(pairs))
-    expected = gradients("luong", config(), words, batch_of(pairs))
+    loss, found = gradients(hybrid.loss, config(), parameters, batch_of(pairs))
+    expected = gradients(luong.loss, config(), words, batch_of(pairs))
     assert_same((loss, {name: found[name] for name in words}), expected)
     assert not any(found[name].any() for name in set(found) - set(words))
 
@@ -144,7 +144,7 @@ def test_one_side_only(side):
     other = {"source": "target", "target": "source"}[side]
     made = config(**{f"{other}_characters": False})
     kept = {name: value for name, value in parameters.items() if not name.startswith(other)}
-    _, found = gradients("hybrid", made, kept, batch_of(PAIRS))
+    _, found = gradients(hybrid.loss, made, kept, batch_of(PAIRS))
     assert found["encoder.W_e"][0].any() == (side == "target")
     assert all(found[name].any() for name in kept if name.startswith(f"{side}_characters"))
 
@@ -163,10 +163,10 @@ def test_masks(site, weight, width):
     characters = sides.get(site.partition("_")[0])
     steps = batch.target_in.shape if characters is None else characters[0].ids.shape
     twos = {site: np.full((*steps, width), 2.0)}
-    loss, _ = gradients("hybrid", config(), parameters, batch, twos)
+    loss, _ = gradients(hybrid.loss, config(), parameters, batch, twos)
     doubled = parameters | {name: 2 * parameters[name] for name in weights}
-    assert loss == pytest.approx(gradients("hybrid", config(), doubled, batch)[0], rel=1e-12)
-    assert loss != pytest.approx(gradients("hybrid", config(), parameters, batch)[0], rel=1e-6)
+    assert loss == pytest.approx(gradients(hybrid.loss, config(), doubled, batch)[0], rel=1e-12)
+    assert loss != pytest.approx(gradients(hybrid.loss, config(), parameters, batch)[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("unit, blocks", [("rnn", 1), ("gru", 3)])
@@ -175,7 +175,7 @@ def test_other_cells(unit, blocks):
     parameters = {name: value[: len(value) // 4 * blocks] if name.endswith((".W", ".b"))
                   and "output" not in name else value
                   for name, value in parameters_of("separate").items()}
-    one, two = (gradients("hybrid", config(unit=unit), parameters, batch_of(PAIRS, groups))
+    one, two = (gradients(hybrid.loss, config(unit=unit), parameters, batch_of(PAIRS, groups))
                 for groups in (1, 2))
     assert_same(one, two)
     assert all(gradient.any() for gradient in one[1].values())

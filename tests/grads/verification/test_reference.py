@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +11,18 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
 
 from grads.verification.cases import model_case  # noqa: E402
-from grads.verification.catalogue import Entry, entries, random_model  # noqa: E402
-from grads.verification.reference import REFERENCES, gradients  # noqa: E402
+from grads.verification.catalogue import (  # noqa: E402
+    Entry,
+    architectures,
+    entries,
+    random_model,
+)
+from grads.verification.reference import (  # noqa: E402
+    gradients,
+    luong,
+    options_of,
+    reference_of,
+)
 from grads.verification.reference.fused import fused, unfused  # noqa: E402
 from grads.verification.rules import gradients_of  # noqa: E402
 
@@ -22,7 +31,7 @@ ACTING = 0.01  # a limit of clipping within many elements of dh and dc
 EVERY = 16  # of all configurations every so many; `grads matrix` compares them all
 SHAPES = ("ragged", "late padding", "real")
 COMPARED = [entry for entry in (*entries(), *entries("every")[::EVERY])
-            if entry.architecture in REFERENCES and entry.shape in SHAPES]
+            if reference_of(architectures()[entry.architecture].config) and entry.shape in SHAPES]
 TINY = {entry.architecture: entry for entry in reversed(entries("tiny"))}  # as usual, ragged
 
 
@@ -35,6 +44,7 @@ class Run(NamedTuple):
     noise: Any
     loss: float
     gradients: dict[str, np.ndarray]
+    reference: Any
     options: dict[str, Any]  # of the reference
 
 
@@ -42,11 +52,10 @@ def run(entry: Entry) -> Run:
     """The product's side."""
     made = random_model(entry)
     case = model_case(made)
-    known = signature(REFERENCES[entry.architecture]).parameters
-    options = {name: value for name, value in made.tables._asdict().items() if name in known}
+    reference = reference_of(type(made.model.config))
     return Run(made.model.config, made.parameters, made.batch, made.noise,
                float(case.outputs(case.inputs)["loss"]), gradients_of(case),
-               options)
+               reference, options_of(reference, made.tables))
 
 
 def variant(architecture: str, shape: str = "ragged", **options: Any) -> Entry:
@@ -73,7 +82,7 @@ def assert_equal(run: Run, loss: float, expected: dict[str, np.ndarray]) -> None
 @pytest.mark.parametrize("entry", COMPARED, ids=lambda entry: entry.name)
 def test_the_catalogue(entry):
     made = run(entry)
-    assert_equal(made, *gradients(entry.architecture, made.config, made.parameters, made.batch,
+    assert_equal(made, *gradients(made.reference, made.config, made.parameters, made.batch,
                                   made.noise, **made.options))
 
 
@@ -93,11 +102,11 @@ CLIPPED = [  # layers above one another, both directions, feeding, contexts
 def test_clipping_that_acts(architecture, options, limit):
     """Element-wise clipping is no gradient; both sides clip the same dh and dc (2.2.2)."""
     made = run(variant(architecture, **options, clip_elements=limit))
-    loss, expected = gradients(architecture, made.config, made.parameters, made.batch, made.noise,
+    loss, expected = gradients(made.reference, made.config, made.parameters, made.batch, made.noise,
                                **made.options)
     assert_equal(made, loss, expected)
     free = replace(made.config, clip_elements=None)
-    _, unclipped = gradients(architecture, free, made.parameters, made.batch, made.noise,
+    _, unclipped = gradients(made.reference, free, made.parameters, made.batch, made.noise,
                              **made.options)
     table = next(name for name in expected if name.endswith("W_e"))
     assert np.abs(unclipped[table] - expected[table]).max() > 0.01
@@ -111,7 +120,7 @@ def test_a_sampled_vocabulary(architecture, options, weights):
     """The softmax over a few words, weighted (Jean et al., 2015)."""
     made = run(variant(architecture, **options, target_sample=1, sample_weights=weights))
     assert 0 < np.count_nonzero(made.noise["output.sample"]) < len(made.noise["output.sample"])
-    assert_equal(made, *gradients(architecture, made.config, made.parameters, made.batch,
+    assert_equal(made, *gradients(made.reference, made.config, made.parameters, made.batch,
                                   made.noise, **made.options))
 
 
@@ -133,7 +142,7 @@ def test_the_kernels_of_pytorch(architecture, options, shape):
     made = run(variant(architecture, shape, **options))
     leaves = in_their_layout(made)
     assert not any(name.endswith(".W") for name in leaves if not name.startswith("bridge"))
-    loss = REFERENCES[architecture](made.config, leaves, made.batch, made.noise, **made.options)
+    loss = made.reference(made.config, leaves, made.batch, made.noise, **made.options)
     found = torch.autograd.grad(loss, list(leaves.values()))
     expected = unfused(made.config.unit, dict(zip(leaves, found, strict=True)))
     assert_equal(made, loss.item(), {name: d.numpy() for name, d in expected.items()})
@@ -148,4 +157,4 @@ def in_their_layout(made: Run) -> dict[str, Any]:
 def test_the_kernels_of_pytorch_do_not_clip():
     made = run(variant("luong", "full", clip_elements=ACTING))
     with pytest.raises(ValueError, match="clip_elements: expected none"):
-        REFERENCES["luong"](made.config, in_their_layout(made), made.batch)
+        luong.loss(made.config, in_their_layout(made), made.batch)

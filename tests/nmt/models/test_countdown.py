@@ -16,7 +16,6 @@ from nmt.data.batches import make_batch
 from nmt.models.contract import Tables, counts_down
 from nmt.models.transformer import TransformerConfig, build
 from nmt.search.force import force_decode
-from nmt.training.optimizers import Adam, gradient_scale
 
 PAIRS = [([2, 3, 4, 5], [3, 2, 4]), ([5, 2], [4, 4, 2, 6, 6]), ([3, 3, 2], [2])]
 EMPTY = [([2, 3], []), ([4], [])]
@@ -82,30 +81,6 @@ def test_steps_have_the_loss_of_the_whole(pairs) -> None:
         if pair[1]:
             assert one.alignment.shape == (len(pair[1]), len(pair[0]))
             np.testing.assert_allclose(one.alignment.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_twenty_updates_are_those_of_pytorch(smoothing) -> None:
-    """Of the reference's loss by torch.optim.Adam, the norm of each gradient clipped to 1."""
-    torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
-    from grads.verification.reference import REFERENCES
-
-    model, parameters = make(label_smoothing=smoothing)
-    batch = batch_of()
-    theirs = {name: torch.tensor(value, requires_grad=True) for name, value in parameters.items()}
-    own, adam = Adam(0.01), torch.optim.Adam(theirs.values(), 0.01)
-    for _ in range(20):
-        loss, cache = model.loss(parameters, batch)
-        gradients = model.backward(cache)
-        own.update(parameters, gradients, gradient_scale(gradients, 9, 1.0)[0])
-        adam.zero_grad()
-        expected = REFERENCES["transformer"](model.config, theirs, batch)
-        (expected / 9).backward()
-        torch.nn.utils.clip_grad_norm_(theirs.values(), 1.0)
-        adam.step()
-        assert float(loss) == pytest.approx(expected.item(), rel=1e-6)
-    for name, value in parameters.items():
-        np.testing.assert_allclose(value, theirs[name].detach(), rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_hypotheses_are_what_they_would_be_alone() -> None:

@@ -1,4 +1,6 @@
-"""Parametrizations on the translator: gradients, rows of tables, Adam, and what is refused."""
+"""Parametrizations on the translator: rows of tables, Adam, what is refused.
+
+Gradients are checked in the catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from strict.module import strict, to_numpy, to_strict
 
 import backend
 from backend.rows import RowGradient, add_gradients
-from grads.check import check_gradients
+from grads.verification.parametrized import TABLES
 from nmt.data.batches import make_batch, stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.parametrization import (
@@ -25,61 +27,18 @@ from nmt.training.optimizers import Adam
 
 V, H = 7, 4
 PAIRS = [([3, 4, 5], [2, 3, 3]), ([2, 6], [5, 6, 4, 2])]
-MASK = np.random.default_rng(3).random((4 * H, 3 * H)) < 0.6
-
-
-def tables():
-    """Parametrizations by what they are."""
-    halves = {"shared": H // 2, "private": H // 2}
-    return {
-        "tied target tables": {"output.W_hy": Tied("decoder.W_e")},
-        "three tables tied": {"output.W_hy": Tied("decoder.W_e"),
-                              "encoder.W_e": Tied("decoder.W_e")},
-        "first rows of one table": dict.fromkeys(
-            ("encoder.W_e", "decoder.W_e", "output.W_hy"), Leading("words", V, V + 2)),
-        "tables of its own name": {"output.W_hy": Tied("words"), "decoder.W_e": Tied("words")},
-        "fixnorm": {"output.W_hy": Normalized(2.0)},
-        "fixnorm of a tied table": {"output.W_hy": Normalized(2.0, of="decoder.W_e")},
-        "fixnorm of rows, learned": {"decoder.W_e": Normalized(0.7, learned=True)},
-        "fixnorm of both, learned": {
-            "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
-            "decoder.W_e": Normalized(0.7, learned=True)},
-        "mask": {"decoder.0.W": Masked(MASK), "encoder.W_e": Masked(MASK[:V, :H])},
-        "shared and private gates": {"encoder.0.W": Stacked(halves, blocks=4),
-                                     "encoder.0.b": Stacked({"s": 1, "p": 3}, blocks=4)},
-        "shared and private columns": {
-            "decoder.W_e": Stacked({"left": 1, "right": H - 1}, axis=1)},
-        "shared and private words": {"encoder.W_e": Stacked({"few": 4, "more": V - 4})},
-        "frozen": {"encoder.W_e": Frozen(), "attention.W_a": Frozen()},
-    }
-
-
-NAMES = list(tables())
 
 
 def make(name, dtype="float64"):
     """A parametrized translator, its stored parameters, a batch."""
     config = ModelConfig(layers=1, hidden_size=H, embedding_size=H, scale=0.8, dropout=0.2)
-    model = Parametrized(Translator(config, V, V), tables()[name])
+    model = Translator(config, V, V)
+    model = Parametrized(model, TABLES[name](model))
     stored = model.initial_parameters(np.random.default_rng(1), dtype)
     return model, stored, make_batch(PAIRS, [0, 1], True)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients(name):
-    """Every stored parameter's, against complex step; what is frozen has none."""
-    model, stored, batch = make(name)
-    noise = model.noise(batch, np.random.default_rng(2), "float64")
-    gradients = model.backward(model.loss(stored, batch, noise)[1])
-    frozen = {key for key, one in model.table.items() if isinstance(one, Frozen)}
-    assert gradients.keys() == model.weights().keys() - frozen == stored.keys() - frozen
-    trained = {key: value for key, value in stored.items() if key not in frozen}
-    report = check_gradients(
-        lambda p: model.loss({**stored, **p}, batch, noise)[0], trained, gradients)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLES)
 def test_plain_parameters_give_the_same_loss(name):
     """What search and validation get has the model's names and shapes, and the model's loss."""
     model, stored, batch = make(name)
@@ -89,7 +48,7 @@ def test_plain_parameters_give_the_same_loss(name):
     assert model.model.loss(plain, batch)[0] == model.loss(stored, batch)[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLES)
 def test_float32_and_the_stand_in(name):
     """Single precision stays single; the same numbers on the stand-in, nothing fetched."""
     model, stored, batch = make(name, "float32")
@@ -152,9 +111,10 @@ def test_half_of_a_stacked_lstm_is_half_of_each_gate():
 
 def test_masked_entries_are_zero_and_have_no_gradient():
     model, stored, batch = make("mask")
-    assert not model.plain(stored)["decoder.0.W"][~MASK].any()
+    mask = model.table["decoder.0.W"].mask
+    assert not model.plain(stored)["decoder.0.W"][~mask].any()
     gradient = model.backward(model.loss(stored, batch)[1])["decoder.0.W"]
-    assert not gradient[~MASK].any() and gradient[MASK].all()
+    assert not gradient[~mask].any() and gradient[mask].all()
 
 
 def test_normalized_rows_have_their_length():

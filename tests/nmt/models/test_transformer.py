@@ -66,7 +66,7 @@ def test_the_model_is_the_derivation(norm, placed):
 def test_twenty_updates_are_those_of_pytorch(options):
     """Of the reference's loss by torch.optim.Adam, the norm of each gradient clipped to 1."""
     torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
-    from grads.verification.reference import REFERENCES
+    from grads.verification.reference import transformer
 
     model, parameters = make(**options)
     batch = make_batch(PAIRS, range(3), False)
@@ -78,7 +78,7 @@ def test_twenty_updates_are_those_of_pytorch(options):
         gradients = model.backward(cache)
         own.update(parameters, gradients, gradient_scale(gradients, tokens, 1.0)[0])
         adam.zero_grad()
-        expected = REFERENCES["transformer"](model.config, theirs, batch)
+        expected = transformer.loss(model.config, theirs, batch)
         (expected / tokens).backward()
         torch.nn.utils.clip_grad_norm_(theirs.values(), 1.0)
         adam.step()

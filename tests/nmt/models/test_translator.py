@@ -173,23 +173,6 @@ def test_a_padded_batch_is_the_sum_of_its_sentences(name):
     assert not gradients["decoder.W_e"][0].any()  # an id that does not occur
 
 
-@pytest.mark.parametrize("name", LUONG)
-def test_padding_is_not_read(name):
-    """Loss and gradients to the last bit, whatever ids stand on padding."""
-    model, parameters = make(**LUONG[name])
-    batch, other = batch_of(RAGGED), batch_of(RAGGED)
-    other.sources[0].ids[np.arange(4)[:, None] >= other.sources[0].lengths] = 6
-    ids = other.target.ids  # one more than there are predictions
-    ids[np.arange(len(ids))[:, None] > other.target.lengths] = 7
-    found = []
-    for each in (batch, other):
-        loss, cache = noisy_loss(model, parameters, each, 1)
-        found.append((loss, {k: dense(d) for k, d in model.backward(cache).items()}))
-    assert found[0][0] == found[1][0]
-    for name_, gradient in found[0][1].items():
-        np.testing.assert_array_equal(gradient, found[1][1][name_], err_msg=name_)
-
-
 @pytest.mark.parametrize("attention", ATTENTION)
 def test_dropout_masks_are_replayed(attention):
     """The same generator state, the same loss and gradients; no generator, no dropout."""

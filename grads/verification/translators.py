@@ -1,0 +1,56 @@
+"""Options of translators that have variants of their own in the catalogue.
+
+A model's own variants are checked without them. Here each option meets what it touches: a sampled
+vocabulary the prediction layer and both models that have it; factors what reads the source's
+vectors; the lexical module and a lexicon's bias how a_t is made, in which loop, and each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attention.scores import WINDOWS
+from lstm.sampled import SAMPLE_WEIGHTS
+from nmt.models.contract import Architecture, Variants
+from nmt.models.registry import MODELS
+
+Choices = Mapping[str, Sequence[Any]]
+TINY = {"hidden_size": (2,), "embedding_size": (4,)}
+REAL = {"hidden_size": (24,), "embedding_size": (26,)}
+OF_LUONG = {"layers": (1,), "window": (1,), "location_length": (3,)}
+ALIGNED = {"input_feeding": (True, False), "attention": WINDOWS, "score": ("general", "location")}
+SAMPLED = {"target_sample": (1, 10**6), "sample_weights": SAMPLE_WEIGHTS,
+           "output_bias": (False, True)}  # few words, and more than there are
+SAMPLED_REAL = SAMPLED | {"target_sample": (20,), "output_bias": (True,)}
+TAGS: Mapping[str, int] = {"case": 1, "place": 2}  # columns of the embeddings
+
+
+def architecture(model: str, tiny: Choices, real: Choices, usual: bool = False) -> Architecture:
+    """A model of the registry with these choices at tiny sizes, and these changes of them at real
+    ones; usual: there, and in other combinations, all else is as usual."""
+    sizes = OF_LUONG if model == "luong" else {}
+    first = {name: values[:1] for name, values in tiny.items()} if usual else tiny
+    variants = {"tiny": Variants({**sizes, **TINY, **tiny}),
+                "real": Variants({**sizes, **REAL, **first, **real})}
+    if usual:
+        variants["every"] = Variants({**sizes, **TINY, **first})
+    return MODELS[model]._replace(variants=lambda: variants)
+
+
+ARCHITECTURES = {
+    "sampled": architecture("luong", SAMPLED | {"dropout": (0.3,)}, SAMPLED_REAL),
+    "sampled rnnsearch": architecture("rnnsearch", SAMPLED | {"layer_size": (2,)}, SAMPLED_REAL),
+    "factored": architecture("luong", {
+        "factors": (TAGS, {"case": 1}), "bidirectional": (False, True), "bridge": (False, True),
+        "dropout": (0.0, 0.3),
+    }, {"factors": (TAGS,), "bidirectional": (True,), "bridge": (True,), "dropout": (0.3,)}),
+    "lexical": architecture("luong", {
+        "lexical": (True,), **ALIGNED, "dropout": (0.3, 0.0), "output_norm": (2.0, None),
+        "output_bias": (True, False), "target_sample": (None, 2), "factors": ({}, {"case": 1}),
+    }, {"input_feeding": (True, False)}, usual=True),
+    "lexicon": architecture("luong", {
+        "lexicon_epsilon": (0.1, 1e-3), **ALIGNED, "lexical": (False, True), "dropout": (0.3, 0.0),
+        "output_bias": (True, False),
+    }, {"lexicon_epsilon": (1e-3,), "input_feeding": (True, False)}, usual=True),
+}

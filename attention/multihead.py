@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attention.attention import softmax_backward, softmax_forward
 from attention.linear import linear_backward, linear_forward
+from attention.scores import softmax_backward, softmax_forward
 from backend import Array, array_module, to_device
 from backend.fused import fused
 from backend.fused import softmax as kernels
@@ -51,16 +51,6 @@ class MultiheadCache(NamedTuple):
 
 
 # --- masks ----------------------------------------------------------------------------------------
-
-
-def padding_mask(lengths: np.ndarray, steps: int) -> Array | None:
-    """(B, 1, S) bool, True on padding; None where no sentence is shorter than S = steps.
-
-    lengths: (B,) on the host, at least 1.
-    """
-    if lengths.min() >= steps:
-        return None
-    return to_device((np.arange(steps) >= lengths[:, None])[:, None])
 
 
 def causal_mask(steps: int) -> Array:

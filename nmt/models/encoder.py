@@ -19,7 +19,7 @@ from lstm.embedding import (
     factored_forward,
 )
 from lstm.parameters import Parameters, Scheme, Weight
-from lstm.recurrent import Padding, make_padding
+from lstm.recurrent import make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
 from nmt.data.batches import Side
 from nmt.models.contract import Noise
@@ -59,16 +59,15 @@ def encoder_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, stack: Stack, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
     factors: Sequence[str] = (),
-) -> tuple[Array, Padding | None, list[list[State]], EncoderCache]:
+) -> tuple[Array, list[list[State]], EncoderCache]:
     """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
 
     Arguments: noise, with the dropout masks `{prefix}.{l}` of the layers' inputs, or without;
     characters, prefix and stack of the network that makes the vectors of `source.characters`;
     factors, the names of `source.factors`.
-    Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.
+    Returns the top states (S, B, He), last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
-    padding = make_padding(source.lengths, S)
     names = [f"{prefix}.W_e", *(f"{prefix}.W_{factor}" for factor in factors)]
     if source.factors is None:
         x, cache, composed = vectors_forward(
@@ -81,10 +80,10 @@ def encoder_forward(
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
-        padding=padding, workspace=workspace,
+        padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
-    return states, padding, last, EncoderCache(
+    return states, last, EncoderCache(
         caches, {name: parameters[name].shape[1] for name in names}, stack_cache, composed)
 
 

@@ -69,13 +69,13 @@ def memory_forward(
     order = None
     if variant.reverse:
         order = to_device(written_steps(S, lengths) * B + np.arange(B)[:, None])
-    hbar, (W_query, W_keys) = by_words(states, order), score.matrices(W, He)
-    given = (hbar, map_forward(hbar, W_keys), padding_mask(lengths, S), order, prefix, score,
-             W_query, W_keys, W.get("v_a"))
+    hbar = by_words(states, order)                                         # (B, S, He)
+    W_query, W_keys = score.matrices(W, He)
+    keys, mask = map_forward(hbar, W_keys), padding_mask(lengths, S)
+    shared = hbar, keys, mask, order, prefix, score, W_query, W_keys, W.get("v_a")
     if variant.local:
-        real = to_device(lengths.astype(states.real.dtype))
-        return LocalMemory(*given, real, variant, W)
-    return LocationMemory(*given) if score.energy is LOCATION else GlobalMemory(*given)
+        return LocalMemory(*shared, to_device(lengths.astype(states.real.dtype)), variant, W)
+    return LocationMemory(*shared) if score.energy is LOCATION else GlobalMemory(*shared)
 
 
 class GlobalCache(NamedTuple):
@@ -113,13 +113,14 @@ class GlobalMemory(SourceMemory):
         sums: Sums | None,
     ) -> tuple[Array, Parameters]:
         """The gradients of the states and keys, sums over all target states, and of the weights."""
-        xp, align = array_module(dc), over_time([cache.align for cache in caches])
-        dhbar, dq = xp.matmul(align.transpose(0, 2, 1), dc), [step.dq for step in steps]  # (2.14)
+        xp, dq = array_module(dc), [step.dq for step in steps]
+        align = over_time([cache.align for cache in caches])               # (B, T, S)
+        dhbar = xp.matmul(align.transpose(0, 2, 1), dc)                    # c_t reads hbar_s (2.14)
         if sums is not None:
             return self.maps_backward(dhbar, sums.keys, dq, h, sums)
         q = h if self.W_query is None else over_time([cache.q for cache in caches])
-        de, x = self.score.energy.reads(over_time([step.de for step in steps]), q)
-        dkeys = xp.matmul(de.transpose(0, 2, 1), x)                        # e_t reads k_s (2.14)
+        de, q = self.score.energy.reads(over_time([step.de for step in steps]), q)
+        dkeys = xp.matmul(de.transpose(0, 2, 1), q)                        # e_t reads k_s (2.14)
         return self.maps_backward(dhbar, dkeys, dq, h, None)
 
     def alignment(self, cache: GlobalCache) -> Array:

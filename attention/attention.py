@@ -118,8 +118,7 @@ class GlobalMemory(SourceMemory):
         dhbar = xp.matmul(align.transpose(0, 2, 1), dc)                    # c_t reads hbar_s (2.14)
         if sums is not None:
             return self.maps_backward(dhbar, sums.keys, dq, h, sums)
-        q = h if self.W_query is None else over_time([cache.q for cache in caches])
-        de, q = self.score.energy.reads(over_time([step.de for step in steps]), q)
+        de, q = self.score.energy.reads(over_time([step.de for step in steps]), h)
         dkeys = xp.matmul(de.transpose(0, 2, 1), q)                        # e_t reads k_s (2.14)
         return self.maps_backward(dhbar, dkeys, dq, h, None)
 

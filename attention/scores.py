@@ -73,8 +73,8 @@ class Energy(NamedTuple):
 
     forward(q, keys, v) returns e (B, Q, S); backward(de, q, keys, v, sums) returns dq. The keys'
     gradient is computed in one of two ways. With a v_a, backward adds it to `sums`, step by step,
-    with that of v_a. Else sums is None, and reads(de, q) returns (B, T, S) and (B, T, A), whose
-    products are summed over all target states after the last step.
+    with that of v_a. Else sums is None, q is h_t without a map (but in a window), and reads(de, q)
+    returns (B, T, S) and (B, T, A), whose products are summed over all target states at the end.
     """
 
     forward: Callable[[Array, Array, Array | None], Array]

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 REST = "rest"
@@ -29,23 +29,25 @@ def both(part: str, *names: str) -> dict[str, str]:
 
 
 EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
-CONTEXTS = both("attention", "contexts", "attentional") | dict.fromkeys(
-    ("all_accumulators", "memories_backward"), "attention backward")
-MODEL = both("encoder", "encoder") | both("prediction", "predicted") | {
-    "memory_forward": "attention forward"}
+VECTORS = both("attention", "attentional")
+MEMORY = {"attend": "attention forward"} | dict.fromkeys(
+    ("accumulators", "attend_backward", "gradients"), "attention backward")
+MODEL = both("encoder", "encoder") | {"memory_forward": "attention forward"}
+HEAD = {"forward": "prediction forward", "backward": "prediction backward"}
 # Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
-# so that the same function can count for its caller elsewhere.
+# so that the same function can count for its caller elsewhere. Or module:class, then methods.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | both("decoder", "input_feeding", "decoder") | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
-    "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | both(
-        "prediction", "deep") | dict.fromkeys(("_first_state_forward", "_first_state_backward"),
-                                              "bridge"),
+    "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | dict.fromkeys(
+        ("_first_state_forward", "_first_state_backward"), "bridge"),
+    "nmt.models.heads.softmax:Softmax": HEAD, "nmt.models.heads.deep_output:DeepOutput": HEAD,
     "nmt.models.encoder": dict.fromkeys(
         ("row_index", "embedding_forward", "factored_forward", "factored_backward"), "embeddings"),
-    "nmt.models.decoder": EMBEDDINGS | CONTEXTS, "nmt.models.feeding": EMBEDDINGS | CONTEXTS,
-    "nmt.models.contextual": EMBEDDINGS | both("attention", "attention") | dict.fromkeys(
-        ("accumulators", "memory_backward"), "attention backward"),
+    "nmt.models.decoder": EMBEDDINGS | VECTORS, "nmt.models.feeding": EMBEDDINGS | VECTORS,
+    "nmt.models.contextual": EMBEDDINGS,
+    **dict.fromkeys(("attention.attention:GlobalMemory", "attention.local:LocalMemory",
+                     "attention.location:LocationMemory"), MEMORY),
 }
 
 
@@ -89,10 +91,10 @@ class Stopwatch:
 def watching(stopwatch: Stopwatch) -> Iterator[None]:
     """Wrap all functions of `TIMED` for `stopwatch`; undone afterwards."""
     with ExitStack() as undo:
-        for module_name, functions in TIMED.items():
-            module = import_module(module_name)
+        for place, functions in TIMED.items():
+            owner = resolve_name(place)
             for name, part in functions.items():
-                function = getattr(module, name)
-                undo.callback(setattr, module, name, function)
-                setattr(module, name, stopwatch.wrap(part, function))
+                function = getattr(owner, name)
+                undo.callback(setattr, owner, name, function)
+                setattr(owner, name, stopwatch.wrap(part, function))
         yield

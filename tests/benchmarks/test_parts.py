@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_every_part_of_a_model_is_seen_and_its_numbers_stay(name):
 
 def test_all_borders_are_as_they_were_afterwards():
     def functions():
-        return [getattr(import_module(module), name)
+        return [getattr(resolve_name(module), name)
                 for module, names in TIMED.items() for name in names]
 
     before = functions()

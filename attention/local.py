@@ -183,7 +183,7 @@ class LocalMemory(SourceMemory):
         if sums is not None:                               # c_t reads hbar_s,
             dkeys = sums.keys
         else:                                              # and e_t the keys, which are hbar_s too
-            q = h if self.W_query is None else over_time([block.q for block in blocks])
+            q = over_time([block.q for block in blocks])
             reads.append(self.score.energy.reads(over_time([step.de for step in steps]), q))
         dstates, gradients = self.maps_backward(sum_of_reads(reads, rows, self.hbar), dkeys,
                                                 [step.dq for step in steps], h, sums)

@@ -38,8 +38,8 @@ from attention.memory import (
     written_steps,
 )
 from attention.scores import (
-    LOCATION,
     SCORES,
+    Energy,
     Sums,
     Variant,
     map_backward,
@@ -73,9 +73,12 @@ def memory_forward(
     W_query, W_keys = score.matrices(W, He)
     keys, mask = map_forward(hbar, W_keys), padding_mask(lengths, S)
     shared = hbar, keys, mask, order, prefix, score, W_query, W_keys, W.get("v_a")
-    if variant.local:
-        return LocalMemory(*shared, to_device(lengths.astype(states.real.dtype)), variant, W)
-    return LocationMemory(*shared) if score.energy is LOCATION else GlobalMemory(*shared)
+    if score.energy is None:
+        return LocationMemory(*shared)
+    if not variant.local:
+        return GlobalMemory(*shared, score.energy)
+    real_lengths = to_device(lengths.astype(states.real.dtype))
+    return LocalMemory(*shared, score.energy, real_lengths, variant, W)
 
 
 class GlobalCache(NamedTuple):
@@ -89,10 +92,12 @@ class GlobalCache(NamedTuple):
 class GlobalMemory(SourceMemory):
     """The memory of a source of which every target state attends to all words."""
 
+    energy: Energy
+
     def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, GlobalCache]:
         """a_t = softmax of the scores (4.7), c_t = sum over s of a_t(s) hbar_s."""
         q = map_forward(h, self.W_query)                                   # (B, Q, A)
-        e = self.score.energy.forward(q, self.keys, self.v)                # (B, Q, S)
+        e = self.energy.forward(q, self.keys, self.v)                # (B, Q, S)
         align = softmax_forward(e, self.mask)                              # a_t(s)  (4.7)
         c = array_module(h).matmul(align, self.hbar)                       # (4.2.1 context)
         return c, GlobalCache(q, align)
@@ -105,7 +110,7 @@ class GlobalMemory(SourceMemory):
         if d_align is not None:
             d += d_align
         de = softmax_backward(d, cache.align)                              # (B, Q, S)
-        dq = self.score.energy.backward(de, cache.q, self.keys, self.v, sums)
+        dq = self.energy.backward(de, cache.q, self.keys, self.v, sums)
         return map_backward(dq, self.W_query), ScoreGradients(de, dq)      # (2.13)
 
     def gradients(
@@ -118,17 +123,13 @@ class GlobalMemory(SourceMemory):
         dhbar = xp.matmul(align.transpose(0, 2, 1), dc)                    # c_t reads hbar_s (2.14)
         if sums is not None:
             return self.maps_backward(dhbar, sums.keys, dq, h, sums)
-        de, q = self.score.energy.reads(over_time([step.de for step in steps]), h)
+        de, q = self.energy.reads(over_time([step.de for step in steps]), h)
         dkeys = xp.matmul(de.transpose(0, 2, 1), q)                        # e_t reads k_s (2.14)
         return self.maps_backward(dhbar, dkeys, dq, h, None)
 
     def alignment(self, cache: GlobalCache) -> Array:
         """a_t itself."""
         return cache.align
-
-    def select(self, sentences: Array) -> GlobalMemory:
-        """As `Memory.select`."""
-        return self._select(sentences)
 
 
 # --- the attentional vector -----------------------------------------------------------------------

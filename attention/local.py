@@ -8,14 +8,15 @@ where a window holds the whole source nothing is gathered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from attention.blocks import block_size, pieces
 from attention.memory import SourceMemory, over_time
 from attention.scores import (
     SCORES,
+    Energy,
     Score,
     Sums,
     Variant,
@@ -27,7 +28,6 @@ from attention.scores import (
 from attention.window import (
     GaussianCache,
     PositionCache,
-    Window,
     gather_window,
     gaussian_backward,
     gaussian_forward,
@@ -83,6 +83,7 @@ class LocalGradients(NamedTuple):
 class LocalMemory(SourceMemory):
     """The memory of a source of which every target state attends to a window."""
 
+    energy: Energy
     lengths: Array  # (B,) real, words of each sentence
     variant: Variant
     W: Mapping[str, Array]  # the weights of score and position, by short name
@@ -98,19 +99,16 @@ class LocalMemory(SourceMemory):
         else:
             steps = xp.arange(t, t + (1 if together else h.shape[1])).astype(self.lengths.dtype)
             p = xp.zeros(h.shape[:2], dtype=self.lengths.dtype) + steps - 1.0  # (4.2.2 local-m)
-        window = make_window(p, self.lengths, self.hbar.shape[1], self.variant.D)
-        attended = [self._attend(q[:, states], window.of(states), states)
-                    for states in self._blocks(window)]
+        attended = [self._attend(q[:, states], p[:, states], states)
+                    for states in self._blocks(h.shape[1])]
         return over_time([c for c, _ in attended]), LocalCache(
             [block for _, block in attended], position)
 
-    def _blocks(self, window: Window) -> list[slice]:
-        """Slices of the target states, each small enough that what it gathers fits the CPU's
+    def _blocks(self, Q: int) -> Iterator[slice]:
+        """Slices of Q target states, each small enough that what it gathers fits the CPU's
         cache."""
-        B, Q, P = window.mask.shape
-        if window.rows is None:
-            return [slice(0, Q)]
-        return list(pieces(Q, block_size(array_module(window.rows), B * P * self.hbar.shape[2])))
+        (B, S, He), P = self.hbar.shape, 2 * self.variant.D + 1
+        return pieces(Q, Q if P >= S else block_size(array_module(self.hbar), B * P * He))
 
     def _gather(self, rows: Array | None) -> tuple[Array, Array]:
         """States and keys in the windows of each target state, (B Q, P, ..); without rows all,
@@ -118,11 +116,12 @@ class LocalMemory(SourceMemory):
         hbar = gather_window(self.hbar, rows)
         return hbar, hbar if self.keys is self.hbar else gather_window(self.keys, rows)
 
-    def _attend(self, q: Array, window: Window, states: slice) -> tuple[Array, BlockCache]:
+    def _attend(self, q: Array, p: Array, states: slice) -> tuple[Array, BlockCache]:
         """c_t (B, Q, He) of a block, and its cache."""
         (B, Q, A), gaussian = q.shape, None
+        window = make_window(p, self.lengths, self.hbar.shape[1], self.variant.D)
         hbar, keys = self._gather(window.rows)
-        e = self.score.energy.forward(q.reshape(len(hbar), -1, A), keys, self.v)
+        e = self.energy.forward(q.reshape(len(hbar), -1, A), keys, self.v)
         softmax = align = softmax_forward(e.reshape(B, Q, -1), window.mask)  # (4.7)
         if self.variant.predicts:
             align, gaussian = gaussian_forward(softmax, window.offset, self.variant.D,
@@ -153,7 +152,7 @@ class LocalMemory(SourceMemory):
         self, dc: Array, block: BlockCache, sums: Sums | None, d_align: Array | None
     ) -> tuple[Array, Array, Array | None]:
         """Gradients at energies (B, Q, P), queries (B, Q, A) and, in local-p, positions (B, Q)."""
-        (B, Q, A), xp, energy, dp = block.q.shape, array_module(dc), self.score.energy, None
+        (B, Q, A), xp, dp = block.q.shape, array_module(dc), None
         hbar, keys = self._gather(block.rows)
         d = xp.matmul(dc.reshape(len(hbar), -1, dc.shape[2]), hbar.transpose(0, 2, 1))  # (2.13)
         d = d.reshape(B, Q, -1)
@@ -165,10 +164,10 @@ class LocalMemory(SourceMemory):
         de = softmax_backward(d, block.softmax)
         given = de.reshape(len(hbar), -1, hbar.shape[1]), block.q.reshape(len(hbar), -1, A)
         if sums is None or block.rows is None:
-            dq = energy.backward(*given, keys, self.v, sums)
+            dq = self.energy.backward(*given, keys, self.v, sums)
         else:                                              # the keys were gathered
             gathered = Sums(xp.zeros_like(keys), sums.v)
-            dq = energy.backward(*given, keys, self.v, gathered)
+            dq = self.energy.backward(*given, keys, self.v, gathered)
             scatter_window(sums.keys, gathered.keys, block.rows)
         return de, dq.reshape(B, Q, A), dp
 
@@ -184,7 +183,7 @@ class LocalMemory(SourceMemory):
             dkeys = sums.keys
         else:                                              # and e_t the keys, which are hbar_s too
             q = over_time([block.q for block in blocks])
-            reads.append(self.score.energy.reads(over_time([step.de for step in steps]), q))
+            reads.append(self.energy.reads(over_time([step.de for step in steps]), q))
         dstates, gradients = self.maps_backward(sum_of_reads(reads, rows, self.hbar), dkeys,
                                                 [step.dq for step in steps], h, sums)
         positions = [cache.position for cache in caches if cache.position is not None]
@@ -200,9 +199,9 @@ class LocalMemory(SourceMemory):
         S = self.hbar.shape[1]
         return over_time([spread_window(block.align, block.rows, S) for block in cache.blocks])
 
-    def select(self, sentences: Array) -> LocalMemory:
+    def select(self, sentences: Array) -> Self:
         """As `Memory.select`."""
-        return replace(self._select(sentences), lengths=self.lengths[sentences])
+        return replace(super().select(sentences), lengths=self.lengths[sentences])
 
 
 def sum_of_reads(

@@ -30,10 +30,10 @@ class LocationMemory(SourceMemory):
 
     def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, LocationCache]:
         """As `Memory.attend`."""
-        e = self.score.energy.forward(map_forward(h, self.W_query), self.keys, self.v)
+        e = map_forward(h, self.W_query)                                   # (B, Q, L_max)
         softmax = softmax_forward(e, None)                                 # of L_max  (4.8)
         align = self._cut(softmax)
-        c = array_module(h).matmul(align, self._known(softmax))            # (4.2.1 context)
+        c = array_module(h).matmul(align, self.hbar[:, : align.shape[2]])  # (4.2.1 context)
         return c, LocationCache(softmax, align)
 
     def attend_backward(
@@ -41,14 +41,13 @@ class LocationMemory(SourceMemory):
     ) -> tuple[Array, ScoreGradients]:
         """As `Memory.attend_backward`."""
         xp, n = array_module(dc), cache.align.shape[2]
-        d = xp.matmul(dc, self._known(cache.softmax).transpose(0, 2, 1))   # dc_t' hbar_s (2.13)
+        d = xp.matmul(dc, self.hbar[:, :n].transpose(0, 2, 1))             # dc_t' hbar_s (2.13)
         if d_align is not None:
             d += d_align[:, :, :n]
         d_softmax = xp.zeros_like(cache.softmax)
         d_softmax[:, :, :n] = self._cut(d)
         de = softmax_backward(d_softmax, cache.softmax)
-        dq = self.score.energy.backward(de, None, self.keys, self.v, None)
-        return map_backward(dq, self.W_query), ScoreGradients(de, dq)      # (2.13)
+        return map_backward(de, self.W_query), ScoreGradients(de, de)      # (2.13)
 
     def gradients(
         self, dc: Array, h: Array, caches: Sequence[LocationCache],
@@ -66,14 +65,6 @@ class LocationMemory(SourceMemory):
         align = array_module(cache.align).zeros((B, Q, S), dtype=cache.align.dtype)
         align[:, :, :n] = cache.align
         return align
-
-    def select(self, sentences: Array) -> LocationMemory:
-        """As `Memory.select`."""
-        return self._select(sentences)
-
-    def _known(self, softmax: Array) -> Array:
-        """The states (B, n, He) of the words that have a position."""
-        return self.hbar[:, : softmax.shape[2]]
 
     def _cut(self, weights: Array) -> Array:
         """The first n of weights (B, Q, L_max), or their gradients, zero on padding."""

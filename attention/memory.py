@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -130,8 +130,8 @@ class SourceMemory:
         return by_steps(dhbar, self.order), {
             f"{self.prefix}.{name}": gradient for name, gradient in gradients.items()}
 
-    def _select(self, sentences: Array) -> Any:
-        """`select`, for any kind."""
+    def select(self, sentences: Array) -> Self:
+        """As `Memory.select`."""
         hbar = self.hbar[sentences]
         keys = hbar if self.keys is self.hbar else self.keys[sentences]
         mask = None if self.mask is None else self.mask[sentences]

@@ -156,25 +156,9 @@ def _over_queries(d: Array, slope: Array) -> Array:
     return xp.matmul(d, slope.transpose(0, 2, 1, 3))[:, :, 0]
 
 
-# --- e = q ----------------------------------------------------------------------------------------
-
-
-def location_forward(q: Array, keys: Array, v: Array | None) -> Array:
-    """e_t (B, Q, L_max) = q_t: W_a h_t itself, by position."""
-    return q * 1.0                                                         # (4.8)
-
-
-def location_backward(
-    de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None
-) -> Array:
-    """dq_t(s) = de_t(s)."""
-    return de
-
-
 PRODUCT = Energy(product_forward, product_backward)        # dk = de q'  (2.14)
 SCALED = Energy(scaled_forward, scaled_backward, lambda de, q: (de, q * q.shape[2] ** -0.5))
 TANH = Energy(tanh_forward, tanh_backward)
-LOCATION = Energy(location_forward, location_backward)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -194,7 +178,7 @@ class Score(NamedTuple):
     """A row: its weights, the energy, and the matrices of queries and keys."""
 
     axes: Callable[[Widths], Axes]  # of its weights, by short name
-    energy: Energy
+    energy: Energy | None  # None: q_t(s) itself, by position, in `attention.location`
     matrices: Callable[[Weights, int], Matrices] = lambda W, He: (None, None)  # None: the identity
     gradients: Callable[[Array, Array], Parameters] = lambda dW_query, dW_keys: {}  # from theirs
 
@@ -218,10 +202,10 @@ SCORES: dict[str, Score] = {
         lambda W, He: (W["W_a"], W["U_a"]),
         lambda dW_query, dW_keys: {"W_a": dW_query, "U_a": dW_keys}),
     "location": Score(                                                     # (4.8)
-        lambda n: {"W_a": (n.position, n.input)}, LOCATION,
+        lambda n: {"W_a": (n.position, n.input)}, None,
         lambda W, He: (W["W_a"], None), lambda dW_query, dW_keys: {"W_a": dW_query}),
 }
-CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not LOCATION)
+CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not None)
 AS_THEY_ARE = ("dot", "scaled-dot")  # compare h_t and hbar_s without a matrix, so that H = He
 
 

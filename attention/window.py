@@ -26,11 +26,6 @@ class Window(NamedTuple):
     offset: Array  # (B, Q, P), s - p_t
     mask: Array  # (B, Q, P) bool, True where not attended to
 
-    def of(self, states: slice) -> Window:
-        """That of some of the target states."""
-        rows = None if self.rows is None else self.rows[:, states]
-        return Window(rows, self.offset[:, states], self.mask[:, states])
-
 
 def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
     """The windows around the positions p (B, Q), not below 0; lengths (B,) float, of the sources.

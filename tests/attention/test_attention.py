@@ -166,7 +166,8 @@ def test_padding_is_not_attended_to(variant):
 
 def test_large_scores_do_not_overflow():
     h, hbar = np.full((1, 1, 1), 1e3), np.array([[[1.0], [0.0], [1.0]]])
-    memory = GlobalMemory(hbar, hbar, None, None, "attention", SCORES["dot"], None, None, None)
+    memory = GlobalMemory(hbar, hbar, None, None, "attention", SCORES["dot"], None, None, None,
+                          SCORES["dot"].energy)
     with np.errstate(all="raise", under="ignore"):
         c, cache = memory.attend(h)
     np.testing.assert_array_equal(cache.align, [[[0.5, 0.0, 0.5]]])

@@ -15,12 +15,8 @@ EQUIVALENTS: dict[str, str] = {
     "attention.attention.memory_forward: parameters.items() -> list(parameters.items())[:-1]":
         "the last parameter is the output layer's",
     "attention.local.sum_of_reads: reads[1:] -> list(reads[1:])[:1]": "at most two read",
-    "attention.location.LocationMemory.attend_backward: ScoreGradients(de, dq)":
-        "they are the same",
     "attention.location.LocationMemory.attend_backward: d_softmax[:, :, :n] = self._cut(d) -> "
     "d_softmax[:, :, :n] += self._cut(d)": "zero before",
-    "attention.location.LocationMemory.attend_backward: self.score.energy.backward(de, None, "
-    "self.keys, self.v, None)": "it reads neither",
     "attention.location.LocationMemory.gradients: dhbar[:, :align.shape[2]] = "
     "xp.matmul(align.transpose(0, 2, 1), dc) -> dhbar[:, :align.shape[2]] += "
     "xp.matmul(align.transpose(0, 2, 1), dc)": "zero before",

@@ -66,6 +66,9 @@ class BlockCache(NamedTuple):
 class LocalCache(NamedTuple):
     """What they read of one call of `attend`."""
 
+    q: Array  # (B, Q, A)
+    align: Array  # (B, Q, P)
+    rows: Array | None  # (B, Q, P)
     blocks: list[BlockCache]
     position: PositionCache | None  # of local-p
 
@@ -101,8 +104,10 @@ class LocalMemory(SourceMemory):
             p = xp.zeros(h.shape[:2], dtype=self.lengths.dtype) + steps - 1.0  # (4.2.2 local-m)
         attended = [self._attend(q[:, states], p[:, states], states)
                     for states in self._blocks(h.shape[1])]
-        return over_time([c for c, _ in attended]), LocalCache(
-            [block for _, block in attended], position)
+        blocks = [block for _, block in attended]
+        rows = None if blocks[0].rows is None else over_time([block.rows for block in blocks])
+        align = over_time([block.align for block in blocks])
+        return over_time([c for c, _ in attended]), LocalCache(q, align, rows, blocks, position)
 
     def _blocks(self, Q: int) -> Iterator[slice]:
         """Slices of Q target states, each small enough that what it gathers fits the CPU's
@@ -176,13 +181,12 @@ class LocalMemory(SourceMemory):
         sums: Sums | None,
     ) -> tuple[Array, Parameters]:
         """As `Memory.gradients`."""
-        blocks = [block for cache in caches for block in cache.blocks]
-        rows = None if blocks[0].rows is None else over_time([block.rows for block in blocks])
-        reads, dkeys = [(over_time([block.align for block in blocks]), dc)], None
+        rows = None if caches[0].rows is None else over_time([cache.rows for cache in caches])
+        reads, dkeys = [(over_time([cache.align for cache in caches]), dc)], None
         if sums is not None:                               # c_t reads hbar_s,
             dkeys = sums.keys
         else:                                              # and e_t the keys, which are hbar_s too
-            q = over_time([block.q for block in blocks])
+            q = over_time([cache.q for cache in caches])
             reads.append(self.energy.reads(over_time([step.de for step in steps]), q))
         dstates, gradients = self.maps_backward(sum_of_reads(reads, rows, self.hbar), dkeys,
                                                 [step.dq for step in steps], h, sums)
@@ -196,8 +200,7 @@ class LocalMemory(SourceMemory):
 
     def alignment(self, cache: LocalCache) -> Array:
         """As `Memory.alignment`."""
-        S = self.hbar.shape[1]
-        return over_time([spread_window(block.align, block.rows, S) for block in cache.blocks])
+        return spread_window(cache.align, cache.rows, self.hbar.shape[1])
 
     def select(self, sentences: Array) -> Self:
         """As `Memory.select`."""

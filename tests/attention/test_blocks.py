@@ -38,9 +38,9 @@ def run(variant, stepwise):
     """Contexts and all gradients of the target states of a ragged batch."""
     h, _, _, memory = make(variant, LENGTHS)
     dc = draw(np.random.default_rng(3), (*h.shape[:2], HE))
-    c, _ = memory.attend(h)
+    c, cache = memory.attend(h)
     dh, dstates, gradients = backward(h, dc, memory, 1, stepwise)
-    return {"c": c, "dh": dh, "dstates": dstates, **gradients}
+    return {"c": c, "align": memory.alignment(cache), "dh": dh, "dstates": dstates, **gradients}
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)

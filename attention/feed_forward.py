@@ -17,7 +17,7 @@ class FeedForwardCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     x: Array  # (T, B, d)
-    u: Array  # (T, B, F), after max and dropout
+    hidden: Array  # (T, B, F), after max and dropout
     active: Array  # (T, B, F) bool, where the pre-activation is above zero
     mask: Array | None  # (T, B, F), of dropout
 
@@ -45,22 +45,22 @@ def feed_forward_forward(
     maximum is taken to be zero.
     """
     W_1, b_1, W_2, b_2 = (parameters[f"{prefix}.{name}"] for name in ("W_1", "b_1", "W_2", "b_2"))
-    z = linear_forward(x, W_1, b_1)
-    active = z.real > 0.0
-    u = array_module(z).multiply(z, active, out=z)                          # max(0, z)
+    a = linear_forward(x, W_1, b_1)
+    active = a.real > 0.0
+    hidden = array_module(a).multiply(a, active, out=a)                    # max(0, a)
     if mask is not None:
-        u *= mask
-    y = linear_forward(u, W_2, b_2)                                        # (Nguyen 1.13)
-    return y, FeedForwardCache(prefix, parameters, x, u, active, mask)
+        hidden *= mask
+    y = linear_forward(hidden, W_2, b_2)                                   # (Nguyen 1.13)
+    return y, FeedForwardCache(prefix, parameters, x, hidden, active, mask)
 
 
 def feed_forward_backward(dy: Array, cache: FeedForwardCache) -> tuple[Array, Parameters]:
     """dx (T, B, d) and the gradients of the weights by full name, given dy (T, B, d)."""
-    prefix, parameters, x, u, active, mask = cache
-    du, dW_2, db_2 = linear_backward(dy, u, parameters[f"{prefix}.W_2"])   # (Nguyen 1.13)
+    prefix, parameters, x, hidden, active, mask = cache
+    da, dW_2, db_2 = linear_backward(dy, hidden, parameters[f"{prefix}.W_2"])  # (Nguyen 1.13)
     if mask is not None:
-        du *= mask
-    du *= active                                                            # dz
-    dx, dW_1, db_1 = linear_backward(du, x, parameters[f"{prefix}.W_1"])
+        da *= mask
+    da *= active                                           # the maximum's slope
+    dx, dW_1, db_1 = linear_backward(da, x, parameters[f"{prefix}.W_1"])
     return dx, {f"{prefix}.W_1": dW_1, f"{prefix}.b_1": db_1,
                 f"{prefix}.W_2": dW_2, f"{prefix}.b_2": db_2}

@@ -1,28 +1,95 @@
-"""What a decoder attends to: the encoder's states sentence by sentence, and the keys of a score."""
+"""What a decoder attends to: what every memory can do, and what those of one source share.
+
+The encoder's states are copied sentence by sentence, in the order of the written words, so that
+attention by position does not depend on the direction in which the source was read (erratum 9).
+Letters as in `attention.attention`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from attention.scores import Map, Variant, map_forward, maps_of
+from attention.scores import Score, Sums, map_backward, map_weight
 from backend import Array, array_module, to_device
-from lstm.recurrent import Padding
+from lstm.parameters import Parameters
 
 
-class Memory(NamedTuple):
-    """What the decoder attends to, computed once per batch of source sentences."""
+class Memory(Protocol):
+    """What a decoder asks of the source or sources that it attends to. Of several sources contexts
+    stand side by side, and He is the sum of their widths."""
+
+    @property
+    def prefix(self) -> str:
+        """Of the names of the attentional vector's weights."""
+
+    @property
+    def sentences(self) -> int:
+        """B."""
+
+    @property
+    def width(self) -> int:
+        """He."""
+
+    def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, Any]:
+        """The contexts c (B, Q, He) of target states h (B, Q, H), and what backward reads.
+
+        t, the time step, from 1, of the first state; together, whether all states are of step t
+        (hypotheses) instead of t, t + 1, ... Only local-m reads the step.
+        """
+
+    def alignment(self, cache: Any) -> Array:
+        """a_t (B, Q, S) over all words in written order, zero on padding and outside a window."""
+
+    def accumulators(self) -> Any:
+        """Zeros that `attend_backward` adds gradients to; None where nothing is summed so."""
+
+    def attend_backward(
+        self, dc: Array, cache: Any, sums: Any, d_align: Array | None = None
+    ) -> tuple[Array, Any]:
+        """dh (B, Q, H), which a decoder's step needs at once, and what `gradients` reads.
+
+        Arguments: dc (B, Q, He); sums, from `accumulators`, added to; d_align (B, Q, S), gradient
+        of `alignment` where more than c_t reads a_t, or None.
+        """
+
+    def gradients(
+        self, dc: Array, h: Array, caches: Sequence[Any], steps: Sequence[Any], sums: Any
+    ) -> tuple[Any, Parameters]:
+        """Once, after all steps: gradients of the encoder's states (S, B, He), of several encoders
+        a tuple, and of the scores' weights, by full name.
+
+        Arguments: dc (B, T, He) and h (B, T, H), of all target states; caches and steps, from
+        `attend` and `attend_backward`, of the calls that cover these T states in order.
+        """
+
+    def select(self, sentences: Array) -> Memory:
+        """The memory of the given sentences, (B',) indices on the device, for search."""
+
+
+class ScoreGradients(NamedTuple):
+    """Gradients inside the attention, from which those of memory and weights follow."""
+
+    de: Array  # (B, Q, S), of the energies
+    dq: Array  # (B, Q, A), of the queries
+
+
+@dataclass(frozen=True)
+class SourceMemory:
+    """The memory of one source, computed once per batch: what all kinds of attention share."""
 
     hbar: Array  # (B, S, He), the encoder's top states, in the order of the written words
     keys: Array  # (B, S, A), the keys of the score; hbar itself where they are equal
     mask: Array | None  # (B, 1, S) bool, True on padding
-    lengths: Array | None  # (B,) float, for local attention
-    rows: Array | None  # (B, S), of a reversed source: each word's row in the states (S B, He)
-    variant: Variant
+    order: Array | None  # (B, S), of a reversed source: each word's row in the states (S B, He)
     prefix: str  # of the weights' names
-    W: Mapping[str, Array]  # the weights of score and position, by short name
+    score: Score
+    W_query: Array | None  # (A, H), the matrix of the queries; None is the identity
+    W_keys: Array | None  # (A, He), that of the keys
+    v: Array | None  # (A,), v_a, of the scores that have it
 
     @property
     def sentences(self) -> int:
@@ -34,50 +101,67 @@ class Memory(NamedTuple):
         """He."""
         return self.hbar.shape[2]
 
-    def matrix(self, one: Map | None) -> Array | None:
-        """The matrix of a map; None is the identity."""
-        return None if one is None else one.part(self.W[one.name], *self.hbar.shape[1:])
+    def accumulators(self) -> Sums | None:
+        """Of a score with a hidden layer: for the gradients of keys and v_a."""
+        if self.v is None:
+            return None
+        xp = array_module(self.keys)
+        return Sums(xp.zeros_like(self.keys), xp.zeros_like(self.v))
+
+    def maps_backward(
+        self, dhbar: Array, dkeys: Array | None, dq: Sequence[Array], h: Array, sums: Sums | None
+    ) -> tuple[Array, Parameters]:
+        """Through the maps of queries and keys: what `Memory.gradients` returns.
+
+        Arguments: dhbar (B, S, He), of what contexts read, which is added to; dkeys (B, S, A), or
+        None where no key has a gradient of its own; dq (B, Q, A), of the queries of each call;
+        h and sums as there.
+        """
+        dW_query = dW_keys = None
+        if dkeys is not None:
+            dhbar += map_backward(dkeys, self.W_keys)
+        if self.W_keys is not None:
+            dW_keys = map_weight(dkeys, self.hbar)
+        if self.W_query is not None:
+            dW_query = map_weight(over_time(dq), h)
+        gradients = self.score.gradients(dW_query, dW_keys)
+        if sums is not None:
+            gradients["v_a"] = sums.v
+        return by_steps(dhbar, self.order), {
+            f"{self.prefix}.{name}": gradient for name, gradient in gradients.items()}
+
+    def select(self, sentences: Array) -> Self:
+        """As `Memory.select`."""
+        hbar = self.hbar[sentences]
+        keys = hbar if self.keys is self.hbar else self.keys[sentences]
+        mask = None if self.mask is None else self.mask[sentences]
+        return replace(self, hbar=hbar, keys=keys, mask=mask, order=None)  # search goes not back
 
 
-def memory_forward(
-    states: Array, padding: Padding | None, variant: Variant, parameters: Mapping[str, Array],
-    prefix: str,
-) -> Memory:
-    """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
-
-    Word s of a sentence is in row s - 1 even if the encoder read the source in reverse, so that
-    attention by position does not depend on the direction (erratum 9).
-    """
-    xp, (S, B, _) = array_module(states), states.shape
-    rows = written_rows(S, B, padding) if variant.reverse else None
-    hbar = by_words(states, rows)                                          # (B, S, He)
-    mask = None if padding is None else padding.mask.transpose(1, 2, 0)    # (B, 1, S)
-    lengths, dtype = None, states.real.dtype
-    if variant.local:
-        lengths = (xp.full((B,), float(S), dtype=dtype) if padding is None
-                   else padding.lengths.astype(dtype))
-    W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()
-         if name.startswith(f"{prefix}.")}
-    memory = Memory(hbar, hbar, mask, lengths, rows, variant, prefix, W)
-    return memory._replace(keys=map_forward(hbar, memory.matrix(maps_of(variant)[1])))
+def over_time(arrays: Sequence[Array]) -> Array:
+    """Arrays (B, Q, ...) of consecutive target states, joined: (B, T, ...)."""
+    return arrays[0] if len(arrays) == 1 else array_module(arrays[0]).concatenate(arrays, axis=1)
 
 
-def by_words(states: Array, rows: Array | None) -> Array:
+# --- the order of the words -----------------------------------------------------------------------
+
+
+def by_words(states: Array, order: Array | None) -> Array:
     """States or embeddings (S, B, A) sentence by sentence, (B, S, A), in the order of the written
-    words; rows, `Memory.rows` of a reversed source."""
-    if rows is None:
+    words; order, `SourceMemory.order` of a reversed source."""
+    if order is None:
         return array_module(states).ascontiguousarray(states.transpose(1, 0, 2))
-    return array_module(states).take(states.reshape(-1, states.shape[2]), rows, axis=0)
+    return array_module(states).take(states.reshape(-1, states.shape[2]), order, axis=0)
 
 
-def written_rows(S: int, B: int, padding: Padding | None) -> Array:
-    """The rows (B, S) of the states (S B, He) of a reversed source, in the order of the written
-    words.
-
-    Padding stays behind the words. Computed on the host, without a kernel.
-    """
-    lengths = np.full(B, S) if padding is None else padding.on_host
-    return to_device(written_steps(S, lengths) * B + np.arange(B)[:, None])
+def by_steps(dhbar: Array, order: Array | None) -> Array:
+    """Gradients of the states (S, B, He), in the order of the encoder's steps."""
+    if order is None:
+        return dhbar.transpose(1, 0, 2)
+    B, S, He = dhbar.shape
+    dstates = array_module(dhbar).empty((S, B, He), dtype=dhbar.dtype)
+    dstates.reshape(S * B, He)[order.reshape(-1)] = dhbar.reshape(B * S, He)
+    return dstates
 
 
 def written_steps(S: int, lengths: np.ndarray) -> np.ndarray:
@@ -87,20 +171,11 @@ def written_steps(S: int, lengths: np.ndarray) -> np.ndarray:
     return np.where(s < end, end - 1 - s, s)
 
 
-def by_steps(dhbar: Array, rows: Array | None) -> Array:
-    """Gradients of the states (S, B, He), in the order of the encoder's steps."""
-    if rows is None:
-        return dhbar.transpose(1, 0, 2)
-    B, S, He = dhbar.shape
-    dstates = array_module(dhbar).empty((S, B, He), dtype=dhbar.dtype)
-    dstates.reshape(S * B, He)[rows.reshape(-1)] = dhbar.reshape(B * S, He)
-    return dstates
+def padding_mask(lengths: np.ndarray, steps: int) -> Array | None:
+    """(B, 1, S) bool, True on padding; None where no sentence is shorter than S = steps.
 
-
-def memory_select(memory: Memory, sentences: Array) -> Memory:
-    """The memory of the given sentences, (B',) indices on the device."""
-    kept = {name: value[sentences] for name in ("hbar", "keys", "mask", "lengths")
-            if (value := getattr(memory, name)) is not None}
-    if memory.keys is memory.hbar:
-        kept["keys"] = kept["hbar"]
-    return memory._replace(rows=None, **kept)              # search asks for no gradient
+    lengths: (B,) on the host, at least 1.
+    """
+    if lengths.min(initial=steps) >= steps:
+        return None
+    return to_device((np.arange(steps) >= lengths[:, None])[:, None])

@@ -11,8 +11,8 @@
 Biases `b_q`, `b_v`, `b_o`, which are not printed, are those of the author's code. Its fourth, of
 the keys, is left out: it adds q' b_k to all scores of a step, of which the softmax takes no notice,
 and its gradient is zero. A head is a block of columns of (T, B, d), so that all n B of them are one
-batched product (n B, T, d_k) over a view: nothing is copied. The weights a (B n, T, S) are kept,
-and, in dropout, their mask.
+batched product (n B, T, d_k) over a view: nothing is copied. The weights align (B n, T, S) are
+kept, and, in dropout, their mask.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attention.attention import softmax_backward, softmax_forward
 from attention.linear import linear_backward, linear_forward
+from attention.scores import softmax_backward, softmax_forward
 from backend import Array, array_module, to_device
 from backend.fused import fused
 from backend.fused import softmax as kernels
@@ -36,7 +36,7 @@ class HeadsCache(NamedTuple):
     q: Array  # (T, B, d)
     k: Array  # (S, B, d)
     v: Array  # (S, B, d)
-    a: Array  # (B n, T, S), the weights before dropout
+    align: Array  # (B n, T, S), before dropout
     mask: Array | None  # (B n, T, S), of dropout
     heads: int
 
@@ -51,16 +51,6 @@ class MultiheadCache(NamedTuple):
 
 
 # --- masks ----------------------------------------------------------------------------------------
-
-
-def padding_mask(lengths: np.ndarray, steps: int) -> Array | None:
-    """(B, 1, S) bool, True on padding; None where no sentence is shorter than S = steps.
-
-    lengths: (B,) on the host, at least 1.
-    """
-    if lengths.min() >= steps:
-        return None
-    return to_device((np.arange(steps) >= lengths[:, None])[:, None])
 
 
 def causal_mask(steps: int) -> Array:
@@ -83,24 +73,25 @@ def heads_forward(
     (B n, T, S), dropout of the weights, or None. Returns (T, B, d), and what the backward reads.
     """
     xp, (T, B, d) = array_module(q, k, v), q.shape
-    Q, K, V = (by_heads(one, heads) for one in (q, k, v))                  # (B n, ., d_k)
+    Q, K, V = (by_heads(x, heads) for x in (q, k, v))                  # (B n, ., d_k)
     e = xp.matmul(Q, K.transpose(0, 2, 1))                                 # (B n, T, S)
-    a, kept = heads_softmax_forward(e, (d // heads) ** -0.5, masked, mask)  # (Nguyen 1.8)
-    c = xp.empty((T, B, d), dtype=a.dtype)
-    xp.matmul(kept, V, out=by_heads(c, heads))
-    return c, HeadsCache(q, k, v, a, mask, heads)
+    scale = (d // heads) ** -0.5
+    align, dropped = heads_softmax_forward(e, scale, masked, mask)         # (Nguyen 1.8)
+    c = xp.empty((T, B, d), dtype=align.dtype)
+    xp.matmul(dropped, V, out=by_heads(c, heads))
+    return c, HeadsCache(q, k, v, align, mask, heads)
 
 
 def heads_backward(dc: Array, cache: HeadsCache) -> tuple[Array, Array, Array]:
     """dq (T, B, d), dk and dv (S, B, d), given dc (T, B, d)."""
-    q, k, v, a, mask, heads = cache
-    xp, scale = array_module(dc, a), (q.shape[2] // heads) ** -0.5
-    Q, K, V, C = (by_heads(one, heads) for one in (q, k, v, dc))
-    dq, dk, dv = (xp.empty(one.shape, dtype=dc.dtype) for one in (q, k, v))
-    dropped = a if mask is None else a * mask
+    q, k, v, align, mask, heads = cache
+    xp, scale = array_module(dc, align), (q.shape[2] // heads) ** -0.5
+    Q, K, V, C = (by_heads(x, heads) for x in (q, k, v, dc))
+    dq, dk, dv = (xp.empty(x.shape, dtype=dc.dtype) for x in (q, k, v))
+    dropped = align if mask is None else align * mask
     xp.matmul(dropped.transpose(0, 2, 1), C, out=by_heads(dv, heads))      # (2.13) on H = A V
-    da = xp.matmul(C, V.transpose(0, 2, 1))                                # (2.14) on H = A V
-    de = heads_softmax_backward(da, a, scale, mask)
+    d_align = xp.matmul(C, V.transpose(0, 2, 1))                           # (2.14) on H = A V
+    de = heads_softmax_backward(d_align, align, scale, mask)
     xp.matmul(de, K, out=by_heads(dq, heads))                              # (2.14) on Q K'
     xp.matmul(de.transpose(0, 2, 1), Q, out=by_heads(dk, heads))           # (2.13) on Q K'
     return dq, dk, dv
@@ -116,10 +107,11 @@ def by_heads(x: Array, heads: int) -> Array:
 def heads_softmax_forward(
     e: Array, scale: float, masked: Array | None, mask: Array | None
 ) -> tuple[Array, Array]:
-    """a = softmax(scale e) over the last axis, zero where masked, and a with dropout (Nguyen 1.8).
+    """align = softmax(scale e) over the last axis, zero where masked, and the same with dropout
+    (Nguyen 1.8).
 
-    Arguments: e (B n, T, S), overwritten by a; masked and mask as in `heads_forward`. Padding is a
-    sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
+    Arguments: e (B n, T, S), overwritten by align; masked and mask as in `heads_forward`. Padding
+    is a sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
     """
     e *= scale
     rows = e if masked is None or masked.shape[0] == 1 else e.reshape(len(masked), -1, e.shape[2])
@@ -128,11 +120,13 @@ def heads_softmax_forward(
 
 
 @fused(kernels.heads_softmax_backward)
-def heads_softmax_backward(da: Array, a: Array, scale: float, mask: Array | None) -> Array:
-    """de, in place of da, the gradient of a with dropout; all (B n, T, S)."""
+def heads_softmax_backward(
+    d_align: Array, align: Array, scale: float, mask: Array | None
+) -> Array:
+    """de, in place of d_align, the gradient of align with dropout; all (B n, T, S)."""
     if mask is not None:
-        da *= mask
-    de = softmax_backward(da, a)
+        d_align *= mask
+    de = softmax_backward(d_align, align)
     de *= scale
     return de
 
@@ -149,13 +143,13 @@ def multihead_weights(prefix: str, width: int, heads: int, initial: Initial) -> 
         raise ValueError(f"heads: expected a divisor of the width {width}, got {heads}")
     of_heads = axis("head", {f"head {i + 1}": width // heads for i in range(heads)})
     inner, outer = (of_heads, axis("input", width)), (axis("unit", width), of_heads)
-    found: dict[str, Weight] = {}
-    for one in MAPS:
-        axes = outer if one == "o" else inner
-        found[f"{prefix}.W_{one}"] = Weight(axes, initial)
-        if one != "k":
-            found[f"{prefix}.b_{one}"] = Weight(axes[:1], zeros)
-    return found
+    weights: dict[str, Weight] = {}
+    for name in MAPS:
+        axes = outer if name == "o" else inner
+        weights[f"{prefix}.W_{name}"] = Weight(axes, initial)
+        if name != "k":
+            weights[f"{prefix}.b_{name}"] = Weight(axes[:1], zeros)
+    return weights
 
 
 def multihead_forward(
@@ -204,10 +198,11 @@ def multihead_backward(dy: Array, cache: MultiheadCache) -> tuple[Array, Array, 
     prefix, parameters, x, memory, heads, context = cache
     gradients = Parameters()
 
-    def back(d: Array, one: str, read: Array) -> Array:
-        dx, *found = linear_backward(d, read, parameters[f"{prefix}.W_{one}"])
-        for kind, d_weight in zip("Wb" if one != "k" else "W", found, strict=False):
-            gradients[f"{prefix}.{kind}_{one}"] = d_weight
+    def back(d: Array, name: str, read: Array) -> Array:
+        dx, dW, db = linear_backward(d, read, parameters[f"{prefix}.W_{name}"])
+        gradients[f"{prefix}.W_{name}"] = dW
+        if name != "k":
+            gradients[f"{prefix}.b_{name}"] = db
         return dx
 
     dc = back(dy, "o", context)                                            # (Nguyen 1.9)

@@ -59,7 +59,7 @@ def layer_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array, Arra
 
 @fused(kernels.scale_norm_forward)
 def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
-    """y = g u, u = x / max(length of x, eps) (Nguyen Eq. 3.6).
+    """y = g x_hat, x_hat = x / max(length of x, eps) (Nguyen Eq. 3.6).
 
     Arguments: x (..., d); g (1,), or a number that is not learned. Returns y (..., d), the cache.
     """
@@ -67,17 +67,17 @@ def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
     square = (x * x).sum(axis=-1, keepdims=True)                           # (..., 1)
     free = square.real > EPS**2
     size = xp.sqrt(xp.where(free, square, EPS**2))
-    u = x / size
-    return g * u, NormCache(u, size, g, free)                              # (Nguyen 3.6)
+    x_hat = x / size
+    return g * x_hat, NormCache(x_hat, size, g, free)                      # (Nguyen 3.6)
 
 
 @fused(kernels.scale_norm_backward)
 def scale_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
-    """dx = (g / length) (I - u u') dy, without the second term where eps took the length's place;
-    dg (1,), the sum of u' dy over all vectors."""
-    u, size, g, free = cache
-    along = (dy * u).sum(axis=-1, keepdims=True)                           # u' dy, (..., 1)
-    dx = (g / size) * (dy - u * (along * free))                            # (Nguyen 3.6)
+    """dx = (g / length) (I - x_hat x_hat') dy, without the second term where eps took the length's
+    place; dg (1,), the sum of x_hat' dy over all vectors."""
+    x_hat, size, g, free = cache
+    along = (dy * x_hat).sum(axis=-1, keepdims=True)                       # x_hat' dy, (..., 1)
+    dx = (g / size) * (dy - x_hat * (along * free))                        # (Nguyen 3.6)
     return dx, along.sum().reshape(1)
 
 
@@ -158,8 +158,8 @@ def norm_weights(prefix: str, kind: str, width: int) -> dict[str, Weight]:
     """
     if kind not in NORMS:
         raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {kind!r}")
-    one = axis("radius", 1) if kind == "scale" else axis("unit", width)
-    return {f"{prefix}.{name}": Weight((one,), initial(width))
+    counts = axis("radius", 1) if kind == "scale" else axis("unit", width)
+    return {f"{prefix}.{name}": Weight((counts,), initial(width))
             for name, initial in NORMS[kind].initial.items()}
 
 
@@ -175,5 +175,5 @@ def norm_forward(
 def norm_backward(dy: Array, cache: NormedCache) -> tuple[Array, Parameters]:
     """dx (..., d) and the gradients of the weights by full name."""
     norm = NORMS[cache.kind]
-    dx, *found = norm.backward(dy, cache.norm)
-    return dx, {f"{cache.prefix}.{name}": d for name, d in zip(norm.initial, found, strict=True)}
+    dx, *dweights = norm.backward(dy, cache.norm)
+    return dx, {f"{cache.prefix}.{name}": d for name, d in zip(norm.initial, dweights, strict=True)}

@@ -17,18 +17,19 @@ states that are computed once per sentence; its energy is e_t(s):
 The query of `additive` is made of h_t here, in RNNsearch of the previous state. `location` has a
 row of W_a for each of the first L_max words, in written order; the softmax runs over all L_max, and
 weights after the sentence's end are dropped (footnote 5, erratum 7). A new score is a row of
-`SCORES` and, if its energy is new, an `Energy`.
+`SCORES` and, if its energy is new, an `Energy`. Letters as in `attention.attention`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attention.blocks import rectangles
 from backend import Array, array_module, matmul
+from backend.fused import fused, softmax
 from lstm.parameters import STD, Axis, Parameters, Scheme, Weight, axis
 
 WINDOWS = ("global", "local-m", "local-p")
@@ -49,51 +50,49 @@ class Variant(NamedTuple):
         """Whether attention is local: to a window of the source instead of all of it."""
         return self.window != "global"
 
+    @property
+    def predicts(self) -> bool:
+        """Whether the window's centre is predicted."""
+        return self.window == "local-p"
+
 
 Axes = dict[str, tuple[Axis, ...]]
 Weights = Mapping[str, Array]  # a score's weights by short name
-
-
-class Map(NamedTuple):
-    """A matrix of queries or keys: a weight, or the part of it that `part(W, S, He)` views."""
-
-    name: str
-    part: Callable[[Array, int, int], Array] = lambda W, S, He: W
-
-
-class Energy(NamedTuple):
-    """e_t(s) of queries q (B, Q, A) and keys (B, S, A), and its gradients.
-
-    forward(q, keys, W) returns e (B, Q, S); backward(de, q, keys, W, sums) returns dq. The keys'
-    gradient is computed in one of two ways: outer(de, q) returns (B, T, S) and (B, T, A), whose
-    products are summed over all target states after the loop; or backward adds it to `sums`, step
-    by step, together with the gradients of the weights named in `sums`.
-    """
-
-    forward: Callable[[Array, Array, Weights], Array]
-    backward: Callable[..., Array]
-    outer: Callable[[Array, Array], tuple[Array, Array]] | None = None
-    sums: tuple[str, ...] = ()
+Matrices = tuple[Array | None, Array | None]  # of queries and of keys
 
 
 class Sums(NamedTuple):
     """Accumulators: gradients that are summed step by step."""
 
     keys: Array  # (B, S, A)
-    weights: Parameters  # by short name
+    v: Array  # (A,), of v_a
+
+
+class Energy(NamedTuple):
+    """e_t(s) of queries q (B, Q, A) and keys (B, S, A), and its gradients; v (A,) is v_a, or None.
+
+    forward(q, keys, v) returns e (B, Q, S); backward(de, q, keys, v, sums) returns dq. The keys'
+    gradient is computed in one of two ways. With a v_a, backward adds it to `sums`, step by step,
+    with that of v_a. Else sums is None, q is h_t without a map (but in a window), and reads(de, q)
+    returns (B, T, S) and (B, T, A), whose products are summed over all target states at the end.
+    """
+
+    forward: Callable[[Array, Array, Array | None], Array]
+    backward: Callable[[Array, Array, Array, Array | None, Any], Array]
+    reads: Callable[[Array, Array], tuple[Array, Array]] = lambda de, q: (de, q)
 
 
 # --- e = q'k --------------------------------------------------------------------------------------
 
 
-def product_forward(q: Array, keys: Array, W: Weights) -> Array:
+def product_forward(q: Array, keys: Array, v: Array | None) -> Array:
     """e_t(s) = q_t' k_s."""
     return array_module(q, keys).matmul(  # (4.2.1 dot; 4.2.1 general)
         q, keys.transpose(0, 2, 1))
 
 
 def product_backward(
-    de: Array, q: Array, keys: Array, W: Weights, sums: Sums | None
+    de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None
 ) -> Array:
     """dq_t = sum over s of de_t(s) k_s."""
     return array_module(de, keys).matmul(de, keys)                         # (2.13)
@@ -102,24 +101,23 @@ def product_backward(
 # --- e = q'k / sqrt(H) ----------------------------------------------------------------------------
 
 
-def scaled_forward(q: Array, keys: Array, W: Weights) -> Array:
+def scaled_forward(q: Array, keys: Array, v: Array | None) -> Array:
     """e_t(s) = q_t' k_s / sqrt(H) (Vaswani et al., 2017; Nguyen Eq. 1.8)."""
-    return product_forward(q, keys, W) * q.shape[2] ** -0.5
+    return product_forward(q, keys, v) * q.shape[2] ** -0.5
 
 
 def scaled_backward(
-    de: Array, q: Array, keys: Array, W: Weights, sums: Sums | None
+    de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None
 ) -> Array:
     """dq_t = sum over s of de_t(s) k_s / sqrt(H)."""
-    return product_backward(de, q, keys, W, sums) * q.shape[2] ** -0.5     # (2.13)
+    return product_backward(de, q, keys, v, sums) * q.shape[2] ** -0.5     # (2.13)
 
 
 # --- e = v_a' tanh(q + k) -------------------------------------------------------------------------
 
 
-def tanh_forward(q: Array, keys: Array, W: Weights) -> Array:
+def tanh_forward(q: Array, keys: Array, v: Array) -> Array:
     """e_t(s) = v_a' tanh(q_t + k_s), block by block; the tanh is not kept."""
-    v = W["v_a"]
     xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
     e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
     for b, t in rectangles(xp, B, Q, S * A):
@@ -129,53 +127,38 @@ def tanh_forward(q: Array, keys: Array, W: Weights) -> Array:
 
 def _hidden(q: Array, keys: Array) -> Array:
     """tanh(q_t + k_s), (B, Q, S, A)."""
-    u = q[:, :, None] + keys[:, None]
-    return array_module(u).tanh(u, out=u)
+    a = q[:, :, None] + keys[:, None]
+    return array_module(a).tanh(a, out=a)
 
 
-def tanh_backward(de: Array, q: Array, keys: Array, W: Weights, sums: Sums) -> Array:
+def tanh_backward(de: Array, q: Array, keys: Array, v: Array, sums: Sums) -> Array:
     """dq (B, Q, A); the gradients of keys and v_a are added to `sums`. The tanh is recomputed."""
-    v, dkeys, dv = W["v_a"], sums.keys, sums.weights["v_a"]
+    dkeys, dv = sums
     xp, (B, Q, A), S = array_module(de, q, keys, v), q.shape, keys.shape[1]
     dq = xp.empty(q.shape, dtype=np.result_type(de.dtype, q.dtype, keys.dtype, v.dtype))
     for b, t in rectangles(xp, B, Q, S * A):
-        u, d = _hidden(q[b, t], keys[b]), de[b, t]
-        dv += (d.reshape(1, -1) @ u.reshape(-1, A))[0]     # (2.13) on e = tanh(u)' v_a
-        xp.subtract(1.0, xp.multiply(u, u, out=u), out=u)  # tanh' = 1 - u * u
-        dq[b, t] = xp.matmul(d[:, :, None], u)[:, :, 0]    # q_t is added to every k_s
-        dkeys[b] += _over_queries(d, u) * v                # and k_s beside every q_t
-    dq *= v                                                # (2.14) on e = tanh(u)' v_a
+        hidden, d = _hidden(q[b, t], keys[b]), de[b, t]
+        dv += (d.reshape(1, -1) @ hidden.reshape(-1, A))[0]  # (2.13) on e = tanh(a)' v_a
+        slope = xp.multiply(hidden, hidden, out=hidden)
+        xp.subtract(1.0, slope, out=slope)                 # tanh' = 1 - tanh^2
+        dq[b, t] = xp.matmul(d[:, :, None], slope)[:, :, 0]  # q_t is added to every k_s
+        dkeys[b] += _over_queries(d, slope) * v            # and k_s beside every q_t
+    dq *= v                                                # (2.14) on e = tanh(a)' v_a
     return dq
 
 
-def _over_queries(d: Array, u: Array) -> Array:
-    """The sum over Q of d (B, Q, S) times u (B, Q, S, A), which it may overwrite: (B, S, A)."""
-    xp = array_module(d, u)
-    if u.shape[1] == 1:
-        return xp.multiply(u, d[..., None], out=u)[:, 0]
+def _over_queries(d: Array, slope: Array) -> Array:
+    """The sum over Q of d (B, Q, S) times slope (B, Q, S, A), which it may overwrite: (B, S, A)."""
+    xp = array_module(d, slope)
+    if slope.shape[1] == 1:
+        return xp.multiply(slope, d[..., None], out=slope)[:, 0]
     d = xp.ascontiguousarray(d.transpose(0, 2, 1))[:, :, None]  # (B, S, 1, Q)
-    return xp.matmul(d, u.transpose(0, 2, 1, 3))[:, :, 0]
+    return xp.matmul(d, slope.transpose(0, 2, 1, 3))[:, :, 0]
 
 
-# --- e = q ----------------------------------------------------------------------------------------
-
-
-def location_forward(q: Array, keys: Array, W: Weights) -> Array:
-    """e_t (B, Q, L_max) = q_t: W_a h_t itself, by position."""
-    return q * 1.0                                                         # (4.8)
-
-
-def location_backward(
-    de: Array, q: Array, keys: Array, W: Weights, sums: Sums | None
-) -> Array:
-    """dq_t(s) = de_t(s)."""
-    return de
-
-
-PRODUCT = Energy(product_forward, product_backward, lambda de, q: (de, q))  # dk = de q'  (2.14)
+PRODUCT = Energy(product_forward, product_backward)        # dk = de q'  (2.14)
 SCALED = Energy(scaled_forward, scaled_backward, lambda de, q: (de, q * q.shape[2] ** -0.5))
-TANH = Energy(tanh_forward, tanh_backward, sums=("v_a",))
-LOCATION = Energy(location_forward, location_backward)
+TANH = Energy(tanh_forward, tanh_backward)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -192,43 +175,38 @@ class Widths(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A row: weights, the maps of queries and keys (None: the identity), the energy."""
+    """A row: its weights, the energy, and the matrices of queries and keys."""
 
-    weights: Callable[[Widths], Axes]
-    energy: Energy
-    query: Map | None = None
-    keys: Map | None = None
-    in_window: tuple[Map | None, Map | None] | None = None  # query, keys: if others in a window
-
-    @property
-    def by_position(self) -> bool:
-        """Whether the energy depends on positions only, not on the source states."""
-        return self.energy is LOCATION
-
-    @property
-    def one_width(self) -> bool:
-        """Whether h_t and hbar_s are compared without maps, so that H = He."""
-        return self.query is None and self.keys is None
+    axes: Callable[[Widths], Axes]  # of its weights, by short name
+    energy: Energy | None  # None: q_t(s) itself, by position, in `attention.location`
+    matrices: Callable[[Weights, int], Matrices] = lambda W, He: (None, None)  # None: the identity
+    gradients: Callable[[Array, Array], Parameters] = lambda dW_query, dW_keys: {}  # from theirs
 
 
 SCORES: dict[str, Score] = {
     "dot": Score(lambda n: {}, PRODUCT),                                   # (4.2.1 dot)
     "scaled-dot": Score(lambda n: {}, SCALED),
     "general": Score(                                                      # (4.2.1 general)
-        lambda n: {"W_a": (n.unit, n.source)}, PRODUCT, None, Map("W_a"),
-        in_window=(Map("W_a", lambda W, S, He: W.T), None)),
+        lambda n: {"W_a": (n.unit, n.source)}, PRODUCT,
+        lambda W, He: (None, W["W_a"]), lambda dW_query, dW_keys: {"W_a": dW_keys}),
     "concat": Score(                                                       # (4.2.1 concat)
         lambda n: {"W_a": (n.unit, n.both), "v_a": (n.unit,)}, TANH,
-        Map("W_a", lambda W, S, He: W[:, :-He]), Map("W_a", lambda W, S, He: W[:, -He:])),
+        lambda W, He: (W["W_a"][:, :-He], W["W_a"][:, -He:]),
+        lambda dW_query, dW_keys: {
+            "W_a": array_module(dW_query).concatenate([dW_query, dW_keys], axis=1)}),
     "concat-identity": Score(                                              # footnote 14
-        lambda n: {"W_a": (n.source, n.input), "v_a": (n.source,)}, TANH, Map("W_a")),
+        lambda n: {"W_a": (n.source, n.input), "v_a": (n.source,)}, TANH,
+        lambda W, He: (W["W_a"], None), lambda dW_query, dW_keys: {"W_a": dW_query}),
     "additive": Score(                                                     # (Bahdanau A.1.2 score)
         lambda n: {"W_a": (n.unit, n.input), "U_a": (n.unit, n.source), "v_a": (n.unit,)}, TANH,
-        Map("W_a"), Map("U_a")),
+        lambda W, He: (W["W_a"], W["U_a"]),
+        lambda dW_query, dW_keys: {"W_a": dW_query, "U_a": dW_keys}),
     "location": Score(                                                     # (4.8)
-        lambda n: {"W_a": (n.position, n.input)}, LOCATION, Map("W_a")),
+        lambda n: {"W_a": (n.position, n.input)}, None,
+        lambda W, He: (W["W_a"], None), lambda dW_query, dW_keys: {"W_a": dW_query}),
 }
-CONTENT = tuple(name for name, score in SCORES.items() if not score.by_position)
+CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not None)
+AS_THEY_ARE = ("dot", "scaled-dot")  # compare h_t and hbar_s without a matrix, so that H = He
 
 
 def score_weights(
@@ -246,29 +224,22 @@ def score_weights(
     H, He = hidden, source_hidden
     if variant.score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {variant.score!r}")
-    score = SCORES[variant.score]
-    if score.one_width and H != He:
+    if variant.score in AS_THEY_ARE and H != He:
         raise ValueError(f"score: {variant.score!r} needs source and target states of one width, "
                          f"got {He} and {H}")
     halves = {"forward": He // 2, "backward": He // 2}
     widths = Widths(axis("unit", H), query or axis("input", H),
                     axis("source unit", halves if bidirectional else He),
                     axis("column", {"h": H, "source": He}), axis("position", variant.length))
-    axes = score.weights(widths)
-    if variant.window == "local-p":
+    axes = SCORES[variant.score].axes(widths)
+    if variant.predicts:
         axes |= {"W_p": (widths.unit, widths.input), "v_p": (widths.unit,)}
-    return {f"{prefix}.{name}": Weight(own, scheme.matrix(std=std) if len(own) == 2
+    return {f"{prefix}.{name}": Weight(of_weight, scheme.matrix(std=std) if len(of_weight) == 2
                                        else scheme.vector())
-            for name, own in axes.items()}
+            for name, of_weight in axes.items()}
 
 
 # --- linear maps ----------------------------------------------------------------------------------
-
-
-def maps_of(variant: Variant) -> tuple[Map | None, Map | None]:
-    """The maps of queries and of keys."""
-    score = SCORES[variant.score]
-    return score.in_window if variant.local and score.in_window else (score.query, score.keys)
 
 
 def map_forward(x: Array, W: Array | None) -> Array:
@@ -293,18 +264,28 @@ def map_weight(dy: Array, x: Array) -> Array:
     return matmul(dy.reshape(rows, -1).T, x.reshape(rows, -1))             # (2.14)
 
 
-def map_gradients(
-    W: Weights, parts: list[tuple[Map, Array]], S: int, He: int
-) -> Parameters:
-    """Gradients of weights by short name, from those of their parts; zero for parts that no map
-    reads."""
-    gradients: Parameters = {}
-    for one, d_part in parts:
-        whole = W[one.name]
-        if one.part(whole, S, He) is whole:
-            gradients[one.name] = d_part
-            continue
-        if one.name not in gradients:
-            gradients[one.name] = array_module(whole).zeros(whole.shape, dtype=d_part.dtype)
-        one.part(gradients[one.name], S, He)[...] = d_part
-    return gradients
+# --- the softmax ----------------------------------------------------------------------------------
+
+
+@fused(softmax.softmax_forward)
+def softmax_forward(e: Array, mask: Array | None) -> Array:
+    """align(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
+
+    Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None.
+    Returns align (..., S), exactly zero where masked. At least one position is not.
+    """
+    xp = array_module(e)
+    if mask is not None:
+        xp.copyto(e, -xp.inf, where=mask)
+    e -= e.real.max(axis=-1, keepdims=True)
+    align = xp.exp(e, out=e)
+    align /= align.sum(axis=-1, keepdims=True)             # a_t(s)                  (4.7)
+    return align
+
+
+@fused(softmax.softmax_backward)
+def softmax_backward(d_align: Array, align: Array) -> Array:
+    """de = (diag(align) - align align') d_align, in place of d_align (..., S)."""
+    d_align -= (align * d_align).sum(axis=-1, keepdims=True)
+    d_align *= align                                       # softmax backward
+    return d_align

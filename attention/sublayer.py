@@ -39,12 +39,12 @@ def sublayer_forward(
     kind, pre = placement
     if pre:
         x_hat, norm = norm_forward(prefix, kind, parameters, x)
-        z, cache = layer(x_hat)
-        y = x + (z if mask is None else z * mask)                          # (Nguyen 3.4)
+        out, cache = layer(x_hat)
+        y = x + (out if mask is None else out * mask)                      # (Nguyen 3.4)
     else:
-        z, cache = layer(x)
+        out, cache = layer(x)
         y, norm = norm_forward(                                            # (Nguyen 3.3)
-            prefix, kind, parameters, x + (z if mask is None else z * mask))
+            prefix, kind, parameters, x + (out if mask is None else out * mask))
     return y, SublayerCache(pre, norm, cache, mask)
 
 
@@ -53,13 +53,13 @@ def sublayer_backward(
 ) -> tuple[Any, ...]:
     """dx (T, B, d), what else F reads, and the gradients of all weights by full name.
 
-    layer_backward: (dz, F's cache) to dx, gradients of what else F reads, and those of its weights.
+    layer_backward: (d_out, F's cache) to dx, gradients of what else F reads, and of its weights.
     """
     pre, norm, layer, mask = cache
     gradients = Parameters()
     if not pre:
         dy, gradients = norm_backward(dy, norm)                            # (Nguyen 3.3)
-    dx, *others, found = layer_backward(dy if mask is None else dy * mask, layer)
+    dx, *others, of_layer = layer_backward(dy if mask is None else dy * mask, layer)
     if pre:
         dx, gradients = norm_backward(dx, norm)                            # (Nguyen 3.4)
-    return dy + dx, *others, gradients | found                             # (Nguyen 3.2)
+    return dy + dx, *others, gradients | of_layer                             # (Nguyen 3.2)

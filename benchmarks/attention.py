@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import accumulators, attention_backward, attention_forward, memory_backward
-from attention.memory import Memory, memory_forward
+from attention.attention import memory_forward
+from attention.memory import Memory
 from attention.scores import WINDOWS, Variant
 from backend.errors import UserError
 from benchmarks.case import Case, Difference, Prepared, distance, expect_equal
@@ -67,17 +67,17 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
 
 
 def one_step(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Any, Any]:
-    """One decoder step, forward and backward: what each leaves for `memory_backward`."""
+    """One decoder step, forward and backward: what each leaves for `Memory.gradients`."""
     one = slice(t, t + 1)
-    _, cache = attention_forward(task.h[:, one], memory, task.first + t)
-    return cache, attention_backward(task.dc[:, one], cache, memory, sums)[1]
+    _, cache = memory.attend(task.h[:, one], task.first + t)
+    return cache, memory.attend_backward(task.dc[:, one], cache, sums)[1]
 
 
 def all_steps(task: Task, memory: Memory) -> Any:
-    """The arguments that the steps provide for `memory_backward`."""
-    sums = accumulators(memory)
+    """The arguments that the steps provide for `Memory.gradients`."""
+    sums = memory.accumulators()
     steps = [one_step(task, memory, t, sums) for t in range(task.h.shape[1])]
-    return *zip(*steps, strict=True), memory, sums
+    return *zip(*steps, strict=True), sums
 
 
 def check(name: str, task: Task) -> float:
@@ -85,7 +85,7 @@ def check(name: str, task: Task) -> float:
     largest difference."""
     def contexts(states: np.ndarray) -> np.ndarray:
         memory = task._replace(states=states).memory()
-        return attention_forward(task.h.astype(states.dtype), memory, task.first)[0]
+        return memory.attend(task.h.astype(states.dtype), task.first)[0]
 
     c, weights = contexts(task.states), weights_of(task.parameters)  # (B, T, He)
     literal = LiteralVariant(task.variant.score, task.variant.window, task.variant.D)
@@ -95,7 +95,7 @@ def check(name: str, task: Task) -> float:
         a = align(literal, task.h[b, q][:, None], h_bar, weights, task.first + q)
         expected[b, q] = (h_bar @ a)[:, 0]
     memory = task.memory()
-    d_states, _ = memory_backward(task.dc, task.h, *all_steps(task, memory))
+    d_states, _ = memory.gradients(task.dc, task.h, *all_steps(task, memory))
     direction = np.random.default_rng(2).normal(size=task.states.shape)
     moved = contexts(task.states + TINY * 1j * direction)
     slope = np.array([(task.dc * moved.imag).sum() / TINY])
@@ -112,7 +112,7 @@ def count(task: Task) -> int:
     task = task._replace(h=counting(task.h), dc=counting(task.dc), parameters=arrays,
                          states=counting(task.states))
     memory = task.memory()
-    sums = accumulators(memory)
+    sums = memory.accumulators()
     return counted(lambda: one_step(task, memory, 0, sums))
 
 
@@ -122,8 +122,8 @@ def costs(task: Task) -> dict[str, Callable[[], Any]]:
     given = all_steps(task, memory)
     return {
         STEPS: lambda: all_steps(task, memory),
-        MEMORY: lambda: memory_backward(task.dc, task.h, *given),
-        ZEROS: lambda: np.zeros(memory.hbar.shape, memory.hbar.dtype).fill(0.0),
+        MEMORY: lambda: memory.gradients(task.dc, task.h, *given),
+        ZEROS: lambda: np.zeros(task.states.shape, task.states.dtype).fill(0.0),
     }
 
 

@@ -29,8 +29,9 @@ def both(part: str, *names: str) -> dict[str, str]:
 
 
 EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
-CONTEXTS = both("attention", "contexts", "attentional") | dict.fromkeys(
-    ("all_accumulators", "memories_backward"), "attention backward")
+VECTORS = both("attention", "attentional")
+MEMORY = {"attend": "attention forward"} | dict.fromkeys(
+    ("accumulators", "attend_backward", "gradients"), "attention backward")
 MODEL = both("encoder", "encoder") | {"memory_forward": "attention forward"}
 HEAD = {way: f"prediction {way}" for way in ("forward", "backward")}
 # Module or class, then the functions it calls, or methods it has, that belong to a part. A module's
@@ -42,9 +43,10 @@ TIMED: dict[str, dict[str, str]] = {
         ("_first_state_forward", "_first_state_backward"), "bridge"),
     "nmt.models.heads.softmax.Softmax": HEAD, "nmt.models.heads.deep_output.DeepOutput": HEAD,
     "nmt.models.encoder": EMBEDDINGS,
-    "nmt.models.decoder": EMBEDDINGS | CONTEXTS, "nmt.models.feeding": EMBEDDINGS | CONTEXTS,
-    "nmt.models.contextual": EMBEDDINGS | both("attention", "attention") | dict.fromkeys(
-        ("accumulators", "memory_backward"), "attention backward"),
+    "nmt.models.decoder": EMBEDDINGS | VECTORS, "nmt.models.feeding": EMBEDDINGS | VECTORS,
+    "nmt.models.contextual": EMBEDDINGS,
+    **dict.fromkeys(("attention.attention.GlobalMemory", "attention.local.LocalMemory",
+                     "attention.location.LocationMemory"), MEMORY),
 }
 
 

@@ -58,7 +58,7 @@ def cells(rng, rows, H, strided):
     for pad in pads[1:]:
         yield Case("lstm.cells.cell.copy_through", (pad, (m(H),), (m(H),)))
         yield Case("lstm.cells.cell.copy_through", (pad, (m(H), m(H)), (m(H), m(H))))
-    yield Case("lstm.cells.cell.tanh_slope", (m(H), m(H), m(H)))
+    yield Case("backend.pointwise.tanh_slope", (m(H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_state_backward", (m(H), m(3 * H), m(H), m(3 * H)))
@@ -74,8 +74,8 @@ def softmaxes(rng, rows, width, strided):
     few, some = rng.random((width, rows, 1)) < 0.5, rng.random(shape) < 0.5
     few[0], some[..., -1] = False, False  # somewhere to attend to; few (S, B, 1), as padding has it
     for mask in (None, few.transpose(1, 2, 0), some):
-        yield Case("attention.attention.softmax_forward", (3.0 * rng.normal(size=shape), mask))
-    yield Case("attention.attention.softmax_backward",
+        yield Case("attention.scores.softmax_forward", (3.0 * rng.normal(size=shape), mask))
+    yield Case("attention.scores.softmax_backward",
                (rng.normal(size=shape), rng.dirichlet(np.ones(width), (rows, 2))))
     causal = np.arange(width) > np.arange(rows)[:, None]
     heads = rng.normal(size=(4, rows, width))  # two sentences with two heads each

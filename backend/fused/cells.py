@@ -1,4 +1,5 @@
-"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attention`.
+"""Fused kernels of the recurrent cells, `lstm.cells`, of `backend.pointwise` and of
+`attention.attention`.
 
 Each takes a launcher, then the arguments of the function of the same name.
 """

@@ -1,4 +1,4 @@
-"""Fused kernels of softmax and cross-entropy: `attention.attention`, `attention.multihead`,
+"""Fused kernels of softmax and cross-entropy: `attention.scores`, `attention.multihead`,
 `lstm.prediction`."""
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from attention.attention import accumulators, attention_backward, attention_forward, memory_backward
-from attention.memory import memory_forward
-from attention.scores import SCORES, Variant, score_weights
+from attention.attention import memory_forward
+from attention.scores import SCORES, TANH, Variant, score_weights
 from benchmarks.case import Results
 from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
 from lstm.parameters import Scheme
@@ -58,7 +57,7 @@ def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
     pairs = context if variant.score == "location" else 2 * context  # the scores are as many
     if variant.score == "location":
         pairs += B * T * S * H
-    elif SCORES[variant.score].energy.sums:
+    elif SCORES[variant.score].energy is TANH:
         pairs += B * T * square + B * S * square
     elif variant.score == "general":
         pairs += (B * T if variant.local else B * S) * square
@@ -71,14 +70,14 @@ def our_attention(variant: Variant, a: Arrays) -> Passes:
     """Memory and contexts, forward and backward."""
     def forward() -> tuple[Results, Any]:
         memory = memory_forward(a["states"], None, variant, a, PREFIX)
-        c, cache = attention_forward(a["h"], memory)
+        c, cache = memory.attend(a["h"])
         return {"c": c}, (memory, cache)
 
     def backward(cache: Any) -> Results:
         memory, cache = cache
-        sums = accumulators(memory)
-        dh, step = attention_backward(a["dc"], cache, memory, sums)
-        d_states, gradients = memory_backward(a["dc"], a["h"], [cache], [step], memory, sums)
+        sums = memory.accumulators()
+        dh, step = memory.attend_backward(a["dc"], cache, sums)
+        d_states, gradients = memory.gradients(a["dc"], a["h"], [cache], [step], sums)
         return {"dh": dh, "d_states": d_states, **gradients}
 
     return differentiated(forward, backward)

@@ -86,12 +86,3 @@ def weight_gradient(da: Array, h_prev: Array, saved: Array | None, dW_h: Array) 
     """dW_h = da' h_prev of all steps, the sum over time of Algorithm 2, line 15 (Eq. 2.50; 2.30 of
     the vanilla cell)."""
     array_module(da).matmul(da.T, h_prev, out=dW_h)                        # (2.30, 2.50)
-
-
-@fused(kernels.tanh_slope)
-def tanh_slope(dy: Array, y: Array, da: Array) -> None:
-    """da = (1 - y^2) o dy for y = tanh(a), all (N, H), written into da."""
-    xp = array_module(dy, y, da)
-    xp.multiply(y, y, out=da)
-    xp.subtract(1.0, da, out=da)
-    da *= dy                             # da = (1 - y * y) * dy

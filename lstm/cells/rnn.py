@@ -8,6 +8,7 @@ are in `lstm.prediction`.
 from __future__ import annotations
 
 from backend import Array, array_module, matmul
+from backend.pointwise import tanh_slope
 from lstm.cells.cell import (
     Cell,
     State,
@@ -15,7 +16,6 @@ from lstm.cells.cell import (
     add_recurrent,
     clip_elements,
     copy_through,
-    tanh_slope,
     weight_gradient,
 )
 

@@ -13,14 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import (
-    AttentionCache,
-    ScoreGradients,
-    accumulators,
-    attention_backward,
-    attention_forward,
-    memory_backward,
-)
 from attention.memory import Memory
 from backend import Array, array_module
 from backend.rows import row_index
@@ -42,13 +34,13 @@ class ContextFeedback:
     """fed_i = c_{i+1}, for one pass: the query is s_i, or with y (T, B, E) also E y_i."""
 
     def __init__(self, memory: Memory, y: Array | None) -> None:
-        self.width, self.first = memory.hbar.shape[2], True  # He; the query of c_1 is s_0
-        self.memory, self.y, self.caches = memory, y, list[AttentionCache]()
+        self.width, self.first = memory.width, True  # He; the query of c_1 is s_0
+        self.memory, self.y, self.caches = memory, y, list[Any]()
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write c_{t+1} (B, He) from s_t (B, H)."""
         asked = query(h, None if self.y is None else self.y[t])
-        c, cache = attention_forward(asked[:, None], self.memory, t + 1)
+        c, cache = self.memory.attend(asked[:, None], t + 1)
         out[...] = c[:, 0]
         self.caches.append(cache)
 
@@ -57,14 +49,14 @@ class ContextFeedbackGradient:
     """The gradient of a `ContextFeedback`."""
 
     def __init__(self, of: ContextFeedback) -> None:
-        self._of, self._sums = of, accumulators(of.memory)
-        self._steps: list[ScoreGradients] = []  # the last step first
+        self._of, self._sums = of, of.memory.accumulators()
+        self._steps: list[Any] = []  # the last step first
         self._dy: list[Array] = []  # of the words in the query, likewise
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """ds_t (B, H) from dc_{t+1} (B, He)."""
         of = self._of
-        dq, step = attention_backward(d_fed[:, None], of.caches[t], of.memory, self._sums)
+        dq, step = of.memory.attend_backward(d_fed[:, None], of.caches[t], self._sums)
         self._steps.append(step)
         H = dq.shape[2] - (0 if of.y is None else of.y.shape[2])
         self._dy.append(dq[:, 0, H:])
@@ -77,9 +69,9 @@ class ContextFeedbackGradient:
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """
         of = self._of
-        dstates, weights = memory_backward(
+        dstates, weights = of.memory.gradients(
             dc.transpose(1, 0, 2), query(s, of.y).transpose(1, 0, 2), of.caches, self._steps[::-1],
-            of.memory, self._sums)
+            self._sums)
         dy = None if of.y is None else array_module(dc).stack(self._dy[::-1])
         return dstates, dy, weights
 

@@ -13,16 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import alignment_of, attentional_backward, attentional_forward
+from attention.attention import attentional_backward, attentional_forward
+from attention.memory import Memory
 from attention.scores import Variant, score_weights
-from attention.several import (
-    AnyMemory,
-    all_accumulators,
-    all_alignments,
-    contexts_backward,
-    contexts_forward,
-    memories_backward,
-)
 from backend import Array, array_module, matmul
 from backend.rows import row_index
 from backend.workspace import Workspace
@@ -59,7 +52,7 @@ def attention_weights(
 class DecoderCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
-    memory: Any  # as `decoder_forward` got it
+    memory: Memory | None
     embedding: Any
     stack: StackCache
     h: Array  # (B, T, H), the top states
@@ -71,13 +64,13 @@ class DecoderCache(NamedTuple):
 
 def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Any, unit: str, noise: Noise,
+    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
     workspace: Workspace, reads: Collection[str],
 ) -> tuple[Decoded, DecoderCache]:
     """The input of the output layer, for all steps of a teacher-forced batch.
 
-    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, of one source or
-    several, None without attention; unit, the stack's cells; noise, with the dropout masks
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, what is
+    attended to, None without attention; unit, the stack's cells; noise, with the dropout masks
     `{prefix}.{l}` of the layers' inputs and `{prefix}.joined` of [c_t; h_t], or without; reads, the
     fields of `Decoded` that the output head reads. Returns these, and the cache.
     """
@@ -95,14 +88,14 @@ def decoder_forward(
                                           top, None, None, None, mask)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
-    c, attention = contexts_forward(h, memory)                            # (4.7)
+    c, attention = memory.attend(h)                                        # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
     if mask is not None:
         joined *= mask.transpose(1, 0, 2)
     h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters[f"{memory.prefix}.W_c"])
     h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    a = alignment_of(attention, memory) if "alignment" in reads else None
-    return Decoded(h_tilde.transpose(1, 0, 2), joined.transpose(1, 0, 2), a), DecoderCache(
+    align = memory.alignment(attention) if "alignment" in reads else None
+    return Decoded(h_tilde.transpose(1, 0, 2), joined.transpose(1, 0, 2), align), DecoderCache(
         prefix, parameters, memory, embedding_cache, stack_cache, h, attention, joined, h_tilde,
         mask)
 
@@ -129,7 +122,8 @@ def decoder_backward(
 
 def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Parameters]:
     """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
-    xp, h, memory = array_module(d.h_tilde), cache.h, cache.memory
+    xp, h = array_module(d.h_tilde), cache.h
+    memory: Any = cache.memory
     joined: Any = cache.joined
     h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
@@ -143,16 +137,16 @@ def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Pa
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
-    sums = all_accumulators(memory)
-    dh_attention, step = contexts_backward(dc, cache.attention, memory, sums, d.alignment)
-    dstates, gradients = memories_backward(dc, h, [cache.attention], [step], memory, sums)
+    sums = memory.accumulators()
+    dh_attention, step = memory.attend_backward(dc, cache.attention, sums, d.alignment)
+    dstates, gradients = memory.gradients(dc, h, [cache.attention], [step], sums)
     gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients
 
 
 def decoder_step(
     prefix: str, parameters: Mapping[str, Array], x: Array, states: Sequence[State],
-    h_tilde: Array | None, memory: AnyMemory | None, unit: str, t: int = 1,
+    h_tilde: Array | None, memory: Memory | None, unit: str, t: int = 1,
 ) -> tuple[list[State], Array, Array | None]:
     """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
 
@@ -167,7 +161,7 @@ def decoder_step(
     if memory is None:
         return after, rows, None
     B, (N, H) = memory.sentences, rows.shape
-    c, attention = contexts_forward(rows.reshape(B, N // B, H), memory, t, together=True)
+    c, attention = memory.attend(rows.reshape(B, N // B, H), t, together=True)
     joined = xp.concatenate([c.reshape(N, -1), rows], axis=1)
-    a = all_alignments(attention, memory).reshape(N, -1)
-    return after, attentional_forward(joined, parameters[f"{memory.prefix}.W_c"]), a
+    align = memory.alignment(attention).reshape(N, -1)
+    return after, attentional_forward(joined, parameters[f"{memory.prefix}.W_c"]), align

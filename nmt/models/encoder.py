@@ -14,7 +14,7 @@ from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Parameters, Scheme, Weight
-from lstm.recurrent import Padding, make_padding
+from lstm.recurrent import make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
 from nmt.data.batches import Side
 from nmt.models.contract import Noise
@@ -55,16 +55,16 @@ def encoder_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, stack: Stack, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
     factors: Sequence[str] = (),
-) -> tuple[Array, Padding | None, list[list[State]], EncoderCache]:
+) -> tuple[Array, list[list[State]], EncoderCache]:
     """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
 
     Arguments: noise, with the dropout masks `{prefix}.{l}` of the layers' inputs, or without;
     characters, prefix and stack of the network that makes the vectors of `source.characters`;
     factors, the names of `source.factors`.
-    Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.
+    Returns the top states (S, B, He), last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
-    padding, x_factors = make_padding(source.lengths, S), []
+    x_factors = []
     x, embedding, composed = vectors_forward(
         prefix, parameters, source, noise, workspace, characters)
     ids_of_factors = () if source.factors is None else source.factors
@@ -76,10 +76,10 @@ def encoder_forward(
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
-        padding=padding, workspace=workspace,
+        padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
-    return states, padding, last, EncoderCache(prefix, embedding, x_factors, composed, stack_cache)
+    return states, last, EncoderCache(prefix, embedding, x_factors, composed, stack_cache)
 
 
 def vectors_forward(

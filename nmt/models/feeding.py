@@ -15,20 +15,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from attention.attention import (
-    alignment_of,
     attentional_backward,
     attentional_forward,
     join,
     join_backward,
 )
-from attention.blocks import joined as joined_parts
-from attention.several import (
-    AnyMemory,
-    all_accumulators,
-    contexts_backward,
-    contexts_forward,
-    memories_backward,
-)
+from attention.memory import Memory, over_time
 from backend import Array, array_module, matmul
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
@@ -192,7 +184,7 @@ class AttentionalFeedback:
     """
 
     def __init__(
-        self, T: int, memory: AnyMemory, W_c: Array, mask: Array | None, workspace: Workspace
+        self, T: int, memory: Memory, W_c: Array, mask: Array | None, workspace: Workspace
     ) -> None:
         """mask (T, B, He + H), dropout of [c_t; h_t], or None."""
         self.width, self.first = W_c.shape[0], False  # H; h~_0 = 0        (4.2.3 feeding)
@@ -204,7 +196,7 @@ class AttentionalFeedback:
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write h~_t (B, H) from h_t (B, H)."""
-        c, cache = contexts_forward(h[:, None], self.memory, t)
+        c, cache = self.memory.attend(h[:, None], t)
         joined = self.joined[t - 1]
         join(c[:, 0], h, None if self.mask is None else self.mask[t - 1], joined)
         attentional_forward(joined, self.W_c, out=out)     # h~_t            (4.5)
@@ -212,11 +204,11 @@ class AttentionalFeedback:
         self.caches.append(cache)
 
     def gradient(
-        self, workspace: Workspace, d_joined: Array | None = None, da: Array | None = None
+        self, workspace: Workspace, d_joined: Array | None = None, d_align: Array | None = None
     ) -> AttentionalFeedbackGradient:
-        """For one pass backward; d_joined (T, B, He + H), of [c_t; h_t] where more reads it, and da
-        (B, T, S), of the alignment."""
-        return AttentionalFeedbackGradient(self, workspace, d_joined, da)
+        """For one pass backward; d_joined (T, B, He + H), of [c_t; h_t] where more reads it, and
+        d_align (B, T, S), of the alignment."""
+        return AttentionalFeedbackGradient(self, workspace, d_joined, d_align)
 
 
 class AttentionalFeedbackGradient:
@@ -224,25 +216,25 @@ class AttentionalFeedbackGradient:
 
     def __init__(
         self, of: AttentionalFeedback, workspace: Workspace, d_joined: Array | None = None,
-        da: Array | None = None,
+        d_align: Array | None = None,
     ) -> None:
         xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
-        self._of, self._workspace, self._d_joined, self._da = of, workspace, d_joined, da
-        self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
-        self._dc = workspace.empty(xp, (T, B, of.memory.width), dtype)
-        self._sums = all_accumulators(of.memory)
+        self._of, self._workspace, self._d_joined, self._d_align = of, workspace, d_joined, d_align
+        self._da = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
+        self._dc = workspace.empty(xp, (T, B, of.W_c.shape[1] - of.width), dtype)
+        self._sums = of.memory.accumulators()
         self._steps: list[Any] = []  # the last step first
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """dh_t (B, H) from dh~_t (B, H)."""
         of, dc = self._of, self._dc[t - 1]
         He = dc.shape[1]
-        d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1])
+        d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._da[t - 1])
         if self._d_joined is not None:
             d_joined += self._d_joined[t - 1]
         join_backward(d_joined, None if of.mask is None else of.mask[t - 1], dc)
-        da = None if self._da is None else self._da[:, t - 1 : t]
-        dh, step = contexts_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums, da)
+        d_align = None if self._d_align is None else self._d_align[:, t - 1 : t]
+        dh, step = of.memory.attend_backward(dc[:, None], of.caches[t - 1], self._sums, d_align)
         self._steps.append(step)
         d_joined[:, He:] += dh[:, 0]
         return d_joined[:, He:]
@@ -254,12 +246,11 @@ class AttentionalFeedbackGradient:
         Arguments: h (T, B, H), the top states.
         """
         of = self._of
-        joined, dz = (one.reshape(-1, one.shape[2]) for one in (of.joined, self._dz))
-        dW_c = self._workspace.product(dz.T, joined)       # (2.12)
-        dstates, gradients = memories_backward(
+        joined, da = (array.reshape(-1, array.shape[2]) for array in (of.joined, self._da))
+        dW_c = self._workspace.product(da.T, joined)       # (2.12)
+        dstates, gradients = of.memory.gradients(
             self._dc.transpose(1, 0, 2), h.transpose(1, 0, 2), of.caches, self._steps[::-1],
-            of.memory, self._sums,
-        )
+            self._sums)
         return dstates, {f"{of.memory.prefix}.W_c": dW_c, **gradients}
 
 
@@ -276,7 +267,7 @@ class StateFeedback:
         out[...] = h
 
     def gradient(
-        self, workspace: Workspace, d_joined: None = None, da: None = None
+        self, workspace: Workspace, d_joined: None = None, d_align: None = None
     ) -> StateFeedback:
         """For one pass backward."""
         return self
@@ -302,7 +293,7 @@ class InputFeedingCache(NamedTuple):
 
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Any, unit: str, noise: Noise,
+    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
     workspace: Workspace, reads: Collection[str],
 ) -> tuple[Decoded, InputFeedingCache]:
     """As `nmt.models.decoder.decoder_forward`, with input feeding.
@@ -314,7 +305,7 @@ def input_feeding_forward(
     if masks[0] is not None:
         x *= masks[0]
     feedback: AttentionalFeedback | StateFeedback
-    joined = a = out_mask = None
+    joined = align = out_mask = None
     if memory is None:
         feedback, out_mask = StateFeedback(initial[-1][0].shape[1]), noise.get(f"{prefix}.joined")
     else:
@@ -325,9 +316,9 @@ def input_feeding_forward(
     if isinstance(feedback, AttentionalFeedback):
         joined = feedback.joined
         if "alignment" in reads:
-            a = joined_parts([alignment_of(step, memory) for step in feedback.caches])
+            align = over_time([feedback.memory.alignment(step) for step in feedback.caches])
     out = fed[1:] if out_mask is None else fed[1:] * out_mask
-    return Decoded(out, joined, a), InputFeedingCache(
+    return Decoded(out, joined, align), InputFeedingCache(
         prefix, parameters, embedding_cache, masks[0], out_mask, feedback, cache)
 
 

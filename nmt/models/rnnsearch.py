@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attention import alignment_of, attention_forward
-from attention.memory import Memory, memory_forward, memory_select
+from attention.attention import memory_forward
+from attention.memory import Memory
 from attention.scores import score_weights
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
@@ -165,12 +165,12 @@ class RNNSearch(Model):
     ) -> tuple[Array, Memory | None, EncoderCache]:
         """<-h_1, or ->h_Tx where the encoder only reads forward (Nair 6.2 step 2); the annotations;
         the cache."""
-        states, padding, last, cache = encoder_forward(
+        states, last, cache = encoder_forward(
             "encoder", parameters, source, self.config.encoder, {}, self.workspace
         )
         memory = None
         if self.config.searches:                           # U_a h_j, once a sentence
-            memory = memory_forward(states, padding, self._variant, parameters,
+            memory = memory_forward(states, source.lengths, self._variant, parameters,
                                     "attention")
         return last[0][-1][0], memory, cache
 
@@ -198,10 +198,9 @@ class RNNSearch(Model):
         check_ids(tokens, W_e.shape[0], "tokens")
         y, c, alignment = gather_rows(W_e, to_device(tokens)), fixed, None  # (N, E)
         if memory is not None:
-            B, S, He = memory.hbar.shape
-            asked = query(s, y if config.asks_with_word else None)
-            c, cache = attention_forward(asked.reshape(B, N // B, -1), memory, together=True)
-            c, alignment = c.reshape(N, He), alignment_of(cache, memory).reshape(N, S)
+            B, asked = memory.sentences, query(s, y if config.asks_with_word else None)
+            c, cache = memory.attend(asked.reshape(B, N // B, -1), together=True)
+            c, alignment = c.reshape(N, -1), memory.alignment(cache).reshape(N, -1)
         s_now = contextual_step("decoder", parameters, y, s, c, config.unit)
         states = array_module(s).stack([s, s_now])
         logits, head = self.head.step(
@@ -213,8 +212,8 @@ class RNNSearch(Model):
     ) -> SearchState:
         """Reorder, widen or drop hypotheses; drop finished sentences; as the translator's."""
         on_device, kept, memory = to_device(rows), to_device(sentences), state.memory
-        if memory is not None and len(sentences) != memory.hbar.shape[0]:
-            memory = memory_select(memory, kept)
+        if memory is not None and len(sentences) != memory.sentences:
+            memory = memory.select(kept)
         c = None if state.c is None else state.c[on_device]
         return SearchState(state.s[on_device], memory, c,
                            self.head.select(state.head, on_device, kept))

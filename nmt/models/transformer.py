@@ -25,7 +25,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.multihead import causal_mask, padding_mask
+from attention.memory import padding_mask
+from attention.multihead import causal_mask
 from attention.norms import NORMS
 from attention.positions import countdown
 from attention.sublayer import Placement

@@ -111,7 +111,7 @@ def _source_step(
     q = queries(name, parameters, x).reshape(B, N // B, d).transpose(1, 0, 2)
     c, cache = heads_forward(xp.ascontiguousarray(q), *source, heads, padding)  # (k, B, d)
     c = c.transpose(1, 0, 2).reshape(1, N, d)
-    a = cache.a.reshape(B, heads, N // B, S).sum(axis=1) * (1.0 / heads)   # (B, k, S)
+    a = cache.align.reshape(B, heads, N // B, S).sum(axis=1) * (1.0 / heads)   # (B, k, S)
     return joined_heads(name, parameters, c), a.reshape(N, S)
 
 

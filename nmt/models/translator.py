@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.memory import by_steps, by_words, memory_forward
+from attention.attention import memory_forward
+from attention.memory import Memory, by_steps, by_words
 from attention.scores import WINDOWS
-from attention.several import AnyMemory, memories_select
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
@@ -47,7 +47,7 @@ from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 class Read(NamedTuple):
     """What reading the source gives to the decoder, and what its backward reads."""
 
-    memory: Any  # Memory, what the decoder attends to; of two sources Memories; or None
+    memory: Any  # a Memory, what the decoder attends to, or None
     initial: list[State]  # where it starts, a state per layer
     encoder: Any  # EncoderCache, of two encoders a tuple
     bridge: BridgeCache | None
@@ -72,7 +72,7 @@ class SearchState(NamedTuple):
 
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
-    memory: AnyMemory | None  # of the B sentences
+    memory: Memory | None  # of the B sentences
     head: Any  # the output head's state
     t: int = 1  # the time step to come, of all hypotheses: where local-m is centred
 
@@ -189,7 +189,7 @@ class Translator(Model):
         if "source" not in self.head.reads:
             return None
         assert read.memory is not None
-        return by_words(read.encoder.x, read.memory.rows)
+        return by_words(read.encoder.x, read.memory.order)
 
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
@@ -204,12 +204,12 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
     ) -> Read:
         """The encoder, the bridge, and the memory that the decoder attends to."""
-        states, padding, last, encoder = encoder_forward(
+        states, last, encoder = encoder_forward(
             "encoder", parameters, sources[0], self.source, noise, self.workspace,
             self.characters, tuple(self.factors)
         )
         memory = None if self.config.attention == "none" else memory_forward(
-            states, padding, self.variant, parameters, "attention")
+            states, sources[0].lengths, self.variant, parameters, "attention")
         if not self.config.bridge:
             return Read(memory, [ends[0] for ends in last], encoder, None)
         initial, bridge = bridge_forward("bridge", parameters, last)
@@ -225,7 +225,7 @@ class Translator(Model):
         if read.bridge is not None:
             d_last, gradients = bridge_backward(d_initial, read.bridge)
         if d_source is not None:
-            d_source = by_steps(d_source, read.memory.rows)                # (S, B, E)
+            d_source = by_steps(d_source, read.memory.order)               # (S, B, E)
         return gradients | encoder_backward(dstates, d_last, read.encoder, clip, d_source)
 
     # --- search ---------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class Translator(Model):
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
         memory, head = state.memory, self.head.select(state.head, on_device, kept)
         if memory is not None and len(sentences) != memory.sentences:
-            memory = memories_select(memory, kept)
+            memory = memory.select(kept)
         return SearchState(layers, h_tilde, memory, head, state.t)
 
 

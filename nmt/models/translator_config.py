@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from attention.scores import CONTENT, SCORES, WINDOWS, Variant
+from attention.scores import AS_THEY_ARE, CONTENT, SCORES, WINDOWS, Variant
 from lstm.parameters import Scheme
 from lstm.sampled import check_sample
 from lstm.stack import check_among, check_stack_config
@@ -70,7 +70,7 @@ class ModelConfig:
             raise ValueError("lexical: expected false where attention is 'none', got true")
         check_lexicon(self)
         check_among("dropout_sites", self.dropout_sites, SITES)
-        if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
+        if self.attention != "none" and self.score in AS_THEY_ARE and self.bidirectional:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
                              "bidirectional encoder")
         if self.attention.startswith("local") and self.score not in CONTENT:

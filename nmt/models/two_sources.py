@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attention.attention import attentional_backward, attentional_forward
-from attention.memory import memory_forward
+from attention.attention import attentional_backward, attentional_forward, memory_forward
 from attention.several import Memories, alignment_columns
 from backend import Array, array_module, matmul, to_device
 from lstm.cells import State
@@ -159,12 +158,12 @@ class TwoSources(Translator):
     ) -> Read:
         memories, ends, caches = [], [], []
         for prefix, attention, side in zip(ENCODERS, ATTENTIONS, sources, strict=True):
-            states, padding, last, cache = encoder_forward(
+            states, last, cache = encoder_forward(
                 prefix, parameters, side, self.source, noise, self.workspace)
             ends.append(last)
             caches.append(cache)
             if self.config.attention != "none":
-                memories.append(memory_forward(states, padding, self.variant, parameters,
+                memories.append(memory_forward(states, side.lengths, self.variant, parameters,
                                                attention))
         initial, combined = combiner_forward(COMBINER, parameters, ends)
         memory = Memories(tuple(memories)) if memories else None

@@ -10,15 +10,11 @@ from attending import VARIANTS, Q, backward, literal_of, make, only
 from literal import DTYPES, assert_close, assert_same_gradients, draw
 
 from attention.attention import (
-    accumulators,
-    alignment_of,
-    attention_backward,
-    attention_forward,
+    GlobalMemory,
     attentional_backward,
     attentional_forward,
-    memory_backward,
+    memory_forward,
 )
-from attention.memory import Memory, memory_forward, memory_select
 from attention.scores import SCORES, Variant, score_weights
 from grads.derivations.attention import as_written
 from grads.derivations.attention_step import (
@@ -30,7 +26,6 @@ from grads.derivations.attention_step import (
     weights_of,
 )
 from lstm.parameters import Scheme
-from lstm.recurrent import make_padding
 
 LENGTHS, FIRST = (7, 3, 1), 2  # words; the time of the first of Q target states
 VARIED = pytest.mark.parametrize("variant", VARIANTS, ids=str)
@@ -44,8 +39,8 @@ VARIED = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_forward_is_the_derivation(variant, dtype):
     """Alignments and contexts of steps 2 to 5 in sentences of 7, 3 and 1 words; by steps too."""
     h, states, parameters, memory = make(variant, LENGTHS, dtype)
-    c, cache = attention_forward(h, memory, FIRST)
-    a = alignment_of(cache, memory)
+    c, cache = memory.attend(h, FIRST)
+    a = memory.alignment(cache)
     for b, length in enumerate(LENGTHS):
         h_bar = as_written(states[:length, b].T, literal_of(variant))
         assert not a[b, :, length:].any()
@@ -56,9 +51,9 @@ def test_forward_is_the_derivation(variant, dtype):
             assert np.abs(a[b, q, :length] - expected).max() < 1e-13 * size
             assert np.abs(c[b, q] - h_bar @ expected).max() < 1e-13 * size
     for q in range(Q):
-        alone, _ = attention_forward(h[:, q : q + 1], memory, FIRST + q)
+        alone, _ = memory.attend(h[:, q : q + 1], FIRST + q)
         assert_close(alone[:, 0], c[:, q])
-        together, _ = attention_forward(h, memory, FIRST + q, together=True)
+        together, _ = memory.attend(h, FIRST + q, together=True)
         assert_close(together[:, q], c[:, q])
 
 
@@ -95,13 +90,13 @@ def test_up_to_the_attentional_vector(score, lengths, dtype):
     h, states, parameters, memory = make(Variant(score), lengths, dtype)
     (B, _, H), He, rng = h.shape, states.shape[2], np.random.default_rng(2)
     W_c, dh_tilde = draw(rng, (H, He + H), dtype), draw(rng, (B, Q, H), dtype)
-    c, cache = attention_forward(h, memory)
+    c, cache = memory.attend(h)
     joined = np.concatenate([c, h], axis=2).reshape(B * Q, -1)
     h_tilde = attentional_forward(joined, W_c)
-    d_joined, dz = attentional_backward(dh_tilde.reshape(B * Q, H), h_tilde, W_c)
+    d_joined, da = attentional_backward(dh_tilde.reshape(B * Q, H), h_tilde, W_c)
     dc, dh = np.split(d_joined.reshape(B, Q, -1), [He], axis=2)
-    dh_attention, step = attention_backward(dc, cache, memory, None)
-    dstates, gradients = memory_backward(dc, h, [cache], [step], memory, None)
+    dh_attention, step = memory.attend_backward(dc, cache, None)
+    dstates, gradients = memory.gradients(dc, h, [cache], [step], None)
     W_a, w = parameters.get("attention.W_a"), weights_of(parameters)
     variant = literal_of(Variant(score))
     dW_c, dW_a = 0.0, 0.0
@@ -116,7 +111,7 @@ def test_up_to_the_attentional_vector(score, lengths, dtype):
             d_source, dW_c = d_source + found[1], dW_c + found[2]
             dW_a = dW_a + found[3].get("W_a", 0.0)
         assert_close(dstates[:length, b], d_source.T)
-    assert_close(dz.T @ joined, dW_c)
+    assert_close(da.T @ joined, dW_c)
     assert list(gradients) == list(parameters)
     if W_a is not None and max(lengths) > 1:
         assert_close(gradients["attention.W_a"], dW_a)
@@ -131,23 +126,23 @@ def test_padding_is_not_attended_to(variant):
     """The same bits whatever stands in the padding, were it huge."""
     lengths = (5, 3, 1)
     h, states, parameters, memory = make(variant, lengths)
-    c, cache = attention_forward(h, memory)
-    padding = make_padding(np.array(lengths), 5)
-    states[padding.mask[:, :, 0]] = 1e200
-    again = memory_forward(states, padding, variant, parameters, "attention")
-    c_again, cache_again = attention_forward(h, again)
-    np.testing.assert_array_equal(alignment_of(cache, memory), alignment_of(cache_again, again))
+    c, cache = memory.attend(h)
+    states[np.arange(5)[:, None] >= np.array(lengths)] = 1e200
+    again = memory_forward(states, np.array(lengths), variant, parameters, "attention")
+    c_again, cache_again = again.attend(h)
+    np.testing.assert_array_equal(memory.alignment(cache), again.alignment(cache_again))
     np.testing.assert_array_equal(c, c_again)
     if variant.window == "global" and variant.score != "location":
-        np.testing.assert_allclose(cache.a.sum(axis=2), 1.0, rtol=1e-14)
+        np.testing.assert_allclose(cache.align.sum(axis=2), 1.0, rtol=1e-14)
 
 
 def test_large_scores_do_not_overflow():
     h, hbar = np.full((1, 1, 1), 1e3), np.array([[[1.0], [0.0], [1.0]]])
-    memory = Memory(hbar, hbar, None, None, None, Variant("dot"), "attention", {})
+    memory = GlobalMemory(hbar, hbar, None, None, "attention", SCORES["dot"], None, None, None,
+                          SCORES["dot"].energy)
     with np.errstate(all="raise", under="ignore"):
-        c, cache = attention_forward(h, memory)
-    np.testing.assert_array_equal(cache.a, [[[0.5, 0.0, 0.5]]])
+        c, cache = memory.attend(h)
+    np.testing.assert_array_equal(cache.align, [[[0.5, 0.0, 0.5]]])
     assert c == 1.0
 
 
@@ -155,10 +150,10 @@ def test_large_scores_do_not_overflow():
 def test_arguments_and_caches_stay_as_they_are(variant):
     h, states, parameters, memory = make(variant, LENGTHS)
     dc = np.ones((*h.shape[:2], states.shape[2]))
-    _, cache = attention_forward(h, memory)
+    _, cache = memory.attend(h)
     flat = [h, dc, memory.hbar, memory.keys, *parameters.values(), *only(cache)]
     before = [array.copy() for array in flat]
-    first, second = (attention_backward(dc, cache, memory, accumulators(memory)) for _ in range(2))
+    first, second = (memory.attend_backward(dc, cache, memory.accumulators()) for _ in range(2))
     np.testing.assert_array_equal(first[0], second[0])
     for array, kept in zip(flat, before, strict=True):
         np.testing.assert_array_equal(array, kept)
@@ -169,9 +164,9 @@ def test_the_memory_of_some_sentences(score):
     variant = Variant(score, length=4)
     h, _, _, memory = make(variant, LENGTHS)
     sentences = np.array([2, 0, 0])
-    c, _ = attention_forward(h, memory)
-    chosen = memory_select(memory, sentences)
-    assert_close(attention_forward(h[sentences], chosen)[0], c[sentences])
+    c, _ = memory.attend(h)
+    chosen = memory.select(sentences)
+    assert_close(chosen.attend(h[sentences])[0], c[sentences])
     assert (chosen.keys is chosen.hbar) == (memory.keys is memory.hbar)
 
 

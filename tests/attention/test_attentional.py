@@ -22,8 +22,8 @@ def test_gradients():
 
     def backward(d, cache):
         joined, h_tilde, W_c = cache
-        d_joined, dz = attentional_backward(d, h_tilde, W_c)
-        return d_joined, dz.T @ joined
+        d_joined, da = attentional_backward(d, h_tilde, W_c)
+        return d_joined, da.T @ joined
 
     inputs = [draw(rng, (N, He + H)), draw(rng, (H, He + H))]
     check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
@@ -32,12 +32,12 @@ def test_gradients():
 def test_it_writes_where_it_is_told():
     rng = np.random.default_rng(3)
     joined, W_c, d = draw(rng, (4, 7)), draw(rng, (H, 7)), draw(rng, (4, H))
-    out, dz = np.empty((2, 4, H))
+    out, da = np.empty((2, 4, H))
     assert attentional_forward(joined, W_c, out=out) is out
     np.testing.assert_array_equal(out, attentional_forward(joined, W_c))
-    djoined, where = attentional_backward(d, out, W_c, dz)
-    assert where is dz
-    for found, expected in zip((djoined, dz), attentional_backward(d, out, W_c), strict=True):
+    djoined, where = attentional_backward(d, out, W_c, da)
+    assert where is da
+    for found, expected in zip((djoined, da), attentional_backward(d, out, W_c), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 

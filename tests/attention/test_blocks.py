@@ -8,7 +8,6 @@ from attending import HE, backward, make
 from literal import draw
 
 from attention import blocks
-from attention.attention import attention_forward
 from attention.blocks import pieces, rectangles
 from attention.scores import Variant
 
@@ -39,9 +38,9 @@ def run(variant, stepwise):
     """Contexts and all gradients of the target states of a ragged batch."""
     h, _, _, memory = make(variant, LENGTHS)
     dc = draw(np.random.default_rng(3), (*h.shape[:2], HE))
-    c, _ = attention_forward(h, memory)
+    c, cache = memory.attend(h)
     dh, dstates, gradients = backward(h, dc, memory, 1, stepwise)
-    return {"c": c, "dh": dh, "dstates": dstates, **gradients}
+    return {"c": c, "align": memory.alignment(cache), "dh": dh, "dstates": dstates, **gradients}
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)

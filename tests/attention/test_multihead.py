@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from literal import DTYPES, assert_close, assert_same_gradients, draw
 
+from attention.memory import padding_mask
 from attention.multihead import (
     by_heads,
     causal_mask,
@@ -13,7 +14,6 @@ from attention.multihead import (
     multihead_backward,
     multihead_forward,
     multihead_weights,
-    padding_mask,
 )
 from grads.check import check_gradients
 from grads.derivations.multihead import (

@@ -7,11 +7,9 @@ import pytest
 from attending import H, Q, make, only
 from literal import assert_close
 
-from attention.attention import alignment_of, attention_forward
-from attention.memory import memory_forward
+from attention.attention import memory_forward
 from attention.scores import CONTENT, Variant
 from attention.window import make_window, scatter_window
-from lstm.recurrent import make_padding
 
 
 @pytest.mark.parametrize("p, D, expected", [
@@ -48,9 +46,9 @@ def test_local_p_jumps_where_its_position_passes_an_integer(D):
         """The alignment with p_t = p, by the h_t that predicts it."""
         h = np.zeros((1, 1, H))
         h[0, 0] = np.arctanh(np.log(p / (7 - p))), 0.3, -0.2
-        _, cache = attention_forward(h, memory)
-        assert_close(7.0 * cache.ratio, np.array([[p]]))
-        return alignment_of(cache, memory)[0, 0]
+        _, cache = memory.attend(h)
+        assert_close(7.0 * cache.position.sigmoid, np.array([[p]]))
+        return memory.alignment(cache)[0, 0]
 
     below, above = at(3 - 1e-9), at(3 + 1e-9)
     assert below[3 - D - 1] > 1e-4 and above[3 - D - 1] == 0.0   # word 3 - D - 1 leaves
@@ -65,7 +63,7 @@ def test_a_step_computes_with_its_window_only(score, window):
     made = []
     for S in (20, 200):
         h, _, _, memory = make(Variant(score, window, D=2), (S, S))
-        _, cache = attention_forward(h, memory)
+        _, cache = memory.attend(h)
         assert not any(S in array.shape for array in only(cache))
         made.append([array.shape for array in only(cache)])
     assert made[0] == made[1]
@@ -75,21 +73,20 @@ def test_a_source_longer_than_the_location_knows():
     """Words behind L_max get no weight; those of a short sentence share what is left to them."""
     variant = Variant("location", length=3)
     h, states, parameters, memory = make(variant, (6, 2))
-    c, cache = attention_forward(h, memory)
-    a = alignment_of(cache, memory)
+    c, cache = memory.attend(h)
+    a = memory.alignment(cache)
     assert a.shape == (2, Q, 6) and (a[0, :, :3] > 0).all() and not a[0, :, 3:].any()
     np.testing.assert_allclose(a[0].sum(axis=1), 1.0)
     assert (a[1].sum(axis=1) < 1.0).all()  # its third weight is cut off, and none made up for it
-    padding = make_padding(np.array((3, 2)), 3)
-    short = memory_forward(states[:3], padding, variant, parameters, "attention")
-    assert_close(attention_forward(h, short)[0], c)
+    short = memory_forward(states[:3], np.array((3, 2)), variant, parameters, "attention")
+    assert_close(short.attend(h)[0], c)
 
 
 def test_behind_the_end_the_window_stays_with_the_last_word():
     """local-m at steps far behind the end of one sentence, inside another: p_t = min(t, S)."""
     h, _, _, memory = make(Variant("general", "local-m", D=1), (9, 2))
     h[:, 1:] = h[:, :1]
-    late, at_end = (alignment_of(attention_forward(h, memory, t)[1], memory)[1] for t in (5, 2))
+    late, at_end = (memory.alignment(memory.attend(h, t)[1])[1] for t in (5, 2))
     np.testing.assert_array_equal(late, at_end)
     assert (late[:, :2] > 0.0).all() and not late[:, 2:].any()
 
@@ -98,7 +95,7 @@ def test_behind_the_end_the_window_stays_with_the_last_word():
 def test_a_window_inside_a_sentence_has_2_D_and_1_words(window):
     """a_t is in R^(2D + 1) (4.2.2), whatever p_t is."""
     h, _, _, memory = make(Variant("dot", window, D=2), (40,))
-    a = alignment_of(attention_forward(h, memory, 9)[1], memory)
+    a = memory.alignment(memory.attend(h, 9)[1])
     np.testing.assert_array_equal((a > 0.0).sum(axis=2), 5)
 
 
@@ -112,8 +109,8 @@ def test_a_reversed_source_is_attended_to_at_the_same_written_words(variant):
     back = states.copy()
     for b, length in enumerate(lengths):
         back[:length, b] = states[:length, b][::-1]
-    padding = make_padding(np.array(lengths), 7)
-    other = memory_forward(back, padding, variant._replace(reverse=True), parameters, "attention")
-    (c, cache), (c_other, again) = attention_forward(h, memory, 2), attention_forward(h, other, 2)
+    other = memory_forward(back, np.array(lengths), variant._replace(reverse=True), parameters,
+                           "attention")
+    (c, cache), (c_other, again) = memory.attend(h, 2), other.attend(h, 2)
     np.testing.assert_array_equal(c_other, c)
-    np.testing.assert_array_equal(alignment_of(again, other), alignment_of(cache, memory))
+    np.testing.assert_array_equal(other.alignment(again), memory.alignment(cache))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from timed import cases, parse, run
 
+from attention.local import LocalMemory
 from attention.scores import Variant
 from benchmarks import attention, records, timing
 from benchmarks.counting import counted, counting
@@ -77,10 +78,10 @@ def test_a_mistake_is_noticed_before_anything_is_timed(monkeypatch):
     options = parse("attention", SMALL)
     task = attention.make_task(Variant("general", "local-m", D=2), 9, options, "float64")
     attention.check("right", task)
-    for function, message in (("attention_forward", "wrong, S=9: context"),
-                              ("memory_backward", "wrong, S=9: gradient")):
+    for method, message in (("attend", "wrong, S=9: context"),
+                            ("gradients", "wrong, S=9: gradient")):
         with monkeypatch.context() as patch:
-            patch.setattr(attention, function, slightly_off(getattr(attention, function)))
+            patch.setattr(LocalMemory, method, slightly_off(getattr(LocalMemory, method)))
             with pytest.raises(AssertionError, match=message):
                 attention.check("wrong", task)
 

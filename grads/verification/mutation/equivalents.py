@@ -9,44 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EQUIVALENTS: dict[str, str] = {
-    "attention.attention._attend_backward: d_align = d_align + more -> d_align += more":
-        "into an array of its own",
-    "attention.attention._attend_backward: score.by_position -> True":
-        "what is masked has no weight, so that zeros in its gradient change nothing",
-    "attention.attention._outer_sum: rows is None and W == S -> W == S":
-        "rows are given only where a window is shorter than the source",
-    "attention.attention._outer_sum: reads[1:]": "at most two read",
-    "attention.attention._outer_sum: total[:, :W] = xp.matmul(reads[0][0].transpose(0, 2, 1), "
-    "reads[0][1])": "zero before",
-    "attention.attention.accumulators: names": "scores have one such weight at most",
-    "attention.attention.alignment_of: W == S and cache.rows is None -> False":
-        "the same, copied into zeros",
-    "attention.attention.alignment_of: W == S and cache.rows is None -> W == S":
-        "rows are given only where a window is shorter than the source",
-    "attention.attention.alignment_of: full[:, :, :W] = cache.a -> full[:, :, :W] += cache.a":
-        "zero before",
-    "attention.attention.alignment_of: full.reshape(-1)[_places(cache.rows, S)] = cache.a -> "
-    "full.reshape(-1)[_places(cache.rows, S)] += cache.a": "zero before, places are distinct",
-    "attention.attention.memory_backward: query is None": "without a map the queries are h",
-    "attention.attention.memory_backward: keys is None":
-        "the same sum, added to that of the contexts afterwards",
-    "attention.memory.memory_forward: parameters.items()":
+    "attention.attention.GlobalMemory.gradients: self.maps_backward(dhbar, dkeys, dq, h, None) -> "
+    "self.maps_backward(dhbar, dkeys, h, dq, None)":
+        "scores whose keys are summed so do not map h_t: neither is read",
+    "attention.attention.memory_forward: parameters.items() -> list(parameters.items())[:-1]":
         "the last parameter is the output layer's",
-    "attention.attention.top_part_backward: d_align[:, :, :n] = da if mask is None else da * "
-    "~mask[:, :, :n]": "zero before",
-    "attention.blocks.joined: first is None or len(parts) == 1": "one part joined is itself",
-    "attention.blocks.part: tree is None or states is ALL -> tree is None": "all, by a slice",
-    "attention.blocks.part: hasattr(tree, '_fields')": "all tuples that are cut have names",
+    "attention.local.sum_of_reads: reads[1:] -> list(reads[1:])[:1]": "at most two read",
+    "attention.location.LocationMemory.attend_backward: d_softmax[:, :, :n] = self._cut(d) -> "
+    "d_softmax[:, :, :n] += self._cut(d)": "zero before",
+    "attention.location.LocationMemory.gradients: dhbar[:, :align.shape[2]] = "
+    "xp.matmul(align.transpose(0, 2, 1), dc) -> dhbar[:, :align.shape[2]] += "
+    "xp.matmul(align.transpose(0, 2, 1), dc)": "zero before",
+    "attention.memory.SourceMemory.maps_backward: self.W_query is not None -> True":
+        "the gradient of a matrix that is not there is not read",
     "attention.norms.scale_norm_backward: along * free -> along":
         "vectors shorter than eps have a test of their own",
-    "attention.several.contexts_backward: found[1:] -> list(found[1:])[:1]": "of two at most",
-    "attention.scores._over_queries: u.shape[1] == 1": "faster for one query",
-    "attention.scores.map_gradients: one.part(whole, S, He)":
-        "asks whether a part is the whole, which is the same either way",
-    "attention.scores.map_gradients: one.part(whole, S, He) is whole -> False":
-        "the whole, copied into zeros",
-    "attention.scores.scaled_backward: product_backward(de, q, keys, W, sums)":
-        "it reads neither",
+    "attention.scores._over_queries: slope.shape[1] == 1 -> False": "faster for one query",
+    "attention.scores.scaled_backward: product_backward(de, q, keys, v, sums) -> "
+    "product_backward(de, q, keys, sums, v)": "it reads neither",
+    "attention.several.Memories.attend_backward: others -> list(others)[:1]": "of two at most",
     "backend.products.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of the higher buffer",
     "backend.products.matmul: b.T -> b": "as the next",

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from attention.norm_cache import NormCache
 from attention.norms import scale_norm_backward, scale_norm_forward
 from backend import Array, array_module, matmul
-from lstm.cells.cell import tanh_slope
+from backend.pointwise import tanh_slope
 from lstm.parameters import Scheme, Weight, axis
 from nmt.models.contract import Gradients
 from nmt.models.parametrization import Stacked

@@ -7,12 +7,12 @@ import pytest
 from literal import assert_close, assert_same_gradients, draw, draw_parameters
 from literal_cells import literal_step, literal_step_grad
 
-from attention.memory import memory_forward
+from attention.attention import memory_forward
 from attention.scores import score_weights
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.parameters import Scheme
-from lstm.recurrent import ENOUGH, make_padding
+from lstm.recurrent import ENOUGH
 from lstm.stack import Stack, stack_weights
 from nmt.models.contextual import searching_backward, searching_forward
 from nmt.models.feeding import (
@@ -171,7 +171,7 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
     rng = np.random.default_rng(4)
     config = ModelConfig(unit=unit, layers=layers, hidden_size=H, embedding_size=E, score=score,
                          attention=window, window=1, location_length=3)
-    scheme, padding, ids = Scheme(), make_padding(LENGTHS, S), np.resize(TARGETS, (T, B))
+    scheme, ids = Scheme(), np.resize(TARGETS, (T, B))
     weights = stack_weights("decoder", Stack(unit, layers, H), {"x": E, "h~": H}, scheme)
     weights |= score_weights(config.variant(), "attention", H, H, scheme)
     names = [(layer, k) for layer in range(layers) for k in range(CELLS[unit].states)]
@@ -185,7 +185,7 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
 
     def forward(v, workspace=None):
         workspace = workspace or Workspace()
-        memory = memory_forward(v["states"], padding, config.variant(), v, "attention")
+        memory = memory_forward(v["states"], LENGTHS, config.variant(), v, "attention")
         initial = [tuple(v[f"state {(layer, k)}"] for k in range(CELLS[unit].states))
                    for layer in range(layers)]
         decoded, cache = input_feeding_forward(
@@ -225,14 +225,14 @@ def rnnsearch(unit, T=3):
     """RNNsearch's decoder: c_i is found with s_{i-1}, c_1 with s_0."""
     rng, He = np.random.default_rng(5), 2 * H
     variant = ModelConfig(score="additive", hidden_size=H).variant()
-    scheme, padding, ids = Scheme(), make_padding(LENGTHS, S), np.resize(TARGETS, (T, B))
+    scheme, ids = Scheme(), np.resize(TARGETS, (T, B))
     weights = stack_weights("decoder", Stack(unit, 1, H), {"x": E, "c": He}, scheme)
     weights |= score_weights(variant, "attention", H, He, scheme)
     inputs = draw_parameters(rng, weights) | {
         "decoder.W_e": draw(rng, (V, E)), "states": draw(rng, (S, B, He)), "s_0": draw(rng, (B, H))}
 
     def forward(v):
-        memory = memory_forward(v["states"], padding, variant, v, "attention")
+        memory = memory_forward(v["states"], LENGTHS, variant, v, "attention")
         decoded, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, False,
                                            Workspace())
         made = {name: array for name, array in decoded._asdict().items() if array is not None}

@@ -1,4 +1,4 @@
-"""docs/reference/README.md: its walks name the files of a journey, its letters are those of the code.
+"""docs/reference/README.md: its walks name the files of a journey, its letters those of the code.
 
 A journey runs with a profiler's hook: every function of the product that is called is noted.
 """

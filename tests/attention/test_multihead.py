@@ -18,6 +18,8 @@ from attention.multihead import (
 from grads.check import check_gradients
 from grads.derivations.multihead import (
     Head,
+    head_forward,
+    head_forward_grad,
     heads_of,
     multihead,
     multihead_grad,
@@ -111,6 +113,22 @@ def test_derivations(heads):
         names, [leaf for one in heads_.values() for leaf in one], strict=True))}
         for y, x, heads_, w, b in (given[:5], (dY, dX, d_heads, dW_O, db_O)))
     check_gradients(loss, inputs, gradients).raise_if_wrong()
+
+
+def test_one_head_of_the_derivation():
+    Y, X, heads, *_, dead, dropped = Drawn(1, "words", True).literal(0)
+    head, D = heads[1], dropped[1]
+    dH = np.random.default_rng(3).normal(size=(T, X.shape[1]))
+    trace = head_forward(Y, X, head, dead, D)[1]
+    dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, D, trace)
+
+    def loss(a):
+        own = head._replace(W_V=a["W_V"])
+        return (dH * head_forward(a["Y"], a["X"], own, dead, D)[0]).sum()
+
+    check_gradients(
+        loss,
+        {"Y": Y, "X": X, "W_V": head.W_V}, {"Y": dY, "X": dX, "W_V": d_head.W_V}).raise_if_wrong()
 
 
 def test_softmax_of_rows():

@@ -59,7 +59,7 @@ def prepare(directory: Path) -> dict[str, Case]:
                      model=model, data=DATA.get(name, {}), train=TRAIN)
     write_recipe(directory / "language_model.yaml", TEXT_RECIPE, model={**SIZES, "layers": 1},
                  text={"vocabulary": str(directory / "rnnsearch-run" / "target.vocab")},
-                 train=TRAIN)
+                 train={"epochs": 1, "keep": 1})
     (directory / "mixture.yaml").write_text(MIXTURE)
     for name, command in (("rnnsearch", ["train"]), ("language_model", LM)):
         assert nmt(*command, directory / f"{name}.yaml", *TWICE, "--train.keep", "2",

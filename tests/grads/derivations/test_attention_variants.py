@@ -1,4 +1,4 @@
-"""The whole translation model with every score, global and local, on one word; what is caught."""
+"""The whole translation model with every score, global and local: loss and all gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients
+from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import PREFIX
 from grads.derivations.scores import CONTENT, SCORES, Variant, weight_shapes
@@ -21,10 +22,13 @@ VARIANTS = [
 WEIGHTS = {score: weight_shapes(score, H, A, L_MAX) for score in SCORES}
 
 
-def parameters_of(variant, seed=6):
-    shapes = {"encoder.W_e": (V, E), "decoder.W_e": (V, E), "output.W_hy": (V, H),
-              "encoder.0.W": (4 * H, E + H), "decoder.0.W": (4 * H, E + H + H),
-              f"{PREFIX}W_c": (H, 2 * H)}
+def parameters_of(variant, L=1, feeding=True, seed=6):
+    shapes = {"encoder.W_e": (V, E), "decoder.W_e": (V, E), "output.W_hy": (V, H)}
+    for l in range(L):
+        below = H if l else E
+        shapes[f"encoder.{l}.W"] = (4 * H, below + H)
+        shapes[f"decoder.{l}.W"] = (4 * H, below + (H if feeding and not l else 0) + H)
+    shapes[f"{PREFIX}W_c"] = (H, 2 * H)
     shapes |= {PREFIX + name: shape for name, shape in WEIGHTS[variant.score].items()}
     if variant.window == "local-p":
         shapes |= {f"{PREFIX}W_p": (P, H), f"{PREFIX}v_p": (P,)}
@@ -38,6 +42,33 @@ def report(variant, parameters, x=X, y=Y):
 
     gradients, _, _ = attentional_nmt_backward(parameters, x, y, run(parameters)[1])
     return check_gradients(lambda p: run(p)[0], parameters, gradients), gradients
+
+
+def distance_to_an_edge(parameters, trace):
+    """How far every p_t of a run is from an integer."""
+    W_p, v_p = parameters[f"{PREFIX}W_p"], parameters[f"{PREFIX}v_p"][:, None]
+    top = max(trace.c[1])
+    p = [local.predict_position(trace.h[t][top], W_p, v_p, len(trace.g) - 1).item()
+         for t in trace.p]
+    return min(min(one % 1, -one % 1) for one in p)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
+@pytest.mark.parametrize("feeding", [False, True])
+def test_gradients(variant, feeding):
+    parameters = parameters_of(variant, 1, feeding)
+    if variant.window == "local-p":
+        _, trace = attentional_nmt_forward(parameters, X, Y, variant=variant)
+        assert distance_to_an_edge(parameters, trace) > 1e-3  # inside a piece
+    found, gradients = report(variant, parameters)
+    found.raise_if_wrong()
+    assert gradients.keys() == parameters.keys()
+    assert all(np.abs(d).max() > 1e-6 for d in gradients.values())
+
+
+@pytest.mark.parametrize("variant", [Variant("concat"), Variant("additive", "local-m", 1)])
+def test_two_layers(variant):
+    report(variant, parameters_of(variant, 2))[0].raise_if_wrong()
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))

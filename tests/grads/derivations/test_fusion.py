@@ -1,9 +1,9 @@
-"""Factored input and deep fusion: the kernels are the literal steps."""
+"""Factored input and deep fusion: the literal steps by complex step, the kernels by them."""
 
 import numpy as np
 from literal import assert_close
 
-from backend.rows import row_index
+from backend.workspace import Workspace
 from grads.derivations.deep_output import Output
 from grads.derivations.fusion import (
     Gate,
@@ -12,11 +12,16 @@ from grads.derivations.fusion import (
     fused_output,
     fused_output_grad,
 )
-from lstm.embedding import factored_backward, factored_forward
+from lstm.stack import Stack
+from nmt.data.batches import Side
+from nmt.models.encoder import encoder_backward, encoder_forward
 from nmt.models.heads.deep_output import deep_backward, deep_forward
 from nmt.models.heads.fusion import gate_backward, gate_forward
 
 H, E, HE, HL, M, V, N = 3, 2, 4, 5, 2, 6, 4
+STEP = 1e-30
+
+
 def drawn():
     """Columns of N predictions, and weights."""
     rng = np.random.default_rng(2)
@@ -25,6 +30,22 @@ def drawn():
         (V, M), (2 * M, H), (2 * M, E), (2 * M, HE), (2 * M, 1), (V, 1))))
     gate = Gate(rng.normal(size=(2 * M, HL)), rng.normal(size=(HL, 1)), rng.normal(size=(1, 1)))
     return columns, output, gate
+
+
+def test_the_literal_step_by_complex_step() -> None:
+    columns, output, gate = drawn()
+    parts = [one[0] for one in columns]
+    _, kept = fused_output(3, *parts, output, gate)
+    *inputs, d_output, d_gate = fused_output_grad(3, *parts, output, gate, kept)
+    given = [*parts, *output, *gate]
+    for k, d in enumerate([*inputs, *d_output, *d_gate]):
+        numeric = np.zeros(given[k].shape)
+        for place in np.ndindex(given[k].shape):
+            moved = [np.array(one, complex) for one in given]
+            moved[k][place] += 1j * STEP
+            l = fused_output(3, *moved[:4], Output(*moved[4:10]), Gate(*moved[10:]))[0]
+            numeric[place] = np.asarray(l).imag.item() / STEP
+        assert_close(d, numeric)
 
 
 def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:
@@ -62,9 +83,15 @@ def test_the_kernel_of_factors_is_the_literal_step() -> None:
     rng = np.random.default_rng(3)
     tables = [rng.normal(size=shape) for shape in ((5, 2), (3, 1), (2, 3))]
     ids = [np.array([[4, 2], [2, 2]]), np.array([[0, 1], [1, 1]]), np.array([[1, 0], [1, 1]])]
-    x, cache = factored_forward(tables, [row_index(one) for one in ids])
+    names = ("encoder.W_e", "encoder.W_tag", "encoder.W_case")
+    parameters = dict(zip(names, tables, strict=True)) | {"encoder.0.W": np.zeros((2, 8))}
+    source = Side(ids[0], np.array([2, 2]), factors=np.array(ids[1:]))
+    _, _, cache = encoder_forward("encoder", parameters, source, Stack("rnn", 1, 2, biases=False),
+                                  {}, Workspace(), factors=("tag", "case"))
+    x = cache.x
     dx = rng.normal(size=x.shape)
-    found = factored_backward(dx, [2, 1, 3], cache)
+    gradients = encoder_backward(None, [[(None,)]], cache, None, dx)  # of what else reads x
+    found = [gradients[name] for name in names]
     literal = dict(zip("abc", tables, strict=True))
     expected = {name: np.zeros_like(table) for name, table in literal.items()}
     for place in np.ndindex(2, 2):

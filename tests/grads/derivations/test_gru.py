@@ -1,4 +1,4 @@
-"""The gated unit of Bahdanau et al.: dropped terms, scalar loops, PyTorch's GRU where it agrees."""
+"""The gated unit of Bahdanau et al.: gradients, scalar loops, PyTorch's GRU where they agree."""
 
 from __future__ import annotations
 
@@ -58,6 +58,12 @@ def backward(d, a):
 
 def check(context, biases=True, **how):
     return check_pair(lambda a: (forward(a), a), backward, inputs_of(context, biases), **how)
+
+
+@pytest.mark.parametrize("context", [False, True])
+@pytest.mark.parametrize("biases", [False, True])
+def test_gradients(context, biases):
+    check(context, biases, vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("context, name", [(False, "gru_grad"), (True, "gru_context_grad")])

@@ -61,6 +61,17 @@ def test_gradients(path, name):
     assert still == unused | only_rare | alone
 
 
+@pytest.mark.parametrize("sizes", [
+    Sizes(hidden=2, embedding=3, layers=1, biases=False),
+    Sizes(hidden=2, embedding=3, layers=1, score="concat", input_feeding=False),
+], ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_other_sizes(path, sizes):
+    found, gradients = report(path, sizes=sizes)
+    found.raise_if_wrong()
+    assert all(np.abs(gradient).max() > 1e-8 for gradient in gradients.values())
+
+
 WORD_BACKWARD = "grads.derivations.attention.decoder_grad"
 SPELLER = {name for name in parameters_of() if name.startswith("target_characters.")}
 AFTER = SPELLER | {"output.W_hy", "output.b"}  # what reads h~_t and h'_t

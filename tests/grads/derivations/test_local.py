@@ -77,6 +77,13 @@ def test_window_is_the_2_D_and_1_words_around_its_position(p, D, expected):
 
 
 @pytest.mark.parametrize("score", scores.CONTENT)
+@pytest.mark.parametrize("t", [1, 3, 5, 9])
+def test_local_m(score, t):
+    """Both ends of a sentence of 5 words, its middle, and a step behind it."""
+    check_step(Variant(score, "local-m", 2), 5, t, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("score", scores.CONTENT)
 @pytest.mark.parametrize("renormalise", [False, True])
 def test_local_p(score, renormalise):
     variant = Variant(score, "local-p", 2, renormalise=renormalise)
@@ -95,6 +102,11 @@ def test_a_single_word(score, window):
     found.raise_if_wrong()
     still = {row.name for row in found.rows if row.analytic == 0.0}
     assert still == set(WEIGHTS[score])
+
+
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_a_window_as_wide_as_the_sentence(window):
+    check_step(Variant("general", window, 5), 4, vanish=False).raise_if_wrong()
 
 
 LOCAL_P = "grads.derivations.local.align_local_p_grad"

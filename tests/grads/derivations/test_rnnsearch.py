@@ -61,6 +61,13 @@ def test_gradients(x, y, deep_state):
     assert still == expected
 
 
+@pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
+def test_without_biases(deep_state):
+    found, gradients = report(biases=False, deep_state=deep_state)
+    found.raise_if_wrong()
+    assert all(np.abs(gradient).max() > 1e-5 for gradient in gradients.values())
+
+
 def test_a_score_that_reads_the_last_word_too():
     parameters = parameters_of() | {
         "attention.W_a": np.random.default_rng(5).normal(scale=0.7, size=(A, H + E))}

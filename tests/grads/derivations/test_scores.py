@@ -1,4 +1,4 @@
-"""Scores and global alignment: whole steps, scalar loops, both ends of a sentence."""
+"""Scores and global alignment: gradients, scalar loops, what happens at both ends of a sentence."""
 
 from __future__ import annotations
 
@@ -66,6 +66,29 @@ def check_step(kind, S, **how):
 
 
 # --- gradients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("S", [1, 5])
+@pytest.mark.parametrize("kind", scores.CONTENT)
+def test_score(kind, S):
+    check_score(kind, S, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("S", [2, 4, 6])
+def test_align_location(S):
+    """Shorter than L_max, as long, longer."""
+    variant, h_bar = Variant("location"), states("location", S)["h_bar"]
+
+    def run(h, W_a):
+        return scores.align_global(variant, h, h_bar, {"W_a": W_a}), (h, W_a)
+
+    def vjp(da, cache):
+        dh, dh_bar, dw = scores.align_global_grad(variant, da, cache[0], h_bar, {"W_a": cache[1]})
+        assert not dh_bar.any()
+        return dh, dw["W_a"]
+
+    inputs = [states("location", S)["h"], weights("location")["W_a"]]
+    check_pair(run, vjp, inputs, vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("S", [1, 3, 6])

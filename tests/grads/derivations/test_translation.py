@@ -7,7 +7,7 @@ import pytest
 
 from grads.check import check_gradients
 from grads.derivations import attention, nmt
-from grads.derivations.attention_step import attend
+from grads.derivations.attention_step import attend, attend_grad
 from grads.derivations.scores import Variant
 
 V_S, V_T, E, H = 5, 6, 3, 2
@@ -157,6 +157,20 @@ def test_attention_step_by_scalar_loops(score):
     found_h, found_a, _ = attend(Variant(score), h, h_bar, W_c, w)
     np.testing.assert_allclose(found_a[:, 0], a, rtol=1e-13)
     np.testing.assert_allclose(found_h[:, 0], h_tilde, rtol=1e-13)
+
+
+def test_attention_step_gradients():
+    rng = np.random.default_rng(7)
+    values = {"h": rng.normal(size=(2, 1)), "h_bar": rng.normal(size=(3, 4)),
+              "W_c": rng.normal(size=(2, 5)), "W_a": rng.normal(size=(2, 3))}
+    d_out, variant = rng.normal(size=(2, 1)), Variant("general")
+
+    def step(v):
+        return variant, v["h"], v["h_bar"], v["W_c"], {"W_a": v["W_a"]}
+
+    dh, dh_bar, dW_c, dw = attend_grad(variant, d_out, *step(values)[1:])
+    check_gradients(lambda v: (d_out * attend(*step(v))[0]).sum(), values,
+                    {"h": dh, "h_bar": dh_bar, "W_c": dW_c, **dw}).raise_if_wrong()
 
 
 def test_single_source_word_gives_no_gradient_to_the_score():

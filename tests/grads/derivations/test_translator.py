@@ -11,8 +11,10 @@ from grads.derivations.translator import translator_backward, translator_forward
 from grads.stepper.explorer import parts
 from grads.verification.completeness import called_by
 from nmt.data.batches import make_batch
-from nmt.models.deep_fusion import DeepFusion, DeepFusionConfig
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.heads.deep_output import DeepOutput
+from nmt.models.heads.fusion import Fusion
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
 V, E, H = 8, 3, 2
@@ -24,10 +26,10 @@ KINDS = [
     {"unit": "gru", "attention": "none", "input_feeding": False},
 ]
 READERS = [
-    (RNNSearch, RNNSearchConfig, {"unit": "rnn", "layer": "tanh", "query": "state-word"}),
-    (RNNSearch, RNNSearchConfig, {"context": "last", "deep_state": "now"}),
-    (DeepFusion, DeepFusionConfig, {"lm_unit": "rnn", "lm_layers": 2}),
-    (DeepFusion, DeepFusionConfig, {"layer": "tanh", "unit": "rnn", "deep_state": "now"}),
+    (DeepOutput, RNNSearchConfig, {"unit": "rnn", "layer": "tanh", "query": "state-word"}),
+    (DeepOutput, RNNSearchConfig, {"context": "last", "deep_state": "now"}),
+    (Fusion, DeepFusionConfig, {"lm_unit": "rnn", "lm_layers": 2}),
+    (Fusion, DeepFusionConfig, {"layer": "tanh", "unit": "rnn", "deep_state": "now"}),
 ]
 PARTS = {
     decoders: ["decode", "decode_grad", "decode_attending", "decode_attending_grad"],
@@ -46,11 +48,11 @@ def luong(reverse=False, **options):
     return Translator(config, V, V, reverse), parts.translator(config, reverse)
 
 
-def reader(kind, config, options):
+def reader(head, config, options):
     sizes = {"hidden_size": H, "embedding_size": E, "layer_size": 2}
-    sizes |= {"lm_hidden_size": 3, "lm_embedding_size": 2} if kind is DeepFusion else {}
+    sizes |= {"lm_hidden_size": 3, "lm_embedding_size": 2} if head is Fusion else {}
     made = config(**sizes, **options)
-    return kind(made, V, V), parts.search(made)
+    return RNNSearch(made, V, V, head=head), parts.search(made)
 
 
 def literal(model, parameters, reverse):

@@ -84,7 +84,7 @@ def test_sizes_are_beyond_every_threshold():
         assert made.model.config.hidden_size >= 24
         assert getattr(made.model.config, "dropout", 0.3) > 0
     values = {(e.architecture, name, value) for e in entries("real")
-              for name, value in e.options.items()}
+              for name, value in e.options.items() if not isinstance(value, dict)}
     for unit in ("lstm", "rnn", "gru"):
         assert {("luong", "unit", unit), ("language_model", "unit", unit)} <= values
     assert {("luong", "layers", n) for n in (1, 2, 4)} <= values

@@ -41,5 +41,5 @@ def test_rows_and_numbers() -> None:
 
 @pytest.mark.parametrize("word", ["Haus", "Haus|", "|NN"])
 def test_words_without_their_tags_are_named(word) -> None:
-    with pytest.raises(UserError, match=r"expected words with 1 tags behind \| each \(pos\), got "):
+    with pytest.raises(UserError, match=r"expected words with 1 tag behind \| each \(pos\), got "):
         Factors(("pos",), {}).parts(word)

@@ -22,6 +22,7 @@ from strict.module import strict, to_numpy, to_strict
 import backend
 from grads.derivations import attention, nmt
 from grads.derivations.scores import Variant
+from grads.derivations.units import UNITS
 from lstm.stack import dropout_mask
 from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
@@ -139,6 +140,8 @@ def test_clipping_is_the_literal_loop(attention, monkeypatch):
     loss, gradients = run(model, parameters, RAGGED)
     _, free = literal(model.config, parameters, RAGGED)
     monkeypatch.setattr(nmt, "lstm_grad", clipping(nmt.lstm_grad, limit))
+    lstm = UNITS["lstm"]
+    monkeypatch.setitem(UNITS, "lstm", lstm._replace(backward=clipping(lstm.backward, limit)))
     expected, derived = literal(model.config, parameters, RAGGED)
     assert_close(loss, expected)
     assert_same_gradients(gradients, derived)

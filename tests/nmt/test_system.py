@@ -253,7 +253,8 @@ def test_a_directory_in_use_is_left_alone(corpus, occupied) -> None:
 
 
 @pytest.mark.parametrize("model, expected", [
-    ({"score": "location", "location_length": 2}, r"model\.location_length: training sources of more than 2 words: \d+ of \d+"),
+    ({"score": "location", "location_length": 2},
+     r"model\.location_length: training sources of more than 2 words: \d+ of \d+"),
     ({"score": "location", "location_length": 6}, None),
     ({"attention": "local-m", "window": 3}, r"model\.window: 2 x 3 \+ 1 words hold any training "),
     ({"attention": "local-m", "window": 1}, None), ({}, None)])

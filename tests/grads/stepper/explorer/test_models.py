@@ -56,7 +56,8 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
     "deep fusion, of rnn": ({**FUSED, "unit": "rnn", "layer": "tanh", "lm_unit": "rnn",
                              "biases": False, "lm_biases": False}, {"reverse_source": True}, None),
     "deep fusion, last": ({**FUSED, "context": "last", "lm_unit": "gru"}, {}, None),
-    "deep fusion, asked with the word": ({**FUSED, "query": "state-word", "lm_unit": "gru"}, {}, None),
+    "deep fusion, asked with the word": (
+        {**FUSED, "query": "state-word", "lm_unit": "gru"}, {}, None),
     "lexical, reversed": ({"lexical": True, "output_bias": True}, {"reverse_source": True},
                           "lexical"),
     "lexical, local-m": ({"lexical": True, "attention": "local-m", "window": 1, "layers": 2,

@@ -51,7 +51,8 @@ def check_file(
         with watch.user_code():
             inputs = make_inputs(module, path, name, rng)
     except TimeUp:
-        return Report([], title=target, seconds=watch.seconds, stopped=covered([], watch))
+        return Report([], title=target.rstrip(":"), seconds=watch.seconds,
+                      stopped=covered([], watch))
     with contained(f"{path}: {name}_inputs"):
         named = name_inputs(f, inputs)[0]
     labels = _labels(getattr(module, f"{name}_labels", {}), named, f"{path}: {name}_labels")

@@ -17,7 +17,7 @@ MODULES = ("calculus", "rnn", "lstm", "nmt", "attention", "attention_step", "sco
            "gru", "rnnsearch", "deep_output", "hybrid", "multitask", "norms", "multihead",
            "transformer", "positions", "transformer_model", "countdown", "smoothing", "lexical",
            "lexicon", "two_sources", "fusion", "units", "encoders", "decoders", "reading",
-           "translator", "language_model")
+           "language_model")
 WIDE = "---\nhide: [toc]\n---\n"
 COMMENT = re.compile(r"(?<=\s)#\s*(.*)$")
 CITES = re.compile(r"\(\D*\d+[\w.]*\)|\b(?:line|Algorithm|Eq\.|Lemma|Remark) \d")

@@ -1,33 +1,36 @@
-# make demo: set up, train a small translator on the embedded corpus, translate, score; then the
-#   page that steps through what it does with a phrase.
-# make test: set up and run the whole test suite, ruff and mypy; tests by two processes that take
-#   whole files in turn, so that what a file prepares is prepared once (pytest-xdist), and after them,
-#   alone, those that measure time.
-# make docs: the site, into site/: the lessons are executed, links are strict (some minutes).
+# Each target first installs what it needs into .venv. Minutes are those of two cores.
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs clean
+.PHONY: help demo test check docs build clean
 
-demo: $(VENV)/.installed
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(VENV)/.installed ## train a small translator, translate, score, write a stepper page (3 minutes)
 	$(BIN)/nmt demo
 	@echo "Step by step, on a page to open in a browser:"
 	@$(BIN)/grads explore attention --model runs/demo --sentence "12 weeks ago or Monday" \
 		-o runs/demo/attention.html
 
-test: $(VENV)/.installed-test check
+# Two processes take whole files in turn, so that what a file prepares is prepared once; the tests that
+# measure time run after them, with nothing beside them.
+test: $(VENV)/.installed-test check ## the whole test suite, ruff and mypy (12 minutes)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m alone
 
-check: $(VENV)/.installed-test
+check: $(VENV)/.installed-test ## ruff and mypy (1 minute)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-docs ## the site, into site/; the lessons are executed (3 minutes)
 	OPENBLAS_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "site/index.html: written"
+
+build: $(VENV)/.installed-test ## a wheel and a source distribution, into dist/ (1 minute)
+	$(BIN)/python -m build --outdir dist .
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,5 +47,5 @@ $(VENV)/.installed-docs: pyproject.toml setup.py | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[docs]'
 	touch $@
 
-clean:
-	rm -rf $(VENV) build site *.egg-info .pytest_cache .mypy_cache .ruff_cache
+clean: ## remove .venv, caches and what was built
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache

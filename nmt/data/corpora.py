@@ -64,6 +64,9 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
         languages[1] = data.source_language
     name = {"cldr": "natural", "reverse": "none"}.get(data.corpus, data.tokenise)
     source, target = (tokeniser(name, language) for language in languages)
+    if name == "joiner":
+        source, target = (replace(made, tokenise=partial(_without_ends, made.tokenise))
+                          for made in (source, target))
     if data.transliterate:
         source = replace(source, tokenise=partial(_in_latin, source.tokenise))
     if data.train_second_source:
@@ -72,6 +75,11 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     if data.target_token:
         source = replace(source, tokenise=partial(_after_token, data.target_token, source.tokenise))
     return source, target
+
+
+def _without_ends(cut: Callable[[str], list[str]], line: str) -> list[str]:
+    """The words of a line without the spaces at its ends."""
+    return cut(line.strip(" "))
 
 
 def _in_latin(cut: Callable[[str], list[str]], line: str) -> list[str]:

@@ -112,7 +112,7 @@ class DataConfig:
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     second_source_language: str = "fr"  # the same of the second source
     target_language: str = "fr"  # the same of the target
-    tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
+    tokenise: str = "joiner"  # files, one text: joiner, moses, characters, natural, letters, none
     transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
     train_size: int | None = None  # pairs to train on: of files the first; null: all, 20000 made
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most

@@ -30,7 +30,7 @@ def test_two_files_make_a_translator(capsys: pytest.CaptureFixture[str]) -> None
     assert said.startswith("72 training pairs; left out: 0 with an empty side, 0 over 80 words, 8 ")
     recipe = load_recipe(Recipe, "runs/own/recipe.yaml")
     assert (recipe.data.source_language, recipe.data.target_language) == ("en", "de")
-    assert recipe.data.tokenise == "natural" and recipe.model.hidden_size == 4
+    assert recipe.data.tokenise == "joiner" and recipe.model.hidden_size == 4
     assert nmt("train", "--resume", "runs/own", "--train.epochs", 2) == 0
     assert nmt("train", "--resume", "runs/own/last.safetensors", "--train.epochs", 3) == 0
     assert "epoch 3" in capsys.readouterr().out
@@ -40,7 +40,7 @@ def test_a_name_without_a_language_is_said(capsys: pytest.CaptureFixture[str]) -
     for path, name in (("train.en", "source.txt"), ("train.de", "target.xx")):
         Path(name).write_bytes(Path(path).read_bytes())
     assert nmt("train", "--train", "source.txt", "target.xx", "--data.target_language", "de",
-               *SMALL) == 0
+               "--data.tokenise", "natural", *SMALL) == 0
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if "language" in line] == [
         "source.txt: no language in its name: its words are split and joined by the rules of "
@@ -48,7 +48,7 @@ def test_a_name_without_a_language_is_said(capsys: pytest.CaptureFixture[str]) -
     data = load_recipe(Recipe, "runs/own/recipe.yaml").data
     assert (data.source_language, data.target_language) == ("en", "de")
     assert nmt("init", "mine.yaml", "--train", "train.de", "target.xx") == 0
-    assert capsys.readouterr().err.count("no language in its name") == 1
+    assert not capsys.readouterr().err  # the joiner has one set of rules
     data = load_recipe(Recipe, "mine.yaml").data
     assert (data.source_language, data.target_language) == ("de", "en")
 

@@ -20,7 +20,6 @@ from nmt.console.messages import several
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, make_sources
-from nmt.data.bpe import word_places
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
@@ -215,8 +214,8 @@ class System(Texts):
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
-        of_source = word_places(self.reader.pieces(source))
-        of_target = word_places(translation.words)
+        of_source = self.source.places(self.reader.pieces(source))
+        of_target = self.target.places(translation.words)
         return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
     def text_without_unknown(

@@ -15,15 +15,16 @@ from backend import Array
 from backend.errors import UserError
 from nmt.base_system import SECOND
 from nmt.console.messages import several
-from nmt.data.annotation import is_symbol
-from nmt.data.bpe import Codes, learn
+from nmt.data import sentence_pieces
+from nmt.data.annotation import is_symbol, stays_whole
+from nmt.data.bpe import learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair, stream_lines
 from nmt.data.factors import Factors, check_tags, factor_tables, tagged
-from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
+from nmt.data.pieces import PieceOptions, PieceVocabulary, build, read_codes
 from nmt.data.sources import parts
-from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
@@ -118,22 +119,30 @@ def piece_vocabulary(
     counts = {name: Counter(word for corpus in corpora for pair in corpus.train
                             for word in _forms(pair, name, factors))
               for name in System.sides_of(recipe)}
-    if own.parent_codes:
+    codes: Segmenter
+    if own.learned:
+        found = sum(counts.values(), _more_words(data)) if own.joint else counts[side]
+        words = {word: n for word, n in found.items() if not stays_whole(word)}
+    if own.merges is not None:
+        codes = learn(words, own.merges, "data.subwords.merges")
+    elif own.size is not None:
+        codes = sentence_pieces.learn(words, own.size, "data.subwords.size")
+    elif own.parent_codes:
         codes = _codes_of(parent, side)
-    elif own.merges is None:
-        codes = Codes.read(Path(data.directory) / getattr(own, f"{side}_codes"))
     else:
-        learned = sum(counts.values(), _more_words(data)) if own.joint else counts[side]
-        codes = learn({word: n for word, n in learned.items() if not stays_whole(word)},
-                      own.merges, "data.subwords.merges")
+        codes = read_codes(Path(data.directory) / getattr(own, f"{side}_codes"))
+    kind = "sentencepiece" if isinstance(codes, sentence_pieces.SentencePieces) else "bpe"
+    if kind != own.kind:
+        raise UserError(f"data.subwords.kind: expected {kind}, of which the codes are, got "
+                        f"{own.kind}")
     return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
                                                    data.max_vocabulary), side)
 
 
-def _codes_of(parent: Parent | None, name: str) -> Codes:
+def _codes_of(parent: Parent | None, name: str) -> Segmenter:
     """The codes of one side of a parent."""
     words = parent.system.vocabularies.get(name) if parent else None
-    codes: Codes | None = words.codes if words else None
+    codes: Segmenter | None = words.codes if words else None
     if codes is None:
         raise UserError("data.subwords.parent_codes: expected --init and a run of pieces, got "
                         + (f"{parent.path}, which is one of words" if parent else "no --init"))

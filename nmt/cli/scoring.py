@@ -15,6 +15,7 @@ from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words
+from nmt.data.prepared import signs
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import bleu, chrf, paired_bootstrap
 from nmt.system import System
@@ -61,11 +62,9 @@ def run_score(options: argparse.Namespace) -> None:
 
 def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:
     """A line on stderr if most references seem to be in tokens and are to be split once more."""
-    apart = sum(line.endswith(" .") for line in references)
-    if options.tokenize != "none" and 2 * apart > len(references):
-        print(f"{options.references}: {apart} of {several(len(references), 'line')} with a period "
-              "that stands apart at the end; for text in tokens there is --tokenize none",
-              file=sys.stderr)
+    if options.tokenize != "none" and (said := signs(references)):
+        print(f"{options.references}: seems to be in tokens: {said}. For those there is --tokenize "
+              "none", file=sys.stderr)
 
 
 def _compare(

@@ -24,7 +24,7 @@ from nmt.cli.options import (
     tell_precision,
     unk_replacement,
 )
-from nmt.cli.sources import need_one_source, reads, texts_of_files
+from nmt.cli.sources import need_one_source, reads, tell_state_of_text, texts_of_files
 from nmt.console.arguments import above_zero, at_least_zero, count, natural, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
@@ -108,6 +108,7 @@ def run_translate(options: argparse.Namespace) -> None:
         if not first:
             made = [lines.system.whole_words(nbest[0]) for nbest in translations]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
+            tell_state_of_text(lines.system, block)
         for number, (words, nbest) in enumerate(zip(block, translations, strict=True), first):
             for translation in nbest:
                 print(lines.line(translation, words, number))

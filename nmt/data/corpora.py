@@ -23,6 +23,7 @@ from nmt.data.corpus import (
     stream_parallel,
 )
 from nmt.data.monolingual import PAIRINGS
+from nmt.data.prepared import watched
 from nmt.data.sources import BOUNDARY, parts, tokenise_each
 from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.data.transliteration import latin
@@ -137,7 +138,10 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     places = [] if data.dev_source else _drawn_places(data, paths)
     drawn: list[tuple[str, str]] = []
-    lines = _without(_streamed(paths), places, drawn)
+    streamed = _streamed(paths)
+    if data.tokenise != "none":
+        streamed = watched(streamed, lambda pair: [*pair[0].split(BOUNDARY), pair[1]], paths)
+    lines = _without(streamed, places, drawn)
     pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
     train = choose_pairs(pairs, data.max_length, data.cut_long, data.train_size)
     deque(lines, maxlen=0)  # the rest: pairs are drawn from it too, and the files must end together
@@ -230,7 +234,11 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
     """Pairs made of one text: copies, halves, neighbours, dummy sources."""
     directory = Path(data.directory)
     path = directory / data.train_source
-    train = choose_pairs(PAIRINGS[data.corpus](_sentences(data, path)), data.max_length,
+    lines = stream_lines(path)
+    if data.tokenise != "none":
+        lines = watched(lines, lambda line: [line], [path])
+    sentences = map(tokenisers(data)[0].tokenise, lines)
+    train = choose_pairs(PAIRINGS[data.corpus](sentences), data.max_length,
                          data.cut_long, data.train_size)
     _need_pairs(train, str(path), data)
     test = _paired_evaluation(data, directory / data.test_source) if data.test_source else None
@@ -238,14 +246,9 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
 
 
-def _sentences(data: DataConfig, path: Path) -> Iterator[list[str]]:
-    """The lines of a text as words."""
-    return map(tokenisers(data)[0].tokenise, stream_lines(path))
-
-
 def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
     """An evaluation set made of one text; references are detokenised like a model's output."""
-    sentences = list(_sentences(data, path))
+    sentences = list(map(tokenisers(data)[0].tokenise, stream_lines(path)))
     check_lengths(sentences, data, str(path))
     pairs = [pair for pair in PAIRINGS[data.corpus](sentences) if all(pair)]
     if not pairs:

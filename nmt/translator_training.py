@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,13 @@ from nmt.data.factors import Factors, check_tags, factor_tables, tagged
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, read_codes
 from nmt.data.sources import parts
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary
+from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
-from nmt.training.transfer import SAME, Parent, start_from
+from nmt.training.transfer import SAME, Parent, embed, start_from
 from nmt.training.warmup import scale
 
 
@@ -69,8 +70,11 @@ def side_vocabularies(
     def sentences() -> Iterator[Sequence[str]]:
         return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
 
+    file = getattr(data, f"{side}_vocabulary", "")
     if data.subwords.used:
         words: Vocabulary = piece_vocabulary(corpora, recipe, side, factors, parent)
+    elif file:
+        words = Vocabulary(read_words(Path(data.directory) / file))
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
@@ -78,6 +82,9 @@ def side_vocabularies(
             raise UserError(f"data.min_frequency: expected a word of the {side} that occurs "
                             f"{data.min_frequency} times or more, among at most "
                             f"{data.max_vocabulary} (data.max_vocabulary), got none")
+    if file and all(i == UNKNOWN for words_of_side in sentences()
+                    for i in words.ids(words.pieces(words_of_side))):
+        raise UserError(f"{file}: expected words of the training text, got none")
     found, characters = {side: words}, f"{side}_characters"
     for place, name in enumerate(factor_tables(recipe.model) if side == "source" else (), 1):
         tags = ([factors.parts(word)[place] for word in pair[0]]
@@ -135,6 +142,8 @@ def piece_vocabulary(
     if kind != own.kind:
         raise UserError(f"data.subwords.kind: expected {kind}, of which the codes are, got "
                         f"{own.kind}")
+    if file := getattr(data, f"{side}_vocabulary", ""):
+        return PieceVocabulary(read_words(Path(data.directory) / file), codes)
     return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
                                                    data.max_vocabulary), side)
 
@@ -162,12 +171,14 @@ def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
     corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
     beside: Collection[str] = (), parent: Parent | None = None,
+    embeddings: Mapping[str, Path] | None = None,
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
     start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
-    that may lie in a new run's directory; parent, whose parameters a new run takes where it can.
+    that may lie in a new run's directory; parent, whose parameters a new run takes where it can;
+    embeddings, side -> file of word vectors, which a new run's tables begin with.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume, beside)
@@ -176,8 +187,9 @@ def train(
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     system, taken = (system, []) if parent is None else start_from(system, parent)
+    system, embedded = (system, []) if not embeddings else embed(system, embeddings)
     batches = system.training_batches(corpus.train)
-    notes = taken + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
+    notes = taken + embedded + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
     run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
                                dev_lines(corpus.dev)), observer)
     return system

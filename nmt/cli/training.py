@@ -13,7 +13,7 @@ from backend.errors import UserError
 from nmt import multitask
 from nmt.cli.own_files import DEFAULT, add_own_files, own_recipe, own_values
 from nmt.cli.ranks import among_ranks
-from nmt.cli.transferring import add_init, transferred
+from nmt.cli.transferring import add_init, embeddings, transferred
 from nmt.console.arguments import HelpWithLines
 from nmt.console.messages import several
 from nmt.console.terminal import Console
@@ -67,11 +67,16 @@ def _train(options: argparse.Namespace) -> None:
     """The work of a rank."""
     recipe, directory = recipe_and_directory(TranslationRecipe, options)
     recipe, parent = transferred(recipe, options)
+    vectors = embeddings(options)
     if isinstance(recipe, TasksRecipe):
+        if vectors:
+            raise UserError("--init-embeddings: expected the recipe of one translator, got one of "
+                            "several tasks")
         _train_tasks(recipe, directory, options)
         return
     train_translator(recipe, directory, partial(train, recipe, directory,
-                                                resume=options.resume is not None, parent=parent),
+                                                resume=options.resume is not None, parent=parent,
+                                                embeddings=vectors),
                      options.tensorboard)
 
 

@@ -138,6 +138,8 @@ class DataConfig:
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
     cut_long: bool = False  # files: they are truncated to max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
+    source_vocabulary: str = ""  # a file of words, or pieces, to take: other programs' formats too
+    target_vocabulary: str = ""  # the same of the target; "" counts the training words
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
     shared_vocabulary: bool = False  # the source's is of both sides' words, the target's first

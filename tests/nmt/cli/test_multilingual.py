@@ -50,7 +50,7 @@ def test_one_model_writes_what_it_is_told(tmp_path, monkeypatch, capsys) -> None
 def test_the_token_comes_before_the_words() -> None:
     files = {"train_source": "a", "train_target": "b"}
     cut = tokenisers(DataConfig(target_token="<2de>", **files))[0].tokenise
-    assert cut("Two words.") == ["<2de>", "Two", "words", "."] and cut(" ") == []
+    assert cut("Two words.") == ["<2de>", "Two", "words", "￭."] and cut(" ") == []
     for wrong in ({"target_token": "de", **files}, {"target_token": "<2de>", "corpus": "cldr"}):
         with pytest.raises(ValueError, match="target_token: expected <2 and a language's code>"):
             DataConfig(**wrong)

@@ -71,7 +71,8 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trees", action="store_true",
                         help="F1 of linear trees (nmt trees), by length")
     parser.add_argument("--gold", type=Path, metavar="FILE",
-                        help="alignments in Pharaoh or NAACL format, for the alignment error rate")
+                        help="alignments in Pharaoh or NAACL format, of words between spaces, for "
+                             "the alignment error rate")
     add_links_format(parser, "gold")
     add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",

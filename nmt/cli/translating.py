@@ -19,6 +19,7 @@ from nmt.cli.options import (
     add_models,
     add_replace_unk,
     add_search,
+    add_tokens_written,
     need_attention,
     search_options,
     tell_precision,
@@ -28,7 +29,7 @@ from nmt.cli.sources import need_one_source, reads, tell_state_of_text, texts_of
 from nmt.console.arguments import above_zero, at_least_zero, count, natural, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
-from nmt.data.align import pharaoh_line
+from nmt.data.align import pharaoh_line, tokens_line
 from nmt.data.annotation import is_language
 from nmt.data.corpora import EMBEDDED, examples
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
@@ -84,6 +85,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions of tokens, from 0")
+    add_tokens_written(parser)
     parser.add_argument("--show", choices=("attention",),
                         help="draw what the decoder attends to")
     parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
@@ -198,14 +200,14 @@ class Lines:
         for name in ("alignments", "replace_unk", "shortlist", "target_token"):
             if getattr(options, name) is not None:
                 need_one_source(self.system, f"--{name.replace('_', '-')}")
-        _check_alignments(options.alignments, self.system)
+        _check_alignments(options, self.system)
         if options.show is not None:
             need_attention(self.system, "--show attention")
         self._replacement = unk_replacement(options, self.system)
         self._rng = np.random.default_rng(options.seed)
         self._shortlist = _shortlist(self.system, options)
         self._cut_words = self._smaller = self._same = 0
-        self._links = StoredSentences()
+        self._links, self._tokens = StoredSentences(), StoredSentences()
 
     def translate(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
         """The translations of each sentence, best first."""
@@ -226,6 +228,9 @@ class Lines:
             for words, nbest in zip(block, found, strict=True):
                 for translation in nbest:
                     self._links.append(self._pharaoh_words(translation, words))
+                    if self._options.tokens is not None:
+                        made = self.system.whole_words(translation)
+                        self._tokens.append(split_words(tokens_line(words, made)))
         return found
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
@@ -249,6 +254,8 @@ class Lines:
         """At the end: write the alignments, and print the counts on stderr."""
         if self._options.alignments is not None:
             write_lines(self._options.alignments, map(" ".join, self._links))
+            if self._options.tokens is not None:
+                write_lines(self._options.tokens, map(" ".join, self._tokens))
         if self.search.every_beam and self._options.sample is None:
             print(f"{self._smaller} of {several(sentences, 'sentence')}: a beam below "
                   f"{self.search.beam} found a better translation", file=sys.stderr)
@@ -356,9 +363,13 @@ def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
           file=sys.stderr)
 
 
-def _check_alignments(path: Path | None, system: System) -> None:
-    """Raise UserError if the model has no alignments, or their file cannot be written."""
-    if path is None:
+def _check_alignments(options: argparse.Namespace, system: System) -> None:
+    """Raise UserError if the model has no alignments, or their files cannot be written."""
+    if options.alignments is None:
+        if options.tokens is not None:
+            raise UserError("--tokens: expected --alignments beside it, which count them")
         return
     need_attention(system, "--alignments")
-    check_writable(path)
+    check_writable(options.alignments)
+    if options.tokens is not None:
+        check_writable(options.tokens)

@@ -124,14 +124,13 @@ def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
         yield as_text(lines, paths, number)
 
 
-def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[list[str], list[str]]:
-    """All lines of two such files. Errors as `stream_parallel`."""
-    source: list[str] = []
-    target: list[str] = []
-    for one, other in stream_parallel(source_path, target_path):
-        source.append(one)
-        target.append(other)
-    return source, target
+def read_parallel(*paths: str | Path) -> list[list[str]]:
+    """All lines of such files, for each file. Errors as `stream_parallel`."""
+    found: list[list[str]] = [[] for _ in paths]
+    for lines in stream_parallel(*paths):
+        for side, line in zip(found, lines, strict=True):
+            side.append(line)
+    return found
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:

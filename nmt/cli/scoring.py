@@ -34,7 +34,7 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 def add_score(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt score`."""
     parser.add_argument("hypotheses", type=Path)
-    parser.add_argument("references", type=Path, nargs="+", metavar="REFERENCE")
+    parser.add_argument("references", type=Path, nargs="+")
     parser.add_argument("--metrics", choices=METRICS, nargs="+", default=METRICS[:2], metavar="M",
                         help=f"{', '.join(METRICS)} (default: {' '.join(METRICS[:2])})")
     parser.add_argument("--tokenize", default="13a",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from select import select
 
 import numpy as np
 
@@ -32,7 +34,7 @@ from nmt.console.terminal import print
 from nmt.data.align import pharaoh_line, tokens_line
 from nmt.data.annotation import is_language
 from nmt.data.corpora import EMBEDDED, examples
-from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
+from nmt.data.corpus import Odd, Readable, plain_lines, split_words, stream_lines, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import parts, places
 from nmt.data.stored import StoredSentences
@@ -47,6 +49,8 @@ from nmt.training.kept import SUFFIX
 from nmt.translation import Translation
 
 BLOCK = 1024  # sentences in a block, which is sorted by length and translated before it is printed
+PAUSE = 0.05  # seconds without a line of stdin, after which those that came are translated
+AT_ONCE = 1 << 13  # bytes read of stdin
 FREQUENT = 500  # words that every batch may be translated into, with --shortlist
 
 
@@ -88,6 +92,10 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     add_tokens_written(parser)
     parser.add_argument("--show", choices=("attention",),
                         help="draw what the decoder attends to")
+    parser.add_argument("--strict", action="store_true",
+                        help="stop at a line that cannot be translated")
+    parser.add_argument("--unbuffered", action="store_true",
+                        help="translate each line as it comes, alone")
     parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
                         metavar="N", help="processes that share the sentences (default: 1)")
     add_replace_unk(parser)
@@ -95,28 +103,56 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A bad
-    line raises UserError before its block is translated."""
+    """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A line
+    that cannot be translated has an empty one, and is named on stderr; with `--strict` it raises
+    UserError before any line is translated."""
     _check_models(options.model)
     _share_out(options)
     lines = Lines(options)
     if not options.files and sys.stdin.isatty() and reads(lines.system) == 1:
         converse(lines, options)
         return
-    sentences = StoredSentences(_sentences(lines.system, options.files))
-    for first in range(0, len(sentences), BLOCK):
-        block = sentences[first : first + BLOCK]
+    output = Output(lines, 1 if options.unbuffered else BLOCK)
+    sentences: Iterable[list[str]] = _sentences(lines.system, options, output.flush)
+    for words in StoredSentences(sentences) if options.strict else sentences:
+        output.add(words)
+    output.flush()
+    lines.close(output.done)
+
+
+class Output:
+    """Collects sentences into blocks, and prints their translations."""
+
+    def __init__(self, lines: Lines, size: int) -> None:
+        """size: sentences in a block, which is sorted by length."""
+        self.done = 0  # sentences printed
+        self._lines, self._size = lines, size
+        self._block: list[list[str]] = []
+
+    def add(self, words: list[str]) -> None:
+        """The next sentence."""
+        self._block.append(words)
+        if len(self._block) >= self._size:
+            self.flush()
+
+    def flush(self) -> None:
+        """Translate and print the sentences that wait."""
+        lines, block = self._lines, self._block
+        if not block:
+            return
         translations = lines.translate(block)
-        if not first:
+        if not self.done:
             made = [lines.system.whole_words(nbest[0]) for nbest in translations]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
             tell_state_of_text(lines.system, block)
-        for number, (words, nbest) in enumerate(zip(block, translations, strict=True), first):
+        pairs = zip(block, translations, strict=True)
+        for number, (words, nbest) in enumerate(pairs, self.done):
             for translation in nbest:
                 print(lines.line(translation, words, number))
             lines.show_attention(nbest[0], words)
         sys.stdout.flush()
-    lines.close(len(sentences))
+        self.done += len(block)
+        self._block = []
 
 
 def _check_models(models: Sequence[Path]) -> None:
@@ -140,32 +176,83 @@ def _share_out(options: argparse.Namespace) -> None:
         use_threads(max(1, cores() // options.jobs))
 
 
-def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
-    """The words of each line of the files, or of stdin; of several sources those of all."""
-    for names, lines in _named(system, files):
+def _sentences(
+    system: System, options: argparse.Namespace, before_waiting: Callable[[], None]
+) -> Iterator[list[str]]:
+    """The words of each line of the files, or of stdin; of several sources those of all. Those of a
+    line that cannot be translated are none, unless `--strict`.
+
+    before_waiting: is called when stdin has no line for a while.
+    """
+    odd = None if options.strict else _tell_odd
+    for names, lines in _named(system, options.files, odd, before_waiting):
         for number, words in enumerate(map(system.cut_source, lines), 1):
-            system.check_sources([words], names, [number])
-            check_tokens(system, words, f"{names[0]}:{number}")
+            try:
+                system.check_sources([words], names, [number])
+                check_tokens(system, words, f"{names[0]}:{number}")
+            except UserError as error:
+                if odd is None:
+                    raise
+                odd(error)
+                words = []
             yield words
 
 
+def _tell_odd(error: UserError) -> None:
+    """Say that a line is not translated."""
+    print(f"{error}; not translated, its line in the output is empty", file=sys.stderr)
+
+
 def _named(
-    system: System, files: Sequence[Path]
+    system: System, files: Sequence[Path], odd: Odd | None, before_waiting: Callable[[], None]
 ) -> list[tuple[list[str], Iterator[str]]]:
     """The texts to translate, with the names of the files that they stand in."""
     if reads(system) > 1:
         return [([str(path) for path in files], texts_of_files(system, files))]
-    return [([str(path)], stream_lines(path)) for path in files] or [
-        (["<stdin>"], plain_lines(sys.stdin.buffer, "<stdin>"))]
+    read = partial(plain_lines, odd=odd)
+    return [([str(path)], stream_lines(path, read)) for path in files] or [
+        (["<stdin>"], read(_stdin(before_waiting), "<stdin>"))]
+
+
+def _stdin(before_waiting: Callable[[], None]) -> Readable:
+    """Standard input, which says so before it waits, where it has a descriptor."""
+    file = sys.stdin.buffer
+    try:
+        descriptor = file.fileno()
+    except OSError:  # a stand-in, as of tests
+        return file
+    return Arriving(descriptor, before_waiting)
+
+
+class Arriving:
+    """Lines of a descriptor, with a call when none has arrived for a while."""
+
+    def __init__(self, descriptor: int, before_waiting: Callable[[], None]) -> None:
+        self._descriptor, self._before_waiting = descriptor, before_waiting
+        self._left, self._ended = b"", False  # bytes that were read and not given
+
+    def readline(self, size: int) -> bytes:
+        """The next line with its end, or as many bytes of it; b"" at the end."""
+        parts = [self._left]
+        while b"\n" not in parts[-1] and sum(map(len, parts)) < size and not self._ended:
+            if not select([self._descriptor], [], [], PAUSE)[0]:
+                self._before_waiting()
+            parts.append(os.read(self._descriptor, AT_ONCE))
+            self._ended = not parts[-1]
+        arrived = b"".join(parts)
+        end = arrived.find(b"\n", 0, size) + 1 or min(size, len(arrived))
+        self._left = arrived[end:]
+        return arrived[:end]
 
 
 def check_tokens(system: System, words: Sequence[str], where: str) -> None:
-    """Raise UserError for a symbol of a language, such as <2de>, that the model never read."""
-    known = system.source.words
-    for word in parts(words)[0]:
+    """Raise UserError for a symbol of a language, such as <2de>, that the model never read. For a
+    model without such symbols it is a word like others."""
+    known = list(filter(is_language, system.source.words))
+    for word in parts(words)[0] if known else ():
         if is_language(word) and word not in known:
             raise UserError(f"{where}: expected a language that the model was trained to write, "
-                            f"{', '.join(filter(is_language, known)) or 'none'}, got {word}")
+                            f"{', '.join(known)}, got {word}")
 
 
 def _towards(system: System, token: str | None) -> System:
@@ -174,6 +261,9 @@ def _towards(system: System, token: str | None) -> System:
         return system
     if not is_language(token):
         raise UserError(f"--target-token: expected such as <2de>, got {token!r}")
+    if not any(map(is_language, system.source.words)):
+        raise UserError("--target-token: expected a model of several target languages, got one "
+                        "without symbols of languages")
     check_tokens(system, [token], "--target-token")
     recipe = system.recipe
     return replace(system, recipe=replace(recipe, data=replace(recipe.data, target_token=token)))

@@ -1,5 +1,7 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
+The idea on one page: grads/check/simple.py.
+
 The first method is the complex step: exact to machine precision, where the function can be
 continued to complex arguments (`grads.check.continuation`). It is taken along two random directions
 a tensor and for one entry, or for every entry. The second is Ridders' extrapolated central

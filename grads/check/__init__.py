@@ -38,6 +38,7 @@ from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.jacobians import jacobian as jacobian
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
 from grads.check.step_sizes import with_steps

@@ -1,4 +1,4 @@
-"""The one page that shows the idea agrees with the tool: the same derivatives, the same verdicts."""
+"""The page that shows the idea agrees with the tool: the same derivatives and verdicts."""
 
 from __future__ import annotations
 

@@ -73,6 +73,12 @@ class Continued(np.ndarray):
     def tolist(self) -> Any:
         return [part.tolist() for part in self] if self.ndim else self
 
+    @property
+    def flat(self) -> Any:
+        if not self.flags.c_contiguous:
+            raise refuse(".flat of an array whose elements are not in order cannot be continued")
+        return self.reshape(-1)
+
     # --- the real numbers it stands for -----------------------------------------------------------
 
     @property  # type: ignore[misc]

@@ -69,7 +69,10 @@ RULES.update({
     np.absolute: dual(np.abs, lambda v, x: np.sign(x)),
     np.fabs: dual(np.abs, lambda v, x: np.sign(x)),
     np.conjugate: np.array,
-    np.sign: level(np.sign), np.floor: level(np.floor), np.ceil: level(np.ceil),
+    np.sign: level(np.sign),
+    np.floor: level(np.floor),
+    np.ceil: level(np.ceil),
+    np.trunc: level(np.trunc),
     np.remainder: dual(np.remainder, lambda v, a, b: 1.0, lambda v, a, b: -np.floor(a / b)),
     np.log1p: dual(np.log1p, lambda v, x: 1 / (1 + x)),
     np.cbrt: dual(np.cbrt, lambda v, x: 1 / (3 * v * v)),
@@ -91,12 +94,13 @@ REPAIRS.update({  # NumPy's complex products are NaN where a factor is infinite
 
 BY_NUMPY = """
     reshape ravel transpose swapaxes moveaxis expand_dims squeeze broadcast_to broadcast_arrays
-    atleast_1d atleast_2d concatenate stack hstack vstack column_stack block split array_split
-    hsplit vsplit tile repeat flip fliplr flipud rot90 roll take take_along_axis choose compress
-    diag diagonal diagflat tril triu trace sum nansum cumsum prod cumprod mean nanmean average
-    median dot inner outer tensordot kron einsum cross convolve diff gradient trapezoid pad insert
-    delete append where select copy copyto put put_along_axis place putmask fill_diagonal max min
-    amax amin nanmax nanmin ptp clip nan_to_num polyval meshgrid sinc shape ndim size result_type
+    atleast_1d atleast_2d concatenate stack hstack vstack dstack column_stack block split hsplit
+    vsplit array_split tile repeat flip fliplr flipud rot90 roll take take_along_axis choose
+    compress diag diagonal diagflat tril triu trace sum nansum cumsum prod cumprod mean nanmean
+    average median dot inner outer tensordot kron einsum cross convolve diff gradient trapezoid pad
+    insert delete append where select copy copyto put put_along_axis place putmask fill_diagonal max
+    min amax amin nanmax nanmin ptp clip nan_to_num polyval meshgrid sinc shape ndim size
+    result_type
 """.split()
 LINALG = "inv solve det matrix_power multi_dot".split()
 DECIDED = """
@@ -183,6 +187,7 @@ RULES.update({getattr(np, n): created(getattr(np, n)) for n in LIKE})
 RULES.update({
     np.lib.stride_tricks.sliding_window_view: by_numpy(np.lib.stride_tricks.sliding_window_view),
     np.apply_along_axis: np.apply_along_axis._implementation,  # type: ignore[attr-defined]
+    np.piecewise: np.piecewise._implementation,  # type: ignore[attr-defined]
     np.var: variance,
     np.std: lambda *args, **kwargs: np.sqrt(variance(*args, **kwargs)),
     np.linalg.norm: norm,
@@ -211,7 +216,7 @@ def _sort_in_place(a: Any, axis: int = -1, **kwargs: Any) -> None:
 
 
 METHODS = {name: RULES[getattr(np, name)] for name in (
-    "var std argmax argmin argsort argpartition nonzero searchsorted dot trace".split())}
+    "var std round argmax argmin argsort argpartition nonzero searchsorted dot trace".split())}
 METHODS |= {"sort": _sort_in_place, "conj": Continued.copy, "conjugate": Continued.copy}
 for _name, _function in METHODS.items():
     setattr(Continued, _name, _method_of(_function))

@@ -122,7 +122,7 @@ def pooled(x):
 
 def kinds_of_angles(x):
     return (np.sign(x) * np.sqrt(np.abs(x)) + np.hypot(x, W) + np.arctan2(x, W) + np.cbrt(x)
-            + np.mod(x, 0.7) + np.floor(x) * x + np.round(x, 1) * x).sum()
+            + np.mod(x, 0.7) + np.floor(x) * x + np.round(x, 1) * x - x.round(1)).sum()
 
 
 def determinants(x):
@@ -173,7 +173,8 @@ def items(x):
     t = s
     s += 1.0
     s *= 2
-    return s * t + x[0, 0].item() * 2 + sum(v * v for row in x.tolist() for v in row)
+    listed = sum(v * v for row in x.tolist() for v in row)
+    return s * t + x[0, 0].item() * 2 + listed + sum(math.sin(v) for v in x.flat)
 
 
 def in_place(x):

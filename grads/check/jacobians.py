@@ -55,8 +55,8 @@ def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
     entries = {name: np.arange(x.size) for name, x in evaluate.inputs.items()}
 
     def by(method: str) -> dict[str, Any]:
-        found = at_entries(evaluate, {}, upstream, entries, method)
-        return {name: numeric.value for name, numeric in found.items()}
+        derivatives = at_entries(evaluate, {}, upstream, entries, method)
+        return {name: numeric.value for name, numeric in derivatives.items()}
 
     try:
         exact = by("complex")

@@ -43,10 +43,10 @@ class Continued(np.ndarray):
             raise refuse("complex numbers are used")
         where = kwargs.pop("where", True) if out is not None and method == "__call__" else True
         try:
-            found = _applied(ufunc, method, bare, _in_complex(kwargs))
+            result = _applied(ufunc, method, bare, _in_complex(kwargs))
         except TypeError as error:
             raise refuse(f"np.{ufunc.__name__}: {error}") from error
-        return wrapped(found) if out is None else _written(found, out[0], where)
+        return wrapped(result) if out is None else _written(result, out[0], where)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in RULES:
@@ -71,7 +71,7 @@ class Continued(np.ndarray):
         return wrapped(plain(self).item(*args))
 
     def tolist(self) -> Any:
-        return [part.tolist() for part in self] if self.ndim else self
+        return [row.tolist() for row in self] if self.ndim else self
 
     @property
     def flat(self) -> Any:
@@ -127,11 +127,13 @@ def continued(x: Any) -> Continued:
     return np.asarray(x, COMPLEX).view(Continued)
 
 
-def wrapped(found: Any) -> Any:
+def wrapped(result: Any) -> Any:
     """A result with its complex arrays as Continued ones; a scalar becomes a 0-d array."""
-    if isinstance(found, (tuple, list)):
-        return mapped(found, wrapped)
-    return continued(found) if np.iscomplexobj(found) else found
+    if isinstance(result, (tuple, list)):
+        return mapped(result, wrapped)
+    if type(result) is Continued or not np.iscomplexobj(result):
+        return result
+    return continued(result)
 
 
 def plain(x: Any) -> Any:
@@ -181,10 +183,10 @@ def by_numpy(function: Any) -> Rule:
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         try:
-            found = function(*plain(args), **_in_complex(plain(kwargs)))
+            result = function(*plain(args), **_in_complex(plain(kwargs)))
         except TypeError as error:
             raise refuse(f"np.{function.__name__}: {error}") from error
-        return wrapped(found) if kwargs.get("out") is None else kwargs["out"]
+        return wrapped(result) if kwargs.get("out") is None else kwargs["out"]
 
     return rule
 
@@ -200,10 +202,10 @@ def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, 
         return getattr(ufunc, method)(*map(np.real, inputs), **kwargs)
     rule = RULES.get(ufunc) or RULES.get(ufunc.__name__)  # SciPy's by name
     if rule is None or method == "at":
-        found = getattr(ufunc, method)(*inputs, **kwargs)
-        if method == "__call__" and ufunc in REPAIRS and np.isnan(found).any():
+        result = getattr(ufunc, method)(*inputs, **kwargs)
+        if method == "__call__" and ufunc in REPAIRS and np.isnan(result).any():
             return REPAIRS[ufunc](*inputs)
-        return found
+        return result
     if method == "__call__":
         return rule(*map(np.asarray, inputs))
     if method != "reduce":
@@ -217,10 +219,10 @@ def _reduced(rule: Rule, a: Any, *, axis: int = 0, keepdims: bool = False) -> An
     return np.expand_dims(total, axis) if keepdims else total
 
 
-def _written(found: Any, target: Any, where: Any) -> Any:
+def _written(result: Any, target: Any, where: Any) -> Any:
     """A result written into the array that was given for it."""
     into = plain(target)
-    if np.iscomplexobj(found) and not np.iscomplexobj(into):
-        found = constant(found, "an array of real numbers")
-    np.copyto(into, found, where=reals(where), casting="unsafe")
+    if np.iscomplexobj(result) and not np.iscomplexobj(into):
+        result = constant(result, "an array of real numbers")
+    np.copyto(into, result, where=reals(where), casting="unsafe")
     return target

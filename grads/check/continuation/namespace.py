@@ -53,9 +53,10 @@ def _vectorized(function: Any, *args: Any, **kwargs: Any) -> Rule:
     """np.vectorize of a function of one result."""
 
     def run(*arrays: Any) -> Any:
-        parts = np.broadcast_arrays(*map(np.asanyarray, arrays))
-        values = [function(*(x[k] for x in parts)) for k in np.ndindex(parts[0].shape)]
-        return wrapped(np.array(plain(values))).reshape(parts[0].shape)
+        arguments = np.broadcast_arrays(*map(np.asanyarray, arrays))
+        shape = arguments[0].shape
+        values = [function(*(a[k] for a in arguments)) for k in np.ndindex(shape)]
+        return wrapped(np.array(plain(values))).reshape(shape)
 
     return run
 
@@ -74,11 +75,11 @@ NUMPY: dict[str, Any] = {
 
 def _scalar(name: str) -> Rule:
     """A function of `math` that also accepts continued numbers."""
-    own, ufunc = getattr(math, name), UFUNCS.get(name) or getattr(np, name)
+    real, ufunc = getattr(math, name), UFUNCS.get(name) or getattr(np, name)
 
-    @functools.wraps(own)
+    @functools.wraps(real)
     def run(*args: Any) -> Any:
-        return (ufunc if any(isinstance(a, Continued) for a in args) else own)(*args)
+        return (ufunc if any(isinstance(a, Continued) for a in args) else real)(*args)
 
     return run
 
@@ -119,19 +120,23 @@ SCIPY: dict[str, Rule] = {
 
 def _special(name: str) -> Rule:
     """A function of scipy.special that also accepts continued numbers."""
-    own = getattr(sys.modules["scipy.special"], name)
-    return functools.wraps(own)(lambda x, *args, **kwargs: (
-        SCIPY[name] if isinstance(x, Continued) else own)(x, *args, **kwargs))
+    real = getattr(sys.modules["scipy.special"], name)
+
+    @functools.wraps(real)
+    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return (SCIPY[name] if isinstance(x, Continued) else real)(x, *args, **kwargs)
+
+    return run
 
 
 # --- replacing them -------------------------------------------------------------------------------
 
 
-def _with(module: types.ModuleType, others: Mapping[str, Any]) -> types.ModuleType:
+def _with(module: types.ModuleType, functions: Mapping[str, Any]) -> types.ModuleType:
     """A copy of a module with some of its functions replaced."""
-    made = types.ModuleType(module.__name__)
-    vars(made).update(vars(module) | dict(others))
-    return made
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update(vars(module) | dict(functions))
+    return copy
 
 
 @functools.cache
@@ -140,11 +145,12 @@ def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
     modules: list[tuple[Any, dict[str, Any]]] = [(np, NUMPY), (math, MATH)]
     if scipy_is_there:
         special = sys.modules["scipy.special"]
-        ours = {name: _special(name) for name in SCIPY}
-        modules += [(special, ours), (sys.modules["scipy"], {"special": _with(special, ours)})]
-    pairs = [(module, _with(module, ours)) for module, ours in modules]
-    pairs += [(getattr(module, name), new) for module, ours in modules
-              for name, new in ours.items()]
+        functions = {name: _special(name) for name in SCIPY}
+        modules += [(special, functions),
+                    (sys.modules["scipy"], {"special": _with(special, functions)})]
+    pairs = [(module, _with(module, functions)) for module, functions in modules]
+    pairs += [(getattr(module, name), new) for module, functions in modules
+              for name, new in functions.items()]
     return {id(old): (old, new) for old, new in pairs}
 
 
@@ -179,9 +185,9 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
     this project's, which is made for complex steps."""
     spaces: dict[int, Namespace] = {}
     seen: dict[int, Any] = {}
-    is_ours, rest = False, [function]
-    while rest:
-        x = rest.pop()
+    is_ours, queue = False, [function]
+    while queue:
+        x = queue.pop()
         if id(x) in seen:
             continue
         seen[id(x)] = x
@@ -190,9 +196,9 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
             name = str(space.get("__name__", ""))
             if _is_users(name, str(space.get("__file__") or "")):
                 spaces[id(space)] = space
-                rest += filter(_leads_on, space.values())
+                queue += filter(_leads_on, space.values())
             is_ours |= name.partition(".")[0] in OURS and not name.startswith("grads.check")
-        rest += [] if isinstance(x, types.ModuleType) else _held(x)
+        queue += [] if isinstance(x, types.ModuleType) else _held(x)
     return None if is_ours and not spaces else list(spaces.values())
 
 

@@ -114,8 +114,8 @@ def created(function: Any) -> Rule:
     """The rule of np.zeros and the like: a floating array becomes one that can hold steps."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
-        made = function(*plain(args), **plain(kwargs))
-        return continued(made) if made.dtype.kind in "fc" else made
+        array = function(*plain(args), **plain(kwargs))
+        return continued(array) if array.dtype.kind in "fc" else array
 
     return rule
 
@@ -169,9 +169,9 @@ def correlation(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 def sign_and_log(a: Any) -> Any:
     """np.linalg.slogdet: the logarithm of |det|; NumPy's complex one has the angle as imaginary
     part."""
-    found = np.linalg.slogdet(plain(a))
-    sign = np.sign(found.sign.real)
-    return wrapped(type(found)(sign, found.logabsdet + np.log(found.sign * sign)))
+    result = np.linalg.slogdet(plain(a))
+    sign = np.sign(result.sign.real)
+    return wrapped(type(result)(sign, result.logabsdet + np.log(result.sign * sign)))
 
 
 def counted(x: Any, weights: Any = None, minlength: int = 0) -> Any:

@@ -1,5 +1,7 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
+The idea on one page: grads/check/simple.py.
+
 The first method is the complex step: exact to machine precision, where the function can be
 continued to complex arguments (`grads.check.continuation`). It is taken along two random directions
 a tensor and for one entry, or for every entry. The second is Ridders' extrapolated central
@@ -36,6 +38,7 @@ from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.jacobians import jacobian as jacobian
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
 from grads.check.step_sizes import with_steps

@@ -2,8 +2,7 @@
 
 A version is the inputs with some tensors replaced. Many versions run at once where the function
 allows it (`grads.check.lanes`), one at a time otherwise, with the same results. Complex versions
-run on continued arrays (`grads.check.continuation`), unless the first run shows that NumPy's
-complex arithmetic suffices.
+run on continued arrays (`grads.check.continuation`), except for this project's own functions.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.workspace import Workspace
-from grads.check.continuation import NotAnalytic, continue_run, namespaces_of
-from grads.check.continuation.state import is_users
+from grads.check.continuation import NotAnalytic, continue_run, is_users, namespaces_of
 from grads.check.lanes import LanesError, in_lanes
 from grads.check.watch import Watch
 
@@ -66,7 +64,6 @@ class Evaluator:
         self.noise: dict[str, Array] = {}
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
-        self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
         found = self._run({}, 0, False) if outputs is None else outputs
         self.outputs = {name: _output(name, a) for name, a in found.items()}
         arrays = (*self.inputs.values(), *self.outputs.values())
@@ -84,13 +81,9 @@ class Evaluator:
         is_complex = any(np.iscomplexobj(a) for a in changed.values())
         self.evaluations += P
         with np.errstate(all="ignore"), _complex_is_kept() if is_complex else nullcontext():
-            known = {}
-            if is_complex and self._plain is None:
-                known = {0: self._run(changed, 0, is_complex)}
-            found = self._at_once(changed, P, is_complex, known)
+            found = self._at_once(changed, P, is_complex)
             if found is None:
-                runs = [known[p] if p in known else self._run(changed, p, is_complex)
-                        for p in range(P)]
+                runs = [self._run(changed, p, is_complex) for p in range(P)]
                 found = {name: np.stack([run[name] for run in runs]) for name in self.outputs}
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
                 for name, out in found.items()}  # decisions have no differences
@@ -136,33 +129,13 @@ class Evaluator:
     def _run(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
         """The outputs of version p, copied, since f may reuse its buffers."""
         self.calls += 1
-        if not is_complex or self._plain:
-            return self._by_itself(changed, p, is_complex)
-        outputs, run = continue_run(self.f, self._version(changed, p, True), self._namespaces)
-        if self._plain is None:
-            self._plain = not run.differs and (
-                not run.creates or self._alike_by_itself(changed, p, outputs))
-        return outputs
-
-    def _by_itself(self, changed: Mapping[str, Array], p: int, is_complex: bool
-                   ) -> dict[str, Array]:
-        """The outputs of version p on plain NumPy arrays."""
-        outputs = self.f(self._version(changed, p, is_complex))
-        return {name: np.array(out) for name, out in outputs.items()}
-
-    def _alike_by_itself(
-        self, changed: Mapping[str, Array], p: int, outputs: Mapping[str, Array]
-    ) -> bool:
-        """Whether a run on plain NumPy arrays gives the same outputs, without dropped imaginary
-        parts."""
-        try:
-            found = self._by_itself(changed, p, True)
-        except Exception:  # an imaginary part would be dropped
-            return False
-        return all(_alike(found[name], out) for name, out in outputs.items())
+        version = self._version(changed, p, is_complex)
+        if is_complex and self._namespaces is not None:
+            return continue_run(self.f, version, self._namespaces)
+        return {name: np.array(out) for name, out in self.f(version).items()}
 
     @cached_property
-    def _namespaces(self) -> list[dict[str, Any]]:
+    def _namespaces(self) -> list[dict[str, Any]] | None:
         return namespaces_of(self.f)
 
     def _version(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
@@ -177,26 +150,23 @@ class Evaluator:
                 for name, a in self.inputs.items()}
 
     def _at_once(
-        self, changed: Mapping[str, Array], P: int, is_complex: bool,
-        known: Mapping[int, dict[str, Array]],
+        self, changed: Mapping[str, Array], P: int, is_complex: bool
     ) -> dict[str, Array] | None:
-        """All versions in one call of f; None if that is impossible or differs from `known`.
-
-        Arguments: known, versions that have been run alone.
-        """
+        """All versions in one call of f; None if that is impossible or differs from versions run
+        alone."""
         key = (is_complex, *changed)
-        if not self._lanes or P == 1 or not self._trusted.get(key, True):
+        if not self._lanes or P == 1 or not self._trusted.get(key, True) or (
+                is_complex and self._namespaces is not None):
             return None
         try:
             found = in_lanes(self.f, self._arguments(is_complex), changed, self._buffers,
-                             self._namespaces, is_complex and not self._plain)
+                             self._namespaces)
         except LanesError as error:
             self._trusted[key], self.alone = False, str(error)
             return None
         self.calls += 1
         if key not in self._trusted:
-            runs = {p: known[p] if p in known else self._run(changed, p, is_complex)
-                    for p in (0, P - 1)}
+            runs = {p: self._run(changed, p, is_complex) for p in (0, P - 1)}
             self._trusted[key] = all(_alike(found[name][p], out) for p, run in runs.items()
                                      for name, out in run.items())
             if not self._trusted[key]:

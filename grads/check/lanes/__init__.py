@@ -5,8 +5,7 @@ copies side by side (`grads.check.lanes.array`). It serves the kernels, which fi
 `lanes` through `backend`, and a user's own NumPy function. What it cannot do raises LanesError, and
 the caller runs the copies one by one.
 
-This package handles shapes and axes only: complex lanes of a function that needs it are computed
-with the rules of continued arrays (`grads.check.continuation`).
+This package handles shapes and axes only.
 """
 
 from __future__ import annotations
@@ -95,23 +94,21 @@ backend.register(LaneArray, lanes)
 def in_lanes(
     f: Function, inputs: Mapping[str, Array], changed: Mapping[str, Array],
     workspace: Workspace | None = None, namespaces: list[Namespace] | None = None,
-    continued: bool = False,
 ) -> dict[str, Array]:
     """The outputs of P versions of the inputs, by one call of `f`.
 
     Arguments: f, inputs by name -> outputs by name; inputs by name, NumPy; changed, (P, *shape)
     by name, the P versions of those that differ, of any dtype; workspace, whose buffers successive
     calls share (a third faster); namespaces, of a user's modules, in which array creation is
-    replaced; continued, whether complex versions are continued (`grads.check.continuation`). f
-    gets copies. What all versions have in common is computed once. Returns (P, *shape of the
-    output) by name, read-only where all versions gave one result. Raises LanesError if f uses
-    something that lanes do not support, or fails otherwise; ValueError if `changed` does not fit
-    the inputs.
+    replaced. f gets copies. What all versions have in common is computed once. Returns
+    (P, *shape of the output) by name, read-only where all versions gave one result. Raises
+    LanesError if f uses something that lanes do not support, or fails otherwise; ValueError if
+    `changed` does not fit the inputs.
     """
     P = _versions(inputs, changed)
     arguments = {name: _argument(value, changed.get(name)) for name, value in inputs.items()}
     with _installed(), drawing_from(workspace or Workspace()), (
-            created(namespaces or [], continued)):
+            created(namespaces or [])):
         try:
             outputs = {name: as_lanes(out).values for name, out in f(arguments).items()}
             if any(out.dtype.kind == "O" for out in outputs.values()):

@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from grads.check.continuation.array import COMPLEX, Continued, plain
-from grads.check.continuation.state import in_lanes_now
 from grads.check.lanes.memory import Array, LanesError, Memory, Spots
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function -> its form in lanes
@@ -40,7 +38,7 @@ class LaneArray:
     ) -> None:
         """values: (*shape, 1 or P), private to this array unless borrowed."""
         if type(values) is not np.ndarray:
-            values = plain(values)
+            values = values.view(np.ndarray)
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
             values = np.ascontiguousarray(values)
         self._memory = Memory(values, spots, borrowed)
@@ -128,7 +126,6 @@ class LaneArray:
 
     @property
     def real(self) -> LaneArray:
-        self._whole("real")
         return self._share(self.values.real)
 
     @real.setter
@@ -137,18 +134,11 @@ class LaneArray:
 
     @property
     def imag(self) -> LaneArray:
-        self._whole("imaginary")
         return self.derived(self.values.imag)
 
     @imag.setter
     def imag(self, value: Any) -> None:
         self.imag[...] = value
-
-    def _whole(self, part: str) -> None:
-        """Raise LanesError where parts of continued numbers are taken, which a single run can
-        handle."""
-        if in_lanes_now() and self.dtype == COMPLEX:
-            raise LanesError(f"the {part} part of continued lanes")
 
     def __getattr__(self, name: str) -> NoReturn:
         raise MissingError(f"an array in lanes has no attribute {name!r}")
@@ -244,11 +234,10 @@ def lanes_of(*operands: Any) -> int:
 
 
 def operand(x: Any) -> Any:
-    """The operand for NumPy: values with the lane axis, or a scalar unchanged. Complex values are
-    Continued arrays if the run is continued (`grads.check.continuation`)."""
+    """The operand for NumPy: values with the lane axis, or a scalar unchanged."""
     if type(x) is LaneArray:
         values = x._view if x._seen is x._memory.block else x.values
-        return values.view(Continued) if values.dtype is COMPLEX and in_lanes_now() else values
+        return values
     if type(x) is float:
         return x
     if isinstance(x, (list, tuple)):

@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.continuation.namespace import (
-    CREATING,
-    Namespace,
-    Proxy,
-    Replacements,
-    by_identity,
-    replaced,
-)
-from grads.check.continuation.state import Run, in_lanes_now, runs
+from grads.check.continuation.namespace import Namespace, _with, substituted
 from grads.check.lanes.array import LaneArray
 from grads.check.lanes.functions import astype, stack
 
@@ -30,7 +22,7 @@ def _lanes(made: Any) -> Any:
     """An array of real numbers, to be written into: complex where the run is continued."""
     if not isinstance(made, np.ndarray) or made.dtype.kind != "f":
         return made
-    return LaneArray(np.array(made[..., None], complex if in_lanes_now() else made.dtype))
+    return LaneArray(np.array(made[..., None], made.dtype))
 
 
 def _created(function: Any) -> Callable[..., Any]:
@@ -38,8 +30,6 @@ def _created(function: Any) -> Callable[..., Any]:
 
     @wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        if in_lanes_now() and kwargs.get("dtype") in (float, np.float64):
-            kwargs = kwargs | {"dtype": complex}
         found = function(*args, **kwargs)
         return found if isinstance(found, LaneArray) else _lanes(found)
 
@@ -69,20 +59,18 @@ def _has_lanes(a: Any) -> bool:
 
 
 @cache
-def _replacements() -> Replacements:
+def _replacements() -> dict[int, tuple[Any, Any]]:
     """The replacements for NumPy's array creation."""
-    ours = {name: _created(getattr(np, name)) for name in CREATING}
+    ours = {name: _created(getattr(np, name)) for name in (
+        "zeros", "ones", "empty", "full", "eye", "identity", "zeros_like", "ones_like",
+        "empty_like", "full_like", "linspace", "tri")}
     ours |= {name: _array(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
-    return by_identity([*((getattr(np, name), one) for name, one in ours.items()),
-                        (np, Proxy(np, ours))])
+    pairs = [*((getattr(np, name), one) for name, one in ours.items()), (np, _with(np, ours))]
+    return {id(old): (old, new) for old, new in pairs}
 
 
 @contextmanager
-def created(namespaces: list[Namespace], continued: bool) -> Iterator[None]:
-    """Context: create arrays in lanes in a user's namespaces; continued: create complex ones."""
-    runs.append(Run(lanes=continued))
-    try:
-        with replaced(namespaces, _replacements()):
-            yield
-    finally:
-        runs.pop()
+def created(namespaces: list[Namespace]) -> Iterator[None]:
+    """Context: create arrays in lanes in a user's namespaces."""
+    with substituted(namespaces, _replacements()):
+        yield

@@ -110,7 +110,8 @@ def test_evaluations_serve_all_outputs(method, each, lanes):
     assert evaluate.evaluations == each * sum(a.size for a in INPUTS.values())
     along(evaluate, INPUTS, UPSTREAM, [{"b": np.ones(2)}], method)
     assert evaluate.evaluations == each * (1 + sum(a.size for a in INPUTS.values()))
-    assert evaluate.calls < 25 if lanes else evaluate.calls == evaluate.evaluations + 1
+    at_once = lanes and method != "complex"
+    assert evaluate.calls < 25 if at_once else evaluate.calls == evaluate.evaluations + 1
 
 
 SMALLEST = {"ridders": 2.0**-8, "central": 2.0**-17, "forward": 2.0**-26}  # steps

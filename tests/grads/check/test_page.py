@@ -149,7 +149,7 @@ def test_error_against_step_size_of_one_entry_of_each_tensor():
     assert section.count('class="series ') == 3 and "<code>x at (0,)</code>" in section
     bad = check_gradients(lambda x: np.exp(x).sum(), [x], [wrong], steps=True).rows[0]
     assert bad.steps.at == bad.at and bad.steps.central.min() < 1e-9  # against the derivative
-    real = check_gradients(lambda x: np.exp(x.astype(float)).sum(), [x], [np.exp(x)], steps=True)
+    real = check_gradients(lambda x: float(np.exp(x).sum()), [x], [np.exp(x)], steps=True)
     assert np.isnan(real.rows[0].steps.complex).all()
     assert "complex" not in "".join(re.findall('class="series ([a-z]+)"', html_page([real])))
     assert "steps" not in found.to_json()

@@ -1,0 +1,103 @@
+"""Functions that return a loss together with its gradients, as people write them.
+
+    check_loss(svm_loss, W, X, y)               # -> loss, dW
+    check_loss(net.loss, X, y)                  # -> loss, grads; of net.params, or net.W, net.b
+    check_loss(lossFun, inputs, targets, h)     # -> loss, dWxh, dbh; of global variables
+
+Which array a gradient belongs to is known by its name, the key of a mapping or the name in the
+`return` statement: dW is the gradient of the argument W, of the object's W, or of the global
+variable W. Without such names the gradients are those of the arguments, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from grads.check import check_case
+from grads.check.case import Case, Labels
+from grads.check.nesting import flatten
+from grads.check.report import Report
+from grads.check.substitution import (
+    Arrays,
+    Subject,
+    is_array,
+    named_gradients,
+    parameters_of,
+    returned_names,
+)
+
+
+def check_loss(
+    f: Callable[..., Any], *inputs: Any, gradients: Sequence[str] = (),
+    keywords: Mapping[str, Any] | None = None, labels: Mapping[str, Labels] | None = None,
+    **how: Any,
+) -> Report:
+    """Check a function that returns a loss and its gradients.
+
+    Arguments: f, called `f(*inputs, **keywords)`, which returns a tuple, or (as with scipy's
+    jac=True) a pair, with one number in it, the loss; gradients, what the other things that it
+    returns are the gradients of, in their order, where their names do not say so ("" for what is no
+    gradient); the rest as in `grads.check.check_gradients`. f, the object that it belongs to and
+    global variables are left as they are. Returns the report. Raises ValueError naming what is
+    missing.
+    """
+    subject = Subject(f, inputs, keywords or {})
+    how = {"title": getattr(f, "__name__", "loss"), **how}
+    case, ignored = _case(subject, gradients, labels or {})
+    report = check_case(case, upstream={"loss": np.ones(())}, alone=False, **how)
+    return replace(report, notes=(*report.notes, *(
+        f"{name}: no gradient of anything known, not checked" for name in ignored)))
+
+
+def _case(
+    subject: Subject, names: Sequence[str], labels: Mapping[str, Labels]
+) -> tuple[Case, list[str]]:
+    """The case, whose forward keeps the gradients as the cache; and what of the result is not
+    taken for a gradient."""
+    known = subject.leaves()
+    own = parameters_of(getattr(subject.call, "__self__", None))
+    for others in ({name: value for name, (value, _) in own.items()}, subject.variables()):
+        known |= {name: value for name, value in others.items() if name not in known}
+
+    def forward(values: Arrays) -> tuple[dict[str, Any], Any]:
+        _, result = subject(values)
+        parts = list(result) if isinstance(result, (tuple, list)) else [result]
+        number = next((k for k, part in enumerate(parts) if _is_number(part)), None)
+        if number is None or len(parts) < 2:
+            raise ValueError("f: expected a tuple of a loss, one number, and its gradients, got "
+                             f"{', '.join(type(part).__name__ for part in parts)}")
+        return {"loss": np.reshape(parts[number], ())}, (number, parts)
+
+    def gradients(number: int, parts: Sequence[Any]) -> dict[str, Any]:
+        labels = [*names] or [label for k, label in enumerate(returned_names(subject.call))
+                              if k != number]
+        found = named_gradients([part for k, part in enumerate(parts) if k != number], labels,
+                                subject.names, list(known), same=bool(names), only=False)
+        found = found if found.keys() <= known.keys() else flatten(found)
+        return {name: gradient for name, gradient in found.items() if name in known}
+
+    def vjp(d: Arrays, kept: Any) -> dict[str, Any]:
+        return {name: np.asarray(gradient) * d["loss"]
+                for name, gradient in gradients(*kept).items()}
+
+    _, (number, parts) = forward({})
+    found = gradients(number, parts)
+    if not found:
+        raise ValueError("gradients: expected names that say what they are gradients of, as dW of "
+                         f"W, or gradients=(...); f has {', '.join(known) or 'no arrays'}")
+    used = [id(gradient) for gradient in (*found.values(), parts[number])]
+    ignored = [name for name, part in flatten(
+        {f"value {k} of the result": part for k, part in enumerate(parts, 1)}).items()
+        if is_array(part) and id(part) not in used]
+    subject.arrays = {name: known[name] for name in found}
+    return Case(dict(subject.arrays), forward, vjp, labels=dict(labels)), ignored
+
+
+def _is_number(part: Any) -> bool:
+    """Whether something is one number."""
+    return not isinstance(part, (Mapping, list, tuple, str)) and part is not None and (
+        np.size(part) == 1)

@@ -1,0 +1,256 @@
+"""Running a user's function with other arrays in the places of its own, wherever they are kept.
+
+The arrays may be arguments, parameters of an object or of objects inside it, or global variables.
+Every run gets a deep copy of the object and of its arguments, in which other arrays stand in the
+places of these; so nothing of the user's is changed, and a run leaves nothing to the next.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.check.nesting import flatten
+
+PATTERNS = ("d{}", "d_{}", "grad_{}", "{}_grad", "g{}", "{}_gradient", "delta_{}", "{}grad")
+SHORT = {"weights": "W", "weight": "W", "biases": "b", "bias": "b"}  # dW is a gradient of weights
+HOLDERS = {"params": ("grads", "gradients"), "parameters": ("grads", "gradients")}
+Arrays = Mapping[str, Any]
+
+
+class Parameter(NamedTuple):
+    """An array that an object keeps, and the gradient that it keeps for it; None if it has none."""
+
+    value: np.ndarray
+    gradient: Any
+
+
+class Subject:
+    """A function or bound method with its arguments, which is called with arrays by name.
+
+    Arguments: call, the function; inputs, its positional arguments; keywords, the others.
+    Attributes: names of the positional arguments; arrays, by name, those that are replaced;
+    space, the global variables of the function. NumPy's global random numbers are the same in
+    every run.
+    """
+
+    def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
+        self._modules = {id(module): module for module in tuple(sys.modules.values())}
+        self._random: Any = np.random.get_state()
+        self.arrays: dict[str, np.ndarray] = {}
+        self.call = self.copied(call)
+        self.inputs = tuple(self.copied(_as_array(value)) for value in inputs)
+        self.keywords = dict(keywords)
+        self.names = argument_names([call], len(inputs))
+        self.space = getattr(getattr(call, "__func__", call), "__globals__", {})
+
+    def copied(self, thing: Any, values: Arrays | None = None) -> Any:
+        """A deep copy in which `values` stand in the places of the arrays of these names."""
+        memo: dict[int, Any] = {id(self.arrays[name]): value
+                                for name, value in (values or {}).items()}
+        try:
+            return copy.deepcopy(thing, self._modules | memo)
+        except TypeError as error:
+            thing = getattr(thing, "__self__", thing)
+            raise ValueError(f"expected an object that can be copied, got {type(thing).__name__}: "
+                             f"{error}") from error
+
+    def leaves(self) -> dict[str, np.ndarray]:
+        """The floating arrays among the arguments, also in lists and mappings, by name."""
+        return {name: value for name, value in flatten(
+            dict(zip(self.names, self.inputs, strict=True))).items() if is_array(value)}
+
+    def variables(self) -> dict[str, np.ndarray]:
+        """The floating arrays among the global variables that the function uses, by name."""
+        names: set[str] = set()
+        rest = [self.call]
+        while rest:
+            code = getattr(rest.pop(), "__code__", None)
+            new = set(code.co_names if code else ()) - names
+            names |= new
+            rest += [self.space[name] for name in new if callable(self.space.get(name))]
+        return {name: self.space[name] for name in self.space
+                if name in names and is_array(self.space[name])}
+
+    def __call__(self, values: Arrays) -> tuple[Any, Any]:
+        """The copy of the function that was called with these values, and its result."""
+        call, inputs, keywords = self.copied((self.call, self.inputs, self.keywords), values)
+        spaces = {name: self.space[name] for name in self.arrays
+                  if self.space.get(name) is self.arrays[name]}
+        self.space.update({name: values[name] for name in spaces if name in values})
+        try:
+            with self._same_random_numbers():
+                return call, call(*inputs, **keywords)
+        finally:
+            self.space.update(spaces)
+
+    @contextmanager
+    def _same_random_numbers(self) -> Iterator[None]:
+        """Context of a run: NumPy's global random numbers start at the same state, and end where
+        they were; no more than once, where the first run draws none."""
+        if self._random is None:
+            yield
+            return
+        before = np.random.get_state()
+        np.random.set_state(self._random)
+        yield
+        self._random = self._random if _differ(np.random.get_state(), self._random) else None
+        np.random.set_state(before)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Whether two states of random numbers differ."""
+    return any(not np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _as_array(value: Any) -> Any:
+    """A list of numbers as an array; anything else as it is."""
+    numbers = isinstance(value, list) and all(isinstance(part, float) for part in value)
+    return np.array(value) if numbers and value else value
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of real floating numbers."""
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def argument_names(calls: Sequence[Callable[..., Any]], count: int) -> tuple[str, ...]:
+    """The names of the first positional parameters of the first function that has so many; x0, x1,
+    ... if none has."""
+    known = ([p.name for p in parameters_of_call(call)] for call in calls)
+    return tuple(next((names[:count] for names in known if len(names) >= count),
+                      [f"x{k}" for k in range(count)]))
+
+
+def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The positional parameters of a function; none of a built-in one without a signature."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def gradient_names(path: str) -> Iterator[str]:
+    """Names under which people keep the gradient of an array of this name, or path."""
+    head, dot, rest = path.partition(".")
+    if dot and head in HOLDERS:
+        for name in (rest, *gradient_names(rest)):
+            yield from (f"{holder}.{name}" for holder in HOLDERS[head])
+        yield from gradient_names(rest)
+    else:
+        for stem in (head, SHORT.get(head.lower(), head)):
+            yield from (pattern.format(stem) + dot + rest for pattern in PATTERNS)
+
+
+def source_of(gradient: str, names: Iterable[str], same: bool = False) -> str | None:
+    """The name among `names` of which something is the gradient, by its own name; if same, it may
+    have the same name."""
+    lower = gradient.lower()
+    return next((name for name in names for end in (name, name.rpartition(".")[2])
+                 for known in ([end] * same, gradient_names(end))
+                 if lower in map(str.lower, known)), None)
+
+
+def named_gradients(
+    parts: Sequence[Any], labels: Sequence[str], inputs: Sequence[str], others: Sequence[str] = (),
+    same: bool = False, only: bool = True,
+) -> dict[str, Any]:
+    """Gradients by name, from what a function returns: mappings, or arrays with labels; the rest is
+    taken in the order of the inputs.
+
+    Arguments: labels of the parts, such as dW; inputs and others, names that gradients can be of;
+    same, whether a label may be that name; only, whether all that is returned are gradients.
+    """
+    known, rest = (*inputs, *others), []
+    found: dict[str, Any] = {}
+    for k, part in enumerate(parts):
+        label = labels[k] if len(labels) == len(parts) else ""
+        inside = flatten(part) if isinstance(part, Mapping) else {label: part}
+        for key, gradient in inside.items():
+            name = source_of(key, known, same or isinstance(part, Mapping))
+            if name is not None:
+                found.setdefault(name, gradient)
+            elif not isinstance(part, Mapping):
+                rest.append(gradient)
+    if only or not found:
+        found |= dict(zip((name for name in inputs if name not in found), rest, strict=False))
+    return {name: gradient for name, gradient in found.items() if gradient is not None}
+
+
+def returned_names(call: Callable[..., Any]) -> list[str]:
+    """The names in a function's last `return a, b`; "" for what is no name."""
+    return _names_returned_by(getattr(call, "__func__", call))
+
+
+@functools.cache
+def _names_returned_by(call: Callable[..., Any]) -> list[str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(call)))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    found = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    last = max((value for value in found if value), key=lambda value: value.lineno, default=None)
+    parts = last.elts if isinstance(last, ast.Tuple) else [last]
+    return [part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")
+            for part in parts]
+
+
+# --- objects ------------------------------------------------------------------------------------
+
+
+def parameters_of(thing: Any, prefix: str = "", seen: set[int] | None = None
+                  ) -> dict[str, Parameter]:
+    """The arrays that an object keeps, and objects inside it, with their gradients, by name.
+
+    An array that is kept twice has one name, that which has a gradient. A number that has a
+    gradient becomes an array.
+    """
+    seen = set() if seen is None else seen
+    found: dict[str, Parameter] = {}
+    if id(thing) in seen or not hasattr(thing, "__dict__") or isinstance(
+            thing, (type, type(sys), type(is_array))):
+        return found
+    seen.add(id(thing))
+    leaves = flatten(vars(thing)) if vars(thing) else {}
+    lower = {path.lower(): path for path in leaves}
+    partners = {path: next((known for name in gradient_names(path) for known in (
+        name, lower.get(name.lower())) if known in leaves), None) for path in leaves}
+    of_others = {partner for path, partner in partners.items()
+                 if is_array(leaves[path]) or isinstance(leaves[path], float)}
+    for path, value in leaves.items():
+        head, dot, rest = path.partition(".")
+        if path in of_others:
+            continue
+        if isinstance(value, float) and partners[path] is not None and not dot:
+            value = np.array(value)
+            setattr(thing, path, value)
+        name = prefix + (rest if head in HOLDERS and dot and not rest.isdigit() else path)
+        data: Any = getattr(value, "data", getattr(value, "value", None))
+        if is_array(value):
+            partner = partners[path]
+            found[name] = Parameter(value, None if partner is None else leaves[partner])
+        elif is_array(data) and hasattr(value, "grad"):
+            found[name] = Parameter(data, value.grad)
+        else:
+            found |= parameters_of(value, f"{name}.", seen)
+    return found if prefix else _once(found)
+
+
+def _once(found: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Each array under one name."""
+    ordered = sorted(found, key=lambda name: found[name].gradient is None)
+    names = {id(found[name].value): name for name in reversed(ordered)}
+    return {name: found[name] for name in found if names[id(found[name].value)] == name}

@@ -102,9 +102,11 @@ class Subject:
             return
         before = np.random.get_state()
         np.random.set_state(self._random)
-        yield
-        self._random = self._random if _differ(np.random.get_state(), self._random) else None
-        np.random.set_state(before)
+        try:
+            yield
+            self._random = self._random if _differ(np.random.get_state(), self._random) else None
+        finally:
+            np.random.set_state(before)
 
 
 def _differ(a: Any, b: Any) -> bool:

@@ -21,6 +21,7 @@ from grads.check import check_case
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten, like
 from grads.check.report import Report
+from grads.check.stopped import nothing_covered
 from grads.check.substitution import (
     Arrays,
     Subject,
@@ -31,6 +32,7 @@ from grads.check.substitution import (
     parameters_of_call,
     returned_names,
 )
+from grads.check.watch import TimeUp, Watch
 
 FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")
 BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
@@ -57,17 +59,21 @@ def check_layer(
     which notes what has no gradient. Raises ValueError naming what is missing.
     """
     layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
+    how = {"title": type(layer).__name__, "watch": Watch(how.pop("time_limit", None)), **how}
 
-    def check(used: bool, **how: Any) -> Report:
-        run = LayerRun(layer, inputs, keywords or {}, used)
-        how = {"title": type(layer).__name__, **how}
+    def check(used: bool) -> Report:
+        try:
+            with how["watch"].user_code():
+                run = LayerRun(layer, inputs, keywords or {}, used)
+        except TimeUp:
+            return nothing_covered(how["title"], how["watch"])
         report = check_case(
             Case(run.values, run.forward, run.vjp, labels=dict(labels or {})),
             upstream={"f": np.ones(())} if run.is_loss else None, **how)
         return replace(report, notes=(*report.notes, *run.notes))
 
-    report = check(True, **how)
-    if report.verdict == "wrong" and check(False, **how).ok:
+    report = check(True)
+    if report.verdict == "wrong" and check(False).ok:
         return replace(report, notes=(*report.notes, FIRST_CALL))
     return report
 

@@ -21,6 +21,7 @@ from grads.check import check_case
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten
 from grads.check.report import Report
+from grads.check.stopped import nothing_covered
 from grads.check.substitution import (
     Arrays,
     Subject,
@@ -29,6 +30,7 @@ from grads.check.substitution import (
     parameters_of,
     returned_names,
 )
+from grads.check.watch import TimeUp, Watch
 
 
 def check_loss(
@@ -45,9 +47,13 @@ def check_loss(
     global variables are left as they are. Returns the report. Raises ValueError naming what is
     missing.
     """
-    subject = Subject(f, inputs, keywords or {})
-    how = {"title": getattr(f, "__name__", "loss"), **how}
-    case, ignored = _case(subject, gradients, labels or {})
+    how = {"title": getattr(f, "__name__", "loss"), "watch": Watch(how.pop("time_limit", None)),
+           **how}
+    try:
+        with how["watch"].user_code():
+            case, ignored = _case(Subject(f, inputs, keywords or {}), gradients, labels or {})
+    except TimeUp:
+        return nothing_covered(how["title"], how["watch"])
     report = check_case(case, upstream={"loss": np.ones(())}, alone=False, **how)
     return replace(report, notes=(*report.notes, *(
         f"{name}: no gradient of anything known, not checked" for name in ignored)))
@@ -68,8 +74,10 @@ def _case(
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         number = next((k for k, part in enumerate(parts) if _is_number(part)), None)
         if number is None or len(parts) < 2:
+            got = ", ".join(type(part).__name__ for part in parts)
             raise ValueError("f: expected a tuple of a loss, one number, and its gradients, got "
-                             f"{', '.join(type(part).__name__ for part in parts)}")
+                             f"{got}; gradients that are a function of their own are for "
+                             "check_gradients (in a file, NAME_gradient)")
         return {"loss": np.reshape(parts[number], ())}, (number, parts)
 
     def gradients(number: int, parts: Sequence[Any]) -> dict[str, Any]:

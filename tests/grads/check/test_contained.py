@@ -146,6 +146,15 @@ def test_the_time_limit_covers_all_of_the_users_code(run, name, place, said):
     assert (status, err) == (3, "") and said in out and "1 check, 0 wrong, 1 not finished" in out
 
 
+@pytest.mark.parametrize("command", ["walk", "explore"])
+@pytest.mark.parametrize("place", PLACES)
+def test_the_time_limit_of_a_walk(run, tmp_path, command, place):
+    status, out, err = run(command, "while True: pass", place, "--time-limit", "0.2")
+    assert (status, err) == (3, "") and "NOT FINISHED: the time was up after 0.2 s" in out
+    assert not (tmp_path / "mine.html").exists()
+    assert run(command, "pass", place, "--time-limit", "60")[0] == 0
+
+
 def test_a_defect_of_ours_is_not_the_users(run, monkeypatch):
     monkeypatch.delattr("grads.check.directions.length")
     status, _, err = run("check", "pass", "FORWARD")

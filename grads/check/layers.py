@@ -10,6 +10,7 @@ so that a layer that goes on using what it has kept of its first call is wrong.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -26,6 +27,7 @@ from grads.check.substitution import (
     Arrays,
     Subject,
     argument_names,
+    attributes_of,
     gradient_names,
     named_gradients,
     parameters_of,
@@ -83,6 +85,8 @@ class Chain:
 
     def __init__(self, layers: Sequence[Any]) -> None:
         self.layers = list(layers)
+        vars(self).update({type(layer).__name__: type(layer) for layer in layers})  # for the
+        # complex step, which looks for a user's modules among an object's attributes
 
     def forward(self, x: Any, *others: Any) -> Any:
         """The output of the last layer; the first gets the other inputs, too."""
@@ -131,10 +135,9 @@ class LayerRun:
         after = parameters_of(passed.layer)
         self.own = [name for name in own if name in after and after[name].value is copies[name]]
         _validate_memory({name: value for name, value in flatten(
-            getattr(layer, "__dict__", {})).items() if name in self.own})
+            attributes_of(layer) or {"": layer}).items() if name in self.own})
         rng = np.random.default_rng(0)
         d = {name: rng.normal(size=np.shape(out)) for name, out in flatten(passed.outputs).items()}
-        self.is_loss = not self.required and np.size(passed.outputs) == 1
         found, again = self.vjp(d, passed), self.vjp(d, passed, fresh=False)
         self.values = {name: subject.arrays[name] for name in found}
         self.notes = tuple(
@@ -157,6 +160,7 @@ class LayerRun:
                 _, passed = self.forward(moved if elsewhere else {})
             except Exception:
                 _, passed = self.forward({})
+            self.is_loss = not self.required and np.size(passed.outputs) == 1
             d = {name: np.ones(np.shape(out)) for name, out in flatten(passed.outputs).items()}
             self._backward(passed, d, 0.0)
         self.subject.call = method_of(passed.layer, (self.subject.call.__name__,))
@@ -182,7 +186,7 @@ class LayerRun:
         returned = self._backward(passed, d, RATE)
         after = parameters_of(layer)
         found = {name: after[name].gradient for name in self.own if name in after}
-        if self.required[-1:] and self.required[-1] in RATES:
+        if {*self.required} & {*RATES}:
             found |= {name: (before[name] - after[name].value) / RATE for name in self.own
                       if found[name] is None and (before[name] != after[name].value).any()}
         found = {name: gradient for name, gradient in found.items() if gradient is not None}
@@ -191,8 +195,9 @@ class LayerRun:
                                            for name in gradient_names(key)])
         parts = returned if isinstance(returned, (list, tuple)) else [returned]
         names = self.subject.names if len(parts) == len(self.subject.names) else [*self.inputs]
-        given = named_gradients(parts, returned_names(getattr(layer, self.backward)), names,
-                                self.own)
+        known = {name: self.subject.arrays[name] for name in (*self.inputs, *self.own)
+                 if name not in found}
+        given = named_gradients(parts, returned_names(getattr(layer, self.backward)), known, names)
         given = flatten(given) if any(name not in self.subject.arrays for name in given) else given
         return {name: gradient * d["f"] if self.is_loss else gradient
                 for name, gradient in (given | found).items() if name in self.subject.arrays}
@@ -200,17 +205,21 @@ class LayerRun:
     def _backward(self, passed: Pass, d: Arrays, rate: float) -> Any:
         """What the backward returns."""
         backward = getattr(passed.layer, self.backward)
-        if not self.required and np.size(passed.outputs) == 1:
+        if self.is_loss:
             return backward()
         upstream = like(passed.outputs, d)
-        count = len(self.required)
-        spread = isinstance(passed.outputs, tuple) and count == len(passed.outputs)
+        takes = [p.name for p in parameters_of_call(backward) if p.default in (p.empty, None)]
+        spread = isinstance(upstream, tuple) and len(upstream) in (len(self.required), len(takes))
         given = list(upstream) if spread else [upstream]
         given += [passed.cache] * (passed.cache is not None)
-        given += [rate] * (count == len(given) + 1 and self.required[-1] in RATES)
-        if count > len(given):
+        given += [rate] * (len(takes) > len(given) and takes[len(given)] in RATES)
+        signature = inspect.signature(backward)
+        try:
+            signature.bind(*given)
+        except TypeError:
             raise ValueError(f"layer: expected {self.backward} to take the gradient of the output, "
-                             f"got one that takes {', '.join(self.required)}")
+                             f"got {self.backward}{signature}; where it takes the inputs of the "
+                             "forward, see check_gradients") from None
         return backward(*given)
 
 

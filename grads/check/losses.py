@@ -6,7 +6,7 @@
 
 Which array a gradient belongs to is known by its name, the key of a mapping or the name in the
 `return` statement: dW is the gradient of the argument W, of the object's W, or of the global
-variable W. Without such names the gradients are those of the arguments, in their order.
+variable W. Without such names a gradient is that of the first array of the same shape.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ def _case(
     """The case, whose forward keeps the gradients as the cache; and what of the result is not
     taken for a gradient."""
     known = subject.leaves()
-    own = parameters_of(getattr(subject.call, "__self__", None))
-    for others in ({name: value for name, (value, _) in own.items()}, subject.variables()):
+    objects = {"": getattr(subject.call, "__self__", None)} | {
+        f"{name}.": value for name, value in zip(subject.names, subject.inputs, strict=True)}
+    for others in (*({prefix + name: kept.value for name, kept in parameters_of(thing).items()}
+                     for prefix, thing in objects.items()), subject.variables()):
         known |= {name: value for name, value in others.items() if name not in known}
 
     def forward(values: Arrays) -> tuple[dict[str, Any], Any]:
@@ -84,7 +86,7 @@ def _case(
         labels = [*names] or [label for k, label in enumerate(returned_names(subject.call))
                               if k != number]
         found = named_gradients([part for k, part in enumerate(parts) if k != number], labels,
-                                subject.names, list(known), same=bool(names), only=False)
+                                known, same=bool(names))
         found = found if found.keys() <= known.keys() else flatten(found)
         return {name: gradient for name, gradient in found.items() if name in known}
 

@@ -15,15 +15,17 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.check.nesting import flatten
 
-PATTERNS = ("d{}", "d_{}", "grad_{}", "{}_grad", "g{}", "{}_gradient", "delta_{}", "{}grad")
-SHORT = {"weights": "W", "weight": "W", "biases": "b", "bias": "b"}  # dW is a gradient of weights
-HOLDERS = {"params": ("grads", "gradients"), "parameters": ("grads", "gradients")}
+PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # without underscores
+SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a gradient of weights
+HOLDERS = ("params", "parameters")  # their gradients are in these:
+OF_GRADIENTS = ("grads", "grad", "gradients")
 Arrays = Mapping[str, Any]
 
 
@@ -145,50 +147,58 @@ def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def gradient_names(path: str) -> Iterator[str]:
-    """Names under which people keep the gradient of an array of this name, or path."""
-    head, dot, rest = path.partition(".")
-    if dot and head in HOLDERS:
-        for name in (rest, *gradient_names(rest)):
-            yield from (f"{holder}.{name}" for holder in HOLDERS[head])
-        yield from gradient_names(rest)
-    else:
-        for stem in (head, SHORT.get(head.lower(), head)):
-            yield from (pattern.format(stem) + dot + rest for pattern in PATTERNS)
+def plain(name: str) -> str:
+    """A name as it is compared with others: in lower case, without underscores."""
+    return name.lower().replace("_", "")
+
+
+def gradient_names(path: str) -> list[str]:
+    """Plain names under which people keep the gradient of an array of this name, or path."""
+    head, dot, rest = plain(path).partition(".")
+    inside = rest if dot and head in HOLDERS else head + dot + rest
+    first, dot, rest = inside.partition(".")
+    names = [pattern.format(stem) + dot + rest for stem in (first, SHORT.get(first, first))
+             for pattern in PATTERNS]
+    return [*(f"{holder}.{name}" for holder in OF_GRADIENTS for name in (inside, *names)), *names]
 
 
 def source_of(gradient: str, names: Iterable[str], same: bool = False) -> str | None:
     """The name among `names` of which something is the gradient, by its own name; if same, it may
     have the same name."""
-    lower = gradient.lower()
     return next((name for name in names for end in (name, name.rpartition(".")[2])
-                 for known in ([end] * same, gradient_names(end))
-                 if lower in map(str.lower, known)), None)
+                 if plain(gradient) in [*gradient_names(end), *[plain(end)] * same]), None)
 
 
 def named_gradients(
-    parts: Sequence[Any], labels: Sequence[str], inputs: Sequence[str], others: Sequence[str] = (),
-    same: bool = False, only: bool = True,
+    parts: Sequence[Any], labels: Sequence[str], known: Arrays, inputs: Sequence[str] = (),
+    same: bool = False,
 ) -> dict[str, Any]:
-    """Gradients by name, from what a function returns: mappings, or arrays with labels; the rest is
-    taken in the order of the inputs.
+    """Gradients by name, from what a function returns: mappings, or arrays with labels.
 
-    Arguments: labels of the parts, such as dW; inputs and others, names that gradients can be of;
-    same, whether a label may be that name; only, whether all that is returned are gradients.
+    Others are those of the inputs, in their order; or, if there are more than inputs, of the first
+    array of the same shape. Arguments: labels of the parts, such as dW; known, the arrays that
+    gradients can be of, those of arguments first; inputs, names of arguments, if all that is
+    returned are gradients; same, whether a label may be the name of the array.
     """
-    known, rest = (*inputs, *others), []
     found: dict[str, Any] = {}
+    rest: list[Any] = []
     for k, part in enumerate(parts):
         label = labels[k] if len(labels) == len(parts) else ""
         inside = flatten(part) if isinstance(part, Mapping) else {label: part}
         for key, gradient in inside.items():
-            name = source_of(key, known, same or isinstance(part, Mapping))
+            name = source_of(key, [*inputs, *known], same or isinstance(part, Mapping))
             if name is not None:
                 found.setdefault(name, gradient)
             elif not isinstance(part, Mapping):
                 rest.append(gradient)
-    if only or not found:
-        found |= dict(zip((name for name in inputs if name not in found), rest, strict=False))
+    left = [name for name in inputs if name not in found]
+    if len(rest) <= len(left):
+        found |= dict(zip(left, rest, strict=False))
+    elif inputs or not found:
+        for gradient in flatten(rest).values():
+            fitting = [name for name, array in known.items()
+                       if name not in found and np.shape(array) == np.shape(gradient)]
+            found |= dict.fromkeys(fitting[:1], gradient)
     return {name: gradient for name, gradient in found.items() if gradient is not None}
 
 
@@ -213,46 +223,47 @@ def _names_returned_by(call: Callable[..., Any]) -> list[str]:
 # --- objects ------------------------------------------------------------------------------------
 
 
-def parameters_of(thing: Any, prefix: str = "", seen: set[int] | None = None
-                  ) -> dict[str, Parameter]:
+def attributes_of(thing: Any) -> dict[str, Any]:
+    """The attributes of an object of the user's; none of a module, a class or a function."""
+    if isinstance(thing, (type, ModuleType, FunctionType, MethodType)):
+        return {}
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    return {name: getattr(thing, name) for name in slots if hasattr(thing, name)
+            } | getattr(thing, "__dict__", {})
+
+
+def parameters_of(thing: Any) -> dict[str, Parameter]:
     """The arrays that an object keeps, and objects inside it, with their gradients, by name.
 
     An array that is kept twice has one name, that which has a gradient. A number that has a
     gradient becomes an array.
     """
-    seen = set() if seen is None else seen
-    found: dict[str, Parameter] = {}
-    if id(thing) in seen or not hasattr(thing, "__dict__") or isinstance(
-            thing, (type, type(sys), type(is_array))):
-        return found
-    seen.add(id(thing))
-    leaves = flatten(vars(thing)) if vars(thing) else {}
-    lower = {path.lower(): path for path in leaves}
-    partners = {path: next((known for name in gradient_names(path) for known in (
-        name, lower.get(name.lower())) if known in leaves), None) for path in leaves}
-    of_others = {partner for path, partner in partners.items()
-                 if is_array(leaves[path]) or isinstance(leaves[path], float)}
-    for path, value in leaves.items():
-        head, dot, rest = path.partition(".")
-        if path in of_others:
-            continue
-        if isinstance(value, float) and partners[path] is not None and not dot:
-            value = np.array(value)
-            setattr(thing, path, value)
-        name = prefix + (rest if head in HOLDERS and dot and not rest.isdigit() else path)
-        data: Any = getattr(value, "data", getattr(value, "value", None))
-        if is_array(value):
-            partner = partners[path]
-            found[name] = Parameter(value, None if partner is None else leaves[partner])
-        elif is_array(data) and hasattr(value, "grad"):
-            found[name] = Parameter(data, value.grad)
-        else:
-            found |= parameters_of(value, f"{name}.", seen)
-    return found if prefix else _once(found)
-
-
-def _once(found: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Each array under one name."""
+    found = dict(_kept_by(thing, "", set()))
+    gradients = {id(gradient) for _, gradient in found.values()}
     ordered = sorted(found, key=lambda name: found[name].gradient is None)
     names = {id(found[name].value): name for name in reversed(ordered)}
-    return {name: found[name] for name in found if names[id(found[name].value)] == name}
+    return {name: kept for name, kept in found.items()
+            if names[id(kept.value)] == name and id(kept.value) not in gradients}
+
+
+def _kept_by(thing: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Parameter]]:
+    """The arrays that an object and objects inside it keep, by name; some of them twice."""
+    own = {} if id(thing) in seen else attributes_of(thing)
+    seen.add(id(thing))
+    leaves = flatten(own) if own else {}
+    by_plain_name = {plain(path): value for path, value in leaves.items()}
+    for path, value in leaves.items():
+        head, dot, rest = path.partition(".")
+        name = prefix + (rest if head in HOLDERS and dot and not rest.isdigit() else path)
+        gradient = next((by_plain_name[known] for known in gradient_names(path)
+                         if known in by_plain_name), None)
+        data: Any = getattr(value, "data", getattr(value, "value", None))
+        if isinstance(value, float) and path in own and gradient is not None:
+            value = np.array(value)
+            setattr(thing, path, value)
+        if is_array(value):
+            yield name, Parameter(value, gradient)
+        elif is_array(data) and hasattr(value, "grad"):
+            yield name, Parameter(data, value.grad)
+        else:
+            yield from _kept_by(value, f"{name}.", seen)

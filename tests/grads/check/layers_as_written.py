@@ -449,3 +449,78 @@ CHECKED["a list"] = [Affine(4, 3), PReLU(), LayerDense(3, 2)], (x,), (
     "x layers.0.W layers.0.b layers.1.alpha layers.2.weights layers.2.biases")
 MISTAKES["a list"] = "self.dweights = np.dot(self.inputs.T, dvalues)", (
     "self.dweights = np.dot(self.inputs.T, dvalues) / 2")
+
+
+# --- private names; slots; gradients of attributes in a mapping; more returned than asked for ---
+
+
+class Private:
+    def __init__(self):
+        self._W = rng.normal(size=(4, 3))
+
+    def forward(self, x):
+        self._x = x
+        return x @ self._W
+
+    def backward(self, d):
+        self._dW = self._x.T @ d  # private
+        return d @ self._W.T
+
+
+class Slots:
+    __slots__ = ("W", "W_gradient", "x")
+
+    def __init__(self):
+        self.W = rng.normal(size=(4, 3))
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W
+
+    def backward(self, d):
+        self.W_gradient = self.x.T @ d
+        return d @ self.W.T
+
+
+class Attention:
+    def __init__(self, size):
+        self.Wq, self.Wk = rng.normal(size=(size, size)), rng.normal(size=(size, size))
+
+    def __call__(self, q, k, mask=None):
+        self.q, self.k = q, k
+        self.Q, self.K = q @ self.Wq, k @ self.Wk
+        scores = np.where(mask, self.Q @ self.K.T / 2, -1e9)
+        e = np.exp(scores - scores.max(axis=1, keepdims=True))
+        self.A = e / e.sum(axis=1, keepdims=True)
+        return self.A @ k, self.A
+
+    def backward(self, dcontext, dA=None):
+        dA = dcontext @ self.k.T + (0 if dA is None else dA)
+        dscores = self.A * (dA - (dA * self.A).sum(axis=1, keepdims=True)) / 2
+        dQ, dK = dscores @ self.K, dscores.T @ self.Q
+        self.grads = {"Wq": self.q.T @ dQ, "Wk": self.k.T @ dK}
+        return dQ @ self.Wq.T, dK @ self.Wk.T + self.A.T @ dcontext
+
+
+class Unnamed:
+    def __init__(self):
+        self.w, self.b = rng.normal(size=(4, 3)), np.zeros(3)
+
+    def forward(self, a):
+        self.cache = a
+        return a @ self.w + self.b
+
+    def backward(self, dz):
+        return self.cache.T @ dz, dz.sum(axis=0), dz @ self.w.T
+
+
+CHECKED["private names"] = Private(), (x,), "x _W"
+MISTAKES["private names"] = "self._x.T @ d  # private", "0 * self._W"
+CHECKED["slots"] = Slots(), (x,), "x W"
+MISTAKES["slots"] = "self.W_gradient = self.x.T @ d", "self.W_gradient = self.x.T @ -d"
+CHECKED["two outputs and a default"] = (
+    Attention(4), (x, rng.normal(size=(6, 4)), rng.random((5, 6)) > 0.3), "q k Wq Wk")
+MISTAKES["two outputs and a default"] = "(0 if dA is None else dA)", "0"
+CHECKED["by shape"] = Unnamed(), (x,), "a w b"
+MISTAKES["by shape"] = "return self.cache.T @ dz, dz.sum(axis=0)", (
+    "return self.cache.T @ dz, dz.max(axis=0)")

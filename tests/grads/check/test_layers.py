@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from grads.check.layers import check_layer
+from grads.check.substitution import attributes_of
 
 FILE = Path(__file__).with_name("layers_as_written.py")
 TEXT = FILE.read_text(encoding="utf-8")
@@ -42,8 +43,7 @@ def test_a_right_layer_passes_with_all_its_tensors_and_is_left_as_it_was(style):
 
 def state(layer):
     """Everything that a layer keeps, as bytes."""
-    plain = [vars(part) for part in layer] if isinstance(layer, list) else vars(layer)
-    return repr(flat(plain))
+    return repr(flat(layer))
 
 
 def flat(value):
@@ -54,7 +54,7 @@ def flat(value):
         return [flat(part) for part in value]
     if isinstance(value, np.ndarray):
         return pickle.dumps(value)
-    return flat(vars(value)) if hasattr(value, "__dict__") and value is not np else repr(value)
+    return flat(attributes_of(value)) or repr(value)
 
 
 @pytest.mark.parametrize("style", MISTAKES)
@@ -176,6 +176,11 @@ class Strange(Empty):
         return x
 
 
+class Bare(Empty):
+    def backward(self):
+        return 1
+
+
 class Silent(Empty):
     def forward(self, x):
         self.result = x
@@ -199,7 +204,8 @@ class Misshapen(Dense):
     (np.sin, "layer: expected an object with a method backward or "),
     (Views(), "layer: expected arrays that share no memory, got W and top"),
     (Empty(), "and no gradient"),
-    (Strange(), "expected backward to take the gradient of the output, got one that takes x, y, z"),
+    (Strange(), "expected backward to take the gradient of the output, got backward(x, y, z); w"),
+    (Bare(), "expected backward to take the gradient of the output, got backward(); where"),
     (Silent(), "layer: expected forward to return an output, got None"),
     (Generating(), "expected an object that can be copied, got Generating: cannot pickle 'gener"),
     (Misshapen(), "gradients: expected 'x' of shape (5, 4), got (5, 3)"),

@@ -32,6 +32,7 @@ from grads.check.substitution import (
     named_gradients,
     parameters_of,
     parameters_of_call,
+    plain,
     returned_names,
 )
 from grads.check.watch import TimeUp, Watch
@@ -39,7 +40,7 @@ from grads.check.watch import TimeUp, Watch
 FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")
 BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
 OUTPUTS = ("output", "outputs", "out", "y")  # where a forward that returns nothing keeps it
-INPUTS = ("inputs", "input", "x")  # whose gradient a backward that returns nothing keeps
+INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
 CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
 RATES = ("learning_rate", "lr", "rate", "eta", "alpha")  # of a backward that updates parameters
 RATE = 2.0**20  # so that an update is large beside the parameters, whose rounding it has
@@ -98,8 +99,7 @@ class Chain:
     def backward(self, d: Any) -> Any:
         """The gradient of the input of the first layer."""
         for layer in reversed(self.layers):
-            names = [name for key in INPUTS for name in gradient_names(key)]
-            d = _kept(layer, method_of(layer, BACKWARDS)(d), names)
+            d = _kept(layer, method_of(layer, BACKWARDS)(d), INPUT_GRADIENTS)
         return d
 
 
@@ -190,9 +190,8 @@ class LayerRun:
             found |= {name: (before[name] - after[name].value) / RATE for name in self.own
                       if found[name] is None and (before[name] != after[name].value).any()}
         found = {name: gradient for name, gradient in found.items() if gradient is not None}
-        if returned is None:
-            returned = _kept(layer, None, [name for key in (*self.subject.names[:1], *INPUTS)
-                                           for name in gradient_names(key)])
+        own = [name for x in self.subject.names[:1] for name in gradient_names(x)]
+        returned = _kept(layer, returned, [*own, *INPUT_GRADIENTS])
         parts = returned if isinstance(returned, (list, tuple)) else [returned]
         names = self.subject.names if len(parts) == len(self.subject.names) else [*self.inputs]
         known = {name: self.subject.arrays[name] for name in (*self.inputs, *self.own)
@@ -229,17 +228,16 @@ def method_of(layer: Any, names: Sequence[str]) -> Callable[..., Any]:
         raise ValueError(f"layer: expected an object, got the class {layer.__name__}")
     found = [getattr(layer, name) for name in names if callable(getattr(layer, name, None))]
     if not found:
-        known = [name for name in dir(layer) if name[0] != "_" and callable(getattr(layer, name))]
         raise ValueError(f"layer: expected an object with a method {' or '.join(names)}, got "
-                         f"{type(layer).__name__} with {', '.join(known[:8]) or 'none'}")
+                         f"{type(layer).__name__} without")
     return found[0]
 
 
 def _kept(layer: Any, returned: Any, names: Sequence[str]) -> Any:
     """What a method returned; where it returned nothing, the first of these attributes."""
-    if returned is not None:
-        return returned
-    return next((getattr(layer, name) for name in names if hasattr(layer, name)), None)
+    known = {plain(name): value for name, value in attributes_of(layer).items()}
+    return next((known[name] for name in names if name in known),
+                None) if returned is None else returned
 
 
 def _validate_memory(arrays: Arrays) -> None:

@@ -74,7 +74,9 @@ def _case(
     def forward(values: Arrays) -> tuple[dict[str, Any], Any]:
         _, result = subject(values)
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
-        number = next((k for k, part in enumerate(parts) if _is_number(part)), None)
+        number = next((k for k, part in enumerate(parts)
+                       if isinstance(part, (int, float, np.generic, np.ndarray))
+                       and np.size(part) == 1), None)
         if number is None or len(parts) < 2:
             got = ", ".join(type(part).__name__ for part in parts)
             raise ValueError("f: expected a tuple of a loss, one number, and its gradients, got "
@@ -105,9 +107,3 @@ def _case(
         if is_array(part) and id(part) not in used]
     subject.arrays = {name: known[name] for name in found}
     return Case(dict(subject.arrays), forward, vjp, labels=dict(labels)), ignored
-
-
-def _is_number(part: Any) -> bool:
-    """Whether something is one number."""
-    return not isinstance(part, (Mapping, list, tuple, str)) and part is not None and (
-        np.size(part) == 1)

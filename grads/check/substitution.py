@@ -14,7 +14,6 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -47,7 +46,7 @@ class Subject:
 
     def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
         self._modules = {id(module): module for module in tuple(sys.modules.values())}
-        self._random: Any = np.random.get_state()
+        self._random = np.random.get_state()
         self.arrays: dict[str, np.ndarray] = {}
         self.call = self.copied(call)
         self.inputs = tuple(self.copied(_as_array(value)) for value in inputs)
@@ -72,48 +71,23 @@ class Subject:
             dict(zip(self.names, self.inputs, strict=True))).items() if is_array(value)}
 
     def variables(self) -> dict[str, np.ndarray]:
-        """The floating arrays among the global variables that the function uses, by name."""
-        names: set[str] = set()
-        rest = [self.call]
-        while rest:
-            code = getattr(rest.pop(), "__code__", None)
-            new = set(code.co_names if code else ()) - names
-            names |= new
-            rest += [self.space[name] for name in new if callable(self.space.get(name))]
-        return {name: self.space[name] for name in self.space
-                if name in names and is_array(self.space[name])}
+        """The floating arrays among the global variables that the function names."""
+        names = getattr(getattr(self.call, "__code__", None), "co_names", ())
+        return {name: self.space[name] for name in names if is_array(self.space.get(name))}
 
     def __call__(self, values: Arrays) -> tuple[Any, Any]:
         """The copy of the function that was called with these values, and its result."""
         call, inputs, keywords = self.copied((self.call, self.inputs, self.keywords), values)
-        spaces = {name: self.space[name] for name in self.arrays
-                  if self.space.get(name) is self.arrays[name]}
-        self.space.update({name: values[name] for name in spaces if name in values})
+        spaces = {name: self.space[name] for name in values
+                  if self.space.get(name, 0) is self.arrays[name]}
+        random = np.random.get_state()
+        np.random.set_state(self._random)
+        self.space.update({name: values[name] for name in spaces})
         try:
-            with self._same_random_numbers():
-                return call, call(*inputs, **keywords)
+            return call, call(*inputs, **keywords)
         finally:
             self.space.update(spaces)
-
-    @contextmanager
-    def _same_random_numbers(self) -> Iterator[None]:
-        """Context of a run: NumPy's global random numbers start at the same state, and end where
-        they were; no more than once, where the first run draws none."""
-        if self._random is None:
-            yield
-            return
-        before = np.random.get_state()
-        np.random.set_state(self._random)
-        try:
-            yield
-            self._random = self._random if _differ(np.random.get_state(), self._random) else None
-        finally:
-            np.random.set_state(before)
-
-
-def _differ(a: Any, b: Any) -> bool:
-    """Whether two states of random numbers differ."""
-    return any(not np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+            np.random.set_state(random)
 
 
 def _as_array(value: Any) -> Any:

@@ -514,6 +514,17 @@ class Unnamed:
         return self.cache.T @ dz, dz.sum(axis=0), dz @ self.w.T
 
 
+class Square:
+    def forward(self, X):
+        self.X = X
+        self.Y_out, self.output = None, X * X
+
+    def backward(self, dY):
+        self.dX = 2 * self.X * dY
+
+
+CHECKED["attributes in capitals"] = Square(), (x,), "X"
+MISTAKES["attributes in capitals"] = "self.dX = 2 * self.X * dY", "self.dX = self.X * dY"
 CHECKED["private names"] = Private(), (x,), "x _W"
 MISTAKES["private names"] = "self._x.T @ d  # private", "0 * self._W"
 CHECKED["slots"] = Slots(), (x,), "x W"

@@ -42,6 +42,7 @@ BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
 OUTPUTS = ("output", "outputs", "out", "y")  # where a forward that returns nothing keeps it
 INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
 CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
+TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # no upstream gradient
 RATES = ("learning_rate", "lr", "rate", "eta", "alpha")  # of a backward that updates parameters
 RATE = 2.0**20  # so that an update is large beside the parameters, whose rounding it has
 FIRST_CALL = "it is right when called once: a later call uses what the first one has kept"
@@ -215,10 +216,13 @@ class LayerRun:
         signature = inspect.signature(backward)
         try:
             signature.bind(*given)
+            fits = not {*takes[:1]} & {*TARGETS}
         except TypeError:
+            fits = False
+        if not fits:
             raise ValueError(f"layer: expected {self.backward} to take the gradient of the output, "
-                             f"got {self.backward}{signature}; where it takes the inputs of the "
-                             "forward, see check_gradients") from None
+                             f"got {self.backward}{signature}; where it takes inputs or targets, "
+                             "see check_gradients and check_loss")
         return backward(*given)
 
 

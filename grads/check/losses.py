@@ -40,10 +40,10 @@ def check_loss(
 ) -> Report:
     """Check a function that returns a loss and its gradients.
 
-    Arguments: f, called `f(*inputs, **keywords)`, which returns a tuple, or (as with scipy's
-    jac=True) a pair, with one number in it, the loss; gradients, what the other things that it
-    returns are the gradients of, in their order, where their names do not say so ("" for what is no
-    gradient); the rest as in `grads.check.check_gradients`. f, the object that it belongs to and
+    Arguments: f, called `f(*inputs, **keywords)`, which returns a tuple or a mapping with
+    one number in it, the loss, as scipy's jac=True asks for; gradients, what the other things that
+    it returns are the gradients of, in their order, where their names do not say so ("" for what is
+    no gradient); the rest as in `grads.check.check_gradients`. f, the object that it belongs to and
     global variables are left as they are. Returns the report. Raises ValueError naming what is
     missing.
     """
@@ -73,7 +73,9 @@ def _case(
 
     def forward(values: Arrays) -> tuple[dict[str, Any], Any]:
         _, result = subject(values)
-        parts = list(result) if isinstance(result, (tuple, list)) else [result]
+        keys = list(result) if isinstance(result, Mapping) else returned_names(subject.call)
+        parts = list(result.values() if isinstance(result, Mapping) else result if isinstance(
+            result, (tuple, list)) else [result])
         number = next((k for k, part in enumerate(parts)
                        if isinstance(part, (int, float, np.generic, np.ndarray))
                        and np.size(part) == 1), None)
@@ -82,11 +84,10 @@ def _case(
             raise ValueError("f: expected a tuple of a loss, one number, and its gradients, got "
                              f"{got}; gradients that are a function of their own are for "
                              "check_gradients (in a file, NAME_gradient)")
-        return {"loss": np.reshape(parts[number], ())}, (number, parts)
+        return {"loss": np.reshape(parts[number], ())}, (number, keys, parts)
 
-    def gradients(number: int, parts: Sequence[Any]) -> dict[str, Any]:
-        labels = [*names] or [label for k, label in enumerate(returned_names(subject.call))
-                              if k != number]
+    def gradients(number: int, keys: Sequence[str], parts: Sequence[Any]) -> dict[str, Any]:
+        labels = [*names] or [label for k, label in enumerate(keys) if k != number]
         found = named_gradients([part for k, part in enumerate(parts) if k != number], labels,
                                 known, same=bool(names))
         found = found if found.keys() <= known.keys() else flatten(found)
@@ -96,14 +97,14 @@ def _case(
         return {name: np.asarray(gradient) * d["loss"]
                 for name, gradient in gradients(*kept).items()}
 
-    _, (number, parts) = forward({})
-    found = gradients(number, parts)
+    _, (number, keys, parts) = forward({})
+    found = gradients(number, keys, parts)
     if not found:
         raise ValueError("gradients: expected names that say what they are gradients of, as dW of "
                          f"W, or gradients=(...); f has {', '.join(known) or 'no arrays'}")
     used = [id(gradient) for gradient in (*found.values(), parts[number])]
     ignored = [name for name, part in flatten(
         {f"value {k} of the result": part for k, part in enumerate(parts, 1)}).items()
-        if is_array(part) and id(part) not in used]
+        if (is_array(part) or isinstance(part, float)) and id(part) not in used]
     subject.arrays = {name: known[name] for name in found}
     return Case(dict(subject.arrays), forward, vjp, labels=dict(labels)), ignored

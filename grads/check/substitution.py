@@ -49,7 +49,8 @@ class Subject:
         self._random = np.random.get_state()
         self.arrays: dict[str, np.ndarray] = {}
         self.call = self.copied(call)
-        self.inputs = tuple(self.copied(_as_array(value)) for value in inputs)
+        self.inputs = tuple(self.copied(np.array(value) if _is_numbers(value) or (
+            isinstance(value, float) and len(inputs) == 1) else value) for value in inputs)
         self.keywords = dict(keywords)
         self.names = argument_names([call], len(inputs))
         self.space = getattr(getattr(call, "__func__", call), "__globals__", {})
@@ -90,10 +91,9 @@ class Subject:
             np.random.set_state(random)
 
 
-def _as_array(value: Any) -> Any:
-    """A list of numbers as an array; anything else as it is."""
-    numbers = isinstance(value, list) and all(isinstance(part, float) for part in value)
-    return np.array(value) if numbers and value else value
+def _is_numbers(value: Any) -> bool:
+    """Whether a value is a list of floating numbers."""
+    return isinstance(value, list) and bool(value) and all(isinstance(x, float) for x in value)
 
 
 def is_array(value: Any) -> bool:

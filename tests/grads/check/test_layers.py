@@ -154,6 +154,19 @@ def test_float32_weights():
     assert check_layer(layer, X.astype(np.float32)).ok
 
 
+def test_an_input_may_be_a_number_or_a_list():
+    assert check_layer(Sine(), 0.3).ok and check_layer(Sine(), [0.3, 1.0]).ok
+
+
+class Sine:
+    def forward(self, x):
+        self.slope = np.cos(x)
+        return np.sin(x)
+
+    def backward(self, d):
+        return d * self.slope
+
+
 # --- what cannot be checked ---------------------------------------------------------------------
 
 
@@ -174,6 +187,11 @@ class Empty:
 class Strange(Empty):
     def backward(self, x, y, z):
         return x
+
+
+class Targets(Empty):
+    def backward(self, y):
+        return y
 
 
 class Bare(Empty):
@@ -205,6 +223,7 @@ class Misshapen(Dense):
     (Views(), "layer: expected arrays that share no memory, got W and top"),
     (Empty(), "and no gradient"),
     (Strange(), "expected backward to take the gradient of the output, got backward(x, y, z); w"),
+    (Targets(), "the gradient of the output, got backward(y); where it takes inputs or targets, s"),
     (Bare(), "expected backward to take the gradient of the output, got backward(); where"),
     (Silent(), "layer: expected forward to return an output, got None"),
     (Generating(), "expected an object that can be copied, got Generating: cannot pickle 'gener"),

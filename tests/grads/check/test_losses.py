@@ -79,6 +79,12 @@ def nested(layers, x):
     return (h**2).sum(), [[x.T @ dz, dz.sum(axis=0)]]
 
 
+def in_mapping(W, x):
+    """All in one mapping, with a figure that is no gradient."""
+    z = np.tanh(x @ W)
+    return {"loss": (z * z).sum(), "largest": z.max(), "grads": {"W": x.T @ (2 * z * (1 - z * z))}}
+
+
 def rosenbrock(v):
     """As scipy.optimize.minimize(..., jac=True) takes it."""
     a, c = v[:-1], v[1:]
@@ -94,7 +100,7 @@ def rosenbrock(v):
     (propagate, (rng.normal(size=(5, 1)), rng.normal(size=(1, 1)), X.T, rng.normal(size=(1, 7))),
      "w b"),
     (of_mapping, ({"W": W, "b": b}, X), "params.W params.b"),
-    (nested, ([[W, b]], X), "layers.0.0 layers.0.1"),
+    (in_mapping, (W, X), "W"), (nested, ([[W, b]], X), "layers.0.0 layers.0.1"),
     (rosenbrock, (np.array([0.5, 1.5, -1]),), "v"),
     (rosenbrock, ([0.5, 1.5, -1.0],), "v"),
 ])

@@ -18,16 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check import check_case
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten, like
 from grads.check.report import Report
-from grads.check.stopped import nothing_covered
 from grads.check.substitution import (
     Arrays,
     Subject,
     argument_names,
     attributes_of,
+    check_made,
     gradient_names,
     named_gradients,
     parameters_of,
@@ -35,7 +34,6 @@ from grads.check.substitution import (
     plain,
     returned_names,
 )
-from grads.check.watch import TimeUp, Watch
 
 FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")
 BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
@@ -63,21 +61,15 @@ def check_layer(
     which notes what has no gradient. Raises ValueError naming what is missing.
     """
     layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
-    how = {"title": type(layer).__name__, "watch": Watch(how.pop("time_limit", None)), **how}
 
-    def check(used: bool) -> Report:
-        try:
-            with how["watch"].user_code():
-                run = LayerRun(layer, inputs, keywords or {}, used)
-        except TimeUp:
-            return nothing_covered(how["title"], how["watch"])
-        report = check_case(
-            Case(run.values, run.forward, run.vjp, labels=dict(labels or {})),
-            upstream={"f": np.ones(())} if run.is_loss else None, **how)
-        return replace(report, notes=(*report.notes, *run.notes))
+    def make(used: bool) -> tuple[Case, Arrays | None, tuple[str, ...]]:
+        run = LayerRun(layer, inputs, keywords or {}, used)
+        case = Case(run.values, run.forward, run.vjp, labels=dict(labels or {}))
+        return case, {"f": np.ones(())} if run.is_loss else None, run.notes
 
-    report = check(True)
-    if report.verdict == "wrong" and check(False).ok:
+    title = type(layer).__name__
+    report = check_made(lambda: make(True), title, dict(how))
+    if report.verdict == "wrong" and check_made(lambda: make(False), title, dict(how)).ok:
         return replace(report, notes=(*report.notes, FIRST_CALL))
     return report
 

@@ -12,25 +12,22 @@ variable W. Without such names a gradient is that of the first array of the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from grads.check import check_case
 from grads.check.case import Case, Labels
 from grads.check.nesting import flatten
 from grads.check.report import Report
-from grads.check.stopped import nothing_covered
 from grads.check.substitution import (
     Arrays,
     Subject,
+    check_made,
     is_array,
     named_gradients,
     parameters_of,
     returned_names,
 )
-from grads.check.watch import TimeUp, Watch
 
 
 def check_loss(
@@ -47,23 +44,15 @@ def check_loss(
     global variables are left as they are. Returns the report. Raises ValueError naming what is
     missing.
     """
-    how = {"title": getattr(f, "__name__", "loss"), "watch": Watch(how.pop("time_limit", None)),
-           **how}
-    try:
-        with how["watch"].user_code():
-            case, ignored = _case(Subject(f, inputs, keywords or {}), gradients, labels or {})
-    except TimeUp:
-        return nothing_covered(how["title"], how["watch"])
-    report = check_case(case, upstream={"loss": np.ones(())}, alone=False, **how)
-    return replace(report, notes=(*report.notes, *(
-        f"{name}: no gradient of anything known, not checked" for name in ignored)))
+    return check_made(lambda: _case(Subject(f, inputs, keywords or {}), gradients, labels or {}),
+                      getattr(f, "__name__", "loss"), how)
 
 
 def _case(
     subject: Subject, names: Sequence[str], labels: Mapping[str, Labels]
-) -> tuple[Case, list[str]]:
-    """The case, whose forward keeps the gradients as the cache; and what of the result is not
-    taken for a gradient."""
+) -> tuple[Case, Arrays, list[str]]:
+    """The case, whose forward keeps the gradients as the cache; its upstream gradient; and notes
+    on what of the result is not taken for a gradient."""
     known = subject.leaves()
     objects = {"": getattr(subject.call, "__self__", None)} | {
         f"{name}.": value for name, value in zip(subject.names, subject.inputs, strict=True)}
@@ -103,8 +92,9 @@ def _case(
         raise ValueError("gradients: expected names that say what they are gradients of, as dW of "
                          f"W, or gradients=(...); f has {', '.join(known) or 'no arrays'}")
     used = [id(gradient) for gradient in (*found.values(), parts[number])]
-    ignored = [name for name, part in flatten(
+    ignored = [f"{name}: no gradient of anything known, not checked" for name, part in flatten(
         {f"value {k} of the result": part for k, part in enumerate(parts, 1)}).items()
         if (is_array(part) or isinstance(part, float)) and id(part) not in used]
     subject.arrays = {name: known[name] for name in found}
-    return Case(dict(subject.arrays), forward, vjp, labels=dict(labels)), ignored
+    case = Case(dict(subject.arrays), forward, vjp, labels=dict(labels))
+    return case, {"loss": np.ones(())}, ignored

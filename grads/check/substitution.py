@@ -14,18 +14,39 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check import check_case
+from grads.check.case import Case
 from grads.check.nesting import flatten
+from grads.check.report import Report
+from grads.check.stopped import nothing_covered
+from grads.check.watch import TimeUp, Watch
 
 PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # without underscores
 SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a gradient of weights
 HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
 Arrays = Mapping[str, Any]
+
+
+def check_made(
+    make: Callable[[], tuple[Case, Arrays | None, Iterable[str]]], title: str, how: dict[str, Any]
+) -> Report:
+    """Check a case whose making runs the user's code, with the upstream gradient and notes that
+    belong to it."""
+    how = {"title": title, "watch": Watch(how.pop("time_limit", None)), **how}
+    try:
+        with how["watch"].user_code():
+            case, upstream, notes = make()
+    except TimeUp:
+        return nothing_covered(how["title"], how["watch"])
+    report = check_case(case, upstream=upstream, **how)
+    return replace(report, notes=(*report.notes, *notes))
 
 
 class Parameter(NamedTuple):

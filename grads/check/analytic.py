@@ -10,7 +10,7 @@ import numpy as np
 
 import backend
 from grads.check.case import Case, Labels
-from grads.check.nesting import flatten, holds_arrays, like, matched, same_form
+from grads.check.nesting import flatten, holds_arrays, is_branch, like, matched, same_form
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
@@ -72,7 +72,8 @@ def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
             raise ValueError("upstream: expected gradients of the outputs "
                              f"{', '.join(outputs)}, since f is not one number; got none")
         return {"f": np.ones(np.shape(outputs["f"]))}
-    d_out = {name: np.array(d, float) for name, d in flatten(upstream).items()}
+    branch = holds_arrays if list(outputs) == ["f"] else is_branch  # a list may be an array
+    d_out = {name: np.array(d, float) for name, d in flatten(upstream, "", branch).items()}
     if {k: v.shape for k, v in d_out.items()} != {k: np.shape(v) for k, v in outputs.items()}:
         raise ValueError("upstream: expected arrays of the shapes of f's outputs, "
                          f"{[np.shape(v) for v in outputs.values()]}, "

@@ -220,7 +220,7 @@ def _held(x: Any) -> list[Any]:
 
 def _leads_on(x: Any) -> bool:
     """Whether an object may hold functions of the user's."""
-    return callable(x) or isinstance(x, types.ModuleType)
+    return callable(x) or hasattr(x, "__dict__")
 
 
 def _is_users(name: str, file: str) -> bool:

@@ -365,6 +365,13 @@ def test_names_are_put_back_and_only_the_users_modules_change():
     assert space["np"] is np
 
 
+def test_the_module_of_a_layer_that_a_function_holds_is_found():
+    space = {"np": np, "__name__": "layers"}
+    exec("class Layer:\n    def forward(self, x): return np.zeros(2) + x", space)
+    layer = space["Layer"]()
+    assert any(found is space for found in namespaces_of(lambda x: layer.forward(x)))
+
+
 def test_this_projects_functions_are_made_for_complex_steps():
     seen = []
 

@@ -61,13 +61,12 @@ class Subject:
 
     Arguments: call, the function; inputs, its positional arguments; keywords, the others.
     Attributes: names of the positional arguments; arrays, by name, those that are replaced;
-    space, the global variables of the function. NumPy's global random numbers are the same in
-    every run.
+    space, the global variables of the function. A run leaves NumPy's global random numbers
+    as they were, so that the next one gets the same.
     """
 
     def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
         self._modules = {id(module): module for module in tuple(sys.modules.values())}
-        self._random = np.random.get_state()
         self.arrays: dict[str, np.ndarray] = {}
         self.call = self.copied(call)
         self.inputs = tuple(self.copied(np.array(value) if _is_numbers(value) or (
@@ -103,7 +102,6 @@ class Subject:
         spaces = {name: self.space[name] for name in values
                   if self.space.get(name, 0) is self.arrays[name]}
         random = np.random.get_state()
-        np.random.set_state(self._random)
         self.space.update({name: values[name] for name in spaces})
         try:
             return call, call(*inputs, **keywords)

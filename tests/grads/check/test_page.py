@@ -181,7 +181,7 @@ NOTEBOOK = ('<!doctype html><body data-jp-theme-light="{light}" style="margin: 0
 def test_in_a_notebook_the_theme_is_the_notebooks_and_nothing_else_changes(browser):
     cell, style = wrong_report()._repr_html_(), "e => getComputedStyle(e).{}"
     for light, scheme, width in (("true", "dark", 1200), ("false", "light", 1200),
-                                 ("false", "dark", 390)):
+                                 ("", "dark", 1200), ("", "light", 390), ("false", "dark", 390)):
         page = browser.new_context(viewport={"width": width, "height": 800},
                                    color_scheme=scheme).new_page()
         page.set_content(NOTEBOOK.format(light=light, cell=""))
@@ -190,6 +190,7 @@ def test_in_a_notebook_the_theme_is_the_notebooks_and_nothing_else_changes(brows
         assert page.eval_on_selector("h3", style.format("font")) == before
         assert page.eval_on_selector("body", style.format("maxWidth")) == "none"
         assert page.eval_on_selector(".grads.report code", style.format("color")) == (
-            "rgb(31, 31, 29)" if light == "true" else "rgb(233, 230, 223)")
+            "rgb(31, 31, 29)" if light == "true" or (not light and scheme == "light")
+            else "rgb(233, 230, 223)")
         assert page.evaluate("document.documentElement.scrollWidth") == width
         page.context.close()

@@ -167,6 +167,17 @@ class Sine:
         return d * self.slope
 
 
+class Buffered(Sine):
+    def forward(self, x):
+        out = np.zeros(x.shape)
+        out[...] = super().forward(x)
+        return out
+
+
+def test_layers_in_a_list_may_write_into_buffers_in_a_complex_step():
+    assert "complex" in check_layer([Buffered(), Buffered()], X).rows[0].errors
+
+
 # --- what cannot be checked ---------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from nmt.console.arguments import positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
-from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words
+from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
 from nmt.data.prepared import signs
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import (
@@ -26,6 +26,7 @@ from nmt.evaluation.scores import (
     metrics_of,
     score_against,
 )
+from nmt.files import check_writable
 from nmt.system import System
 
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -106,6 +107,9 @@ def add_perplexity(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt perplexity`."""
     add_pairs(parser)
     add_second_source(parser)
+    parser.add_argument("--log-probabilities", type=Path, metavar="FILE",
+                        help="write log p of each target, in nats, by forced decoding; an empty "
+                             "line where a side is empty")
     add_model(parser)
 
 
@@ -116,6 +120,8 @@ def run_perplexity(options: argparse.Namespace) -> None:
     sources, targets = read_parallel(options.source, options.target)
     texts, cut_target = source_texts(system, sources, options), tokenisers(system.recipe.data)[1]
     system.check_tags(map(system.cut_source, texts), str(options.source))
+    if options.log_probabilities is not None:
+        check_writable(options.log_probabilities)
     prepared = prepare_pairs(texts, targets, None, system.cut_source, cut_target.tokenise)
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
@@ -128,6 +134,12 @@ def run_perplexity(options: argparse.Namespace) -> None:
               "outside the vocabulary")
     if "length_perplexity" in perplexities:
         print(f"length perplexity {perplexities['length_perplexity']:.4f} per sentence")
+    if options.log_probabilities is not None:
+        pairs = [(system.cut_source(x), cut_target.tokenise(y))
+                 for x, y in zip(texts, targets, strict=True)]
+        write_lines(options.log_probabilities, (
+            f"{forced.log_probability:.4f}" if all(pair) else ""
+            for forced, pair in zip(system.force(pairs), pairs, strict=True)))
     if any(is_position(word) for _, target in prepared.pairs for word in target):
         parts = perplexities_by_class(system.force(prepared.pairs))
         print(", ".join(f"of {name} {value:.4f} over {count}"

@@ -92,6 +92,8 @@ def train_translator(
     if pairs.test is not None and current().first:
         console.print(_test_scores(system, pairs.test))
     console.print(f"run directory: {directory}")
+    if current().first:
+        console.print(f"translate: nmt translate FILE --model {directory}")
 
 
 def _train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespace) -> None:
@@ -125,6 +127,8 @@ def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     """A line on the number of training pairs, and those left out."""
     drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
+    if pairs.repeated:
+        taken += f" (no source of these is trained on; {pairs.repeated} lines repeat a source)"
     most = recipe.data.max_length
     long = f", {pairs.too_long} over {several(most, 'word')}" if most is not None else ""
     return (f"{several(len(pairs.train), 'training pair')}; left out: {pairs.empty} with an empty "

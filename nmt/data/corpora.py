@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
+from nmt.console.messages import several
 from nmt.data import reversal
 from nmt.data.cldr import CldrOptions, generate
 from nmt.data.corpus import (
@@ -53,6 +54,7 @@ class ParallelCorpus:
     test: EvaluationSet | None
     empty: int  # training pairs left out because a side is empty
     too_long: int  # training pairs left out because a side is over the limit
+    repeated: int = 0  # lines whose source occurred before, where pairs were drawn for validation
 
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
@@ -136,7 +138,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     """Line-aligned text files; without dev files some of the pairs to train on are drawn for it."""
     paths = _paths(data, "train")
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    places = [] if data.dev_source else _drawn_places(data, paths)
+    places, repeated = ([], 0) if data.dev_source else _drawn_places(data, paths)
     drawn: list[tuple[str, str]] = []
     streamed = _streamed(paths)
     if data.tokenise != "none":
@@ -151,7 +153,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
         dev = _read_evaluation(data, "dev")
     else:
         dev = _evaluation(data, drawn, paths, [place + 1 for place in places])
-    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
+    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long, repeated)
 
 
 def _paths(data: DataConfig, name: str) -> list[Path]:
@@ -171,18 +173,42 @@ def _streamed(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
         yield BOUNDARY.join(sources), target
 
 
-def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> list[int]:
-    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
+def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], int]:
+    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most; of a
+    source that occurs again all its lines, so that none of these sources is trained on. Also how
+    many lines repeat a source."""
     for path in paths:
         if os.path.exists(path) and not os.path.isfile(path):
             raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
                             "drawn from it for validation has it read twice")
-    pairs = sum(1 for _ in stream_parallel(*paths))
+    hashes = np.fromiter((hash(source) for source, _ in _streamed(paths)), np.int64)  # (N,)
+    pairs = len(hashes)
     if pairs < LEAST_TO_DRAW:
         raise UserError(f"{_named(paths)}: expected dev files, or at least {LEAST_TO_DRAW} "
                         f"pairs to draw some from for validation, got {pairs}")
     size = min(data.dev_size, pairs // LEAST_TO_DRAW)
-    return sorted(np.random.default_rng(data.seed).choice(pairs, size, replace=False).tolist())
+    values, counts = np.unique(hashes, return_counts=True)
+    size = max(size, int(counts.min()))  # of a source at least
+    chosen: set[int] = set()
+    for place in _in_random_order(pairs, size, data.seed):
+        count = counts[np.searchsorted(values, hashes[place])]
+        if place not in chosen and len(chosen) + count <= min(size, pairs - 1):
+            chosen.update([place] if count == 1 else
+                          np.flatnonzero(hashes == hashes[place]).tolist())
+        if len(chosen) == size:
+            break
+    if not chosen:
+        raise UserError(f"{_named(paths)}: expected dev files, or sources that differ to draw some "
+                        f"from for validation, got {several(len(values), 'source')} in {pairs} "
+                        "lines")
+    return sorted(chosen), pairs - len(values)
+
+
+def _in_random_order(pairs: int, first: int, seed: int) -> Iterator[int]:
+    """The places of all pairs: so many that are drawn at first, then the others."""
+    rng = np.random.default_rng(seed)
+    yield from rng.choice(pairs, first, replace=False).tolist()
+    yield from map(int, rng.permutation(pairs))
 
 
 def _without(

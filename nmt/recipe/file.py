@@ -187,6 +187,8 @@ def _typed(
         value = chosen.get(key, given.get(key))
         quoted = ", in quotes" if keys[key].type is str and type(value) not in (str, NoneType) \
             else ""
+        if quoted and isinstance(value, bool):
+            quoted += " (without them YAML takes no, off, yes for truth values)"
         shown = str(value) if isinstance(value, date) else repr(value)
         return UserError(f"{where(key)}: {key}: expected {keys[key].written}{quoted}, "
                          f"got {shown}".replace("None", "null"))

@@ -94,7 +94,8 @@ def test_links_of_a_models_tokens(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     for name, line in (("en", "It isn't 2:30, is it?"), ("de", "Es ist nicht 2:30, oder?")):
         write(tmp_path / f"raw.{name}", [line] * 12)
-    assert nmt("train", "--train", "raw.en", "raw.de", "--train.epochs", 1, "--output", "m",
+        write(tmp_path / f"more.{name}", [*[line] * 12, "Is it?"])
+    assert nmt("train", "--train", "more.en", "more.de", "--train.epochs", 1, "--output", "m",
                "--model.hidden_size", 4, "--model.embedding_size", 4) == 0
     assert nmt("align", "raw.en", "raw.de", "--model", "m", "-o", "links", "--tokens", "both") == 0
     line = "It isn ￭'￭ t 2 ￭:￭ 30 ￭, is it ￭? ||| Es ist nicht 2 ￭:￭ 30 ￭, oder ￭?"

@@ -430,6 +430,11 @@ def test_perplexity(trained, capsys) -> None:
         [(["one", "two"], ["eins", "zwei"]), (["four"], ["vier"])])
     assert capsys.readouterr().out \
         == f"perplexity {expected:.4f} over 2 pairs (2 with an empty side left out)\n"
+    assert nmt("perplexity", trained / "s", trained / "t", *model, "--log-probabilities",
+               trained / "scores") == 0
+    first, *empty, last = (trained / "scores").read_text().split("\n")[:-1]
+    assert empty == ["", ""]
+    assert np.exp(-(float(first) + float(last)) / 5) == pytest.approx(expected, rel=1e-4)
     (trained / "blank").write_text("\n" * 4)
     (trained / "short").write_text("eins\n")
     for target, message in (("blank", "expected a pair of sentences, got empty lines only"),

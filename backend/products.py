@@ -22,12 +22,14 @@ import numpy as np
 
 from backend.host import blas_architecture
 from backend.switch import Array, array_module
+from backend.workspace import Workspace
 
 FEW = 10  # rows, at most
 LEAST = 1 << 16  # numbers of W, from which on it pays
 # OpenBLAS's limits for its small kernels with a transposed left operand (0.3.31, AVX-512): numbers
 # of the result, and multiplications; and the length of a sum below which it does not take them.
 RESULT, MULTIPLICATIONS, SHORTEST = 1200, 1_000_000, 32
+ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
 BLOCK = 64  # rows of a matrix transposed at a time, through a buffer that stays in the CPU's cache
 PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
 WITH_SMALL_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
@@ -41,7 +43,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     xp = array_module(a, b)
     if xp is np and a.ndim == 2 and is_faster(len(a), b.T) and a.dtype == b.dtype:
         return few_rows(a, b, out)
-    return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
+    return xp.matmul(a, b, out=out)
 
 
 def is_faster(rows: int, weights: Array) -> bool:
@@ -66,7 +68,7 @@ def few_rows(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.
     return out
 
 
-# --- many rows ------------------------------------------------------------------------------------
+# --- weights in another order ---------------------------------------------------------------------
 
 
 def for_many_rows(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array]:
@@ -98,6 +100,22 @@ def _by_columns(weights: np.ndarray) -> np.ndarray:
     copy = np.empty((n, G + PAD), dtype)[:, :G]
     copy_transpose(weights, copy, np.empty((BLOCK, n + PAD), dtype)[:, :n])
     return copy.T
+
+
+def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
+    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
+
+    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
+    at a tenth of the product's time; those of one row, or of a few with large weights (`matmul`),
+    read it as it is.
+    """
+    if (products < ENOUGH or rows == 1 or type(weights) is not np.ndarray
+            or (rows <= FEW and weights.size >= LEAST) or is_by_columns(weights)):
+        return weights.T
+    G, n = weights.shape
+    copy = workspace.empty(np, (n, G + PAD), weights.dtype)[:, :G]
+    copy_transpose(weights, copy, workspace.empty(np, (BLOCK, n + PAD), weights.dtype)[:, :n])
+    return copy
 
 
 def copy_transpose(weights: Array, copy: Array, block: Array) -> None:

@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, matmul, on_host, to_device
-from backend.buffering import row_by_row
-from backend.products import BLOCK, PAD, copy_transpose, is_by_columns, is_faster
+from backend import Array, array_module, matmul, to_device
+from backend.products import transposed
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
-
-ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
 
 
 class Padding(NamedTuple):
@@ -88,7 +85,6 @@ class RecurrentCache(NamedTuple):
     workspace: Workspace
 
 
-@row_by_row
 def recurrent_forward(
     cell: Cell, x: Array, state: State, W: Array, b: Array | None = None, *,
     padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
@@ -112,7 +108,6 @@ def recurrent_forward(
         cell, x, W, steps, padding, workspace)
 
 
-@row_by_row
 def recurrent_backward(
     dh_out: Array | None, d_last: State | None, cache: RecurrentCache, *,
     clip: float | None = None,
@@ -153,7 +148,6 @@ def weight_gradients(
     return dW
 
 
-@row_by_row
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:
     """One step alone, for search: x (N, E), state (N, H) each. Returns the new state."""
     xp, E = array_module(x, W), x.shape[1]
@@ -162,20 +156,3 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     a = matmul(x, W[:, :E].T)
     cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T, None)
     return now
-
-
-def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
-    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
-
-    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
-    at a tenth of the product's time; those of one row, or of a few (`backend.products`), read it as
-    it is.
-    """
-    xp = array_module(weights)
-    if (not on_host(xp) or products < ENOUGH or rows == 1 or is_faster(rows, weights)
-            or is_by_columns(weights)):
-        return weights.T
-    G, n = weights.shape
-    copy = workspace.empty(xp, (n, G + PAD), weights.dtype)[:, :G]
-    copy_transpose(weights, copy, workspace.empty(xp, (BLOCK, n + PAD), weights.dtype)[:, :n])
-    return copy

@@ -25,12 +25,13 @@ from attention.attention import (
 )
 from attention.memory import Memory, over_time
 from backend import Array, array_module, matmul
+from backend.products import transposed
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import CELLS, Cell, State
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
-from lstm.recurrent import Steps, make_steps, transposed, weight_gradients
+from lstm.recurrent import Steps, make_steps, weight_gradients
 from nmt.models.contract import Noise
 from nmt.models.heads.head import Decoded
 

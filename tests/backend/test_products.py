@@ -6,11 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from strict.module import strict
+from strict.module import strict, to_numpy, to_strict
 
 import backend
 from backend import products
-from backend.products import FEW, few_rows, for_many_rows, is_by_columns, is_faster, matmul
+from backend.products import (
+    BLOCK,
+    ENOUGH,
+    FEW,
+    few_rows,
+    for_many_rows,
+    is_by_columns,
+    is_faster,
+    matmul,
+    transposed,
+)
+from backend.workspace import Workspace
 
 
 @pytest.fixture(params=["SkylakeX", "Haswell"])
@@ -97,3 +108,43 @@ def test_a_search_of_few_rows_reads_them_as_they_are(monkeypatch: pytest.MonkeyP
     assert for_many_rows(given, FEW) is given
     monkeypatch.setattr(products, "_kernels", lambda: None)
     assert for_many_rows(given, FEW + 1) is given
+
+
+# --- the transposed copy --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("G", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@pytest.mark.parametrize("products", [ENOUGH - 1, ENOUGH, 10 * ENOUGH])
+def test_transposed(G, products):
+    """The columns of a larger matrix, with rows that lie end to end where many products follow."""
+    joined = np.random.default_rng(G).normal(size=(G, 12))
+    weights = joined[:, 5:]
+    found = transposed(weights, products, 64, Workspace())
+    np.testing.assert_array_equal(found, weights.T)
+    assert np.shares_memory(found, joined) == (products < ENOUGH)
+    assert products < ENOUGH or found.strides[1] == joined.itemsize
+
+
+def test_transposed_copies_do_not_share_memory():
+    weights = np.random.default_rng(0).normal(size=(2, 80, 60)).astype(np.float32)
+    workspace = Workspace()
+    found = [transposed(each, ENOUGH, 64, workspace) for each in weights]
+    for copy, each in zip(found, weights, strict=True):
+        np.testing.assert_array_equal(copy, each.T)
+    assert not np.shares_memory(*found)
+
+
+def test_products_of_few_rows_need_no_copy():
+    weights = np.random.default_rng(0).normal(size=(700, 200)).astype(np.float32)
+    for rows, shared in ((1, True), (10, is_faster(10, weights)), (64, False)):
+        found = transposed(weights, ENOUGH, rows, Workspace())
+        assert np.shares_memory(found, weights) == shared
+        np.testing.assert_array_equal(found, weights.T)
+
+
+def test_a_device_transposes_its_factors_itself():
+    weights = to_strict(np.random.default_rng(0).normal(size=(6, 4)))
+    strict.counts.reset()
+    found = transposed(weights, 10 * ENOUGH, 64, Workspace())
+    np.testing.assert_array_equal(to_numpy(found), to_numpy(weights).T)
+    assert strict.counts.to_host == strict.counts.to_device == 0

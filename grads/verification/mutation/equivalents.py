@@ -33,7 +33,6 @@ EQUIVALENTS: dict[str, str] = {
     "backend.products.matmul: b.T -> b": "as the next",
     "backend.products.matmul: few_rows(a, b, out)":
         "float32 alone has few rows; tests/backend/test_products.py holds that they are the same",
-    "backend.products.matmul: out is None -> False": "out=None says the same",
     "backend.products.matmul: xp is np and a.ndim == 2 and is_faster(len(a), b.T) and "
     "(a.dtype == b.dtype)": "which of two ways to the same product",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",

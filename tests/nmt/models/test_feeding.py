@@ -9,10 +9,10 @@ from literal_cells import literal_step, literal_step_grad
 
 from attention.attention import memory_forward
 from attention.scores import score_weights
+from backend.products import ENOUGH
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.parameters import Scheme
-from lstm.recurrent import ENOUGH
 from lstm.stack import Stack, stack_weights
 from nmt.models.contextual import searching_backward, searching_forward
 from nmt.models.feeding import (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, matmul, to_device
+from backend import Array, array_module, to_device
 from backend.products import transposed
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
@@ -153,6 +153,6 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     xp, E = array_module(x, W), x.shape[1]
     now = tuple(xp.empty_like(before) for before in state)
     saved = xp.empty_like(state[0]) if cell.saves else None
-    a = matmul(x, W[:, :E].T)
+    a = xp.matmul(x, W[:, :E].T)
     cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T, None)
     return now

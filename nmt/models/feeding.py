@@ -24,7 +24,7 @@ from attention.attention import (
     join_backward,
 )
 from attention.memory import Memory, over_time
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.products import transposed
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
@@ -85,9 +85,9 @@ def feeding_forward(
             if (mask := masks[layer]) is not None:
                 xp.multiply(outputs[layer][t], mask[t], out=read[layer][t])
             if layer:
-                matmul(read[layer][t], W[layer][:-H], out=steps[layer].u[t])
+                xp.matmul(read[layer][t], W[layer][:-H], out=steps[layer].u[t])
             else:
-                steps[0].u[t] += matmul(read[0][t], W[0][:-H])
+                steps[0].u[t] += xp.matmul(read[0][t], W[0][:-H])
             cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W[layer][-H:], None)
         if t + 1 < len(fed):
             made.append(feed(t + 1, top[t + 1], fed[t + 1]))
@@ -120,7 +120,7 @@ def feeding_backward(
         for layer in reversed(range(len(steps))):
             cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], clip, None,
                           da[layer][t])
-            dh = matmul(da[layer][t], W[layer][:, -read[layer].shape[2] - H : -H])
+            dh = xp.matmul(da[layer][t], W[layer][:, -read[layer].shape[2] - H : -H])
             if (mask := masks[layer]) is not None:
                 dh *= mask[t]
         if t >= first:

@@ -30,11 +30,6 @@ EQUIVALENTS: dict[str, str] = {
     "attention.several.Memories.attend_backward: others -> list(others)[:1]": "of two at most",
     "backend.products.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of the higher buffer",
-    "backend.products.matmul: b.T -> b": "as the next",
-    "backend.products.matmul: few_rows(a, b, out)":
-        "float32 alone has few rows; tests/backend/test_products.py holds that they are the same",
-    "backend.products.matmul: xp is np and a.ndim == 2 and is_faster(len(a), b.T) and "
-    "(a.dtype == b.dtype)": "which of two ways to the same product",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
     "backend.rows._merge: g.on_host is None": "where the ids are copied from",
     "backend.rows._merge: np.union1d(first, second)": "symmetric",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.prediction import output_backward, output_forward, output_step, output_weights
@@ -60,12 +60,12 @@ def deep_forward(
 ) -> tuple[Array, DeepCache]:
     """t_i (N, M) from rows of states s (N, H), words y (N, E) and contexts c (N, He), and of a
     fourth part, a language model's state, if there is one."""
-    s, y, c = parts[:3]
-    t_tilde = matmul(s, parameters[f"{prefix}.U_o"].T)              # (N, 2M)
-    t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)
-    t_tilde += matmul(c, parameters[f"{prefix}.C_o"].T)             # (Bahdanau A.2.2 deep)
+    xp, (s, y, c) = array_module(*parts), parts[:3]
+    t_tilde = xp.matmul(s, parameters[f"{prefix}.U_o"].T)                  # (N, 2M)
+    t_tilde += xp.matmul(y, parameters[f"{prefix}.V_o"].T)
+    t_tilde += xp.matmul(c, parameters[f"{prefix}.C_o"].T)                 # (Bahdanau A.2.2 deep)
     if len(parts) > 3:
-        t_tilde += matmul(parts[3], parameters[f"{prefix}.L_o"].T)  # (Sennrich fusion)
+        t_tilde += xp.matmul(parts[3], parameters[f"{prefix}.L_o"].T)           # (Sennrich fusion)
     if f"{prefix}.b_t" in parameters:
         t_tilde += parameters[f"{prefix}.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)
@@ -77,13 +77,14 @@ def deep_backward(
 ) -> tuple[tuple[Array, ...], Parameters]:
     """Gradients of the parts (rows, as they came) and of the layer's parameters, from dt (N, M)."""
     prefix, parts, layer, kept, parameters = cache
+    xp = array_module(dt)
     names = [f"{prefix}.{name}" for name in NAMES[: len(parts)]]
     dt_tilde = LAYERS[layer].backward(dt, kept)                            # (N, 2M)
     gradients = {name: dt_tilde.T @ part                                   # (2.14)
                  for name, part in zip(names, parts, strict=True)}
     if f"{prefix}.b_t" in parameters:
         gradients[f"{prefix}.b_t"] = dt_tilde.sum(axis=0)
-    d_parts = tuple(matmul(dt_tilde, parameters[name]) for name in names)  # (2.13)
+    d_parts = tuple(xp.matmul(dt_tilde, parameters[name]) for name in names)  # (2.13)
     return d_parts, gradients
 
 

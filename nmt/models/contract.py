@@ -76,10 +76,11 @@ class Searchable(Protocol):
     """What search asks of a model, an ensemble or a fusion.
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
-    are the hypotheses of sentence i. After `encode`, k is 1. A searchable with the attribute
-    `scores` true returns scores, which search adds up without a softmax over the words. One with
-    `counts_down` true predicts lengths in place of the end marker (`Counting`).
+    are the hypotheses of sentence i. After `encode`, k is 1.
     """
+
+    scores: bool = False  # whether `step` returns scores, which are added up without a softmax
+    counts_down: bool = False  # whether lengths are predicted in place of the end marker: Counting
 
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
@@ -109,8 +110,6 @@ class Searchable(Protocol):
 class Counting(Searchable, Protocol):
     """A searchable whose targets have no end marker: their lengths are predicted first."""
 
-    counts_down: bool
-
     def lengths(self, state: Any) -> Array:
         """The logits (B, L) of the target's length, 0 .. L - 1, of a state from `encode`."""
         ...
@@ -121,9 +120,9 @@ class Counting(Searchable, Protocol):
         ...
 
 
-def counts_down(model: Any) -> bool:
-    """Whether a searchable is `Counting`."""
-    return bool(getattr(model, "counts_down", False))
+def counts_down(config: Any) -> bool:
+    """Whether the model of a configuration is `Counting`."""
+    return bool(getattr(config, "counts_down", False))
 
 
 class Model(Trainable, Searchable, Protocol):

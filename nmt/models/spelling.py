@@ -41,7 +41,7 @@ from lstm.stack import (
 from nmt.data.batches import Side
 from nmt.data.characters import Spelled, unknown_steps
 from nmt.data.vocabulary import END
-from nmt.models.contract import Gradients, Noise
+from nmt.models.contract import Gradients, Noise, Searchable
 
 
 def character_weights(
@@ -238,7 +238,7 @@ def spelled_backward(
     return array_module(*d_seeds).concatenate(d_seeds), _sum(parts)
 
 
-class Speller:
+class Speller(Searchable):
     """The network that writes words, as a Searchable: its sentences are words, its tokens
     characters.
 

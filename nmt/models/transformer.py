@@ -149,11 +149,7 @@ class Transformer(Model):
     def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.workspace = Workspace()
-
-    @property
-    def counts_down(self) -> bool:
-        """Whether search chooses lengths first (`nmt.search.lengths`)."""
-        return self.config.counts_down
+        self.counts_down = config.counts_down
 
     def weights(self) -> dict[str, Weight]:
         """All parameters by name, in the order in which they are initialised."""

@@ -17,7 +17,7 @@ import backend
 from attention.several import alignment_columns, side_by_side
 from backend import Array
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Losses, Searchable, counts_down
+from nmt.models.contract import Losses, Searchable
 from nmt.search.force import force_decode
 from nmt.search.topk import log_sum_exp, row_chunks
 
@@ -29,7 +29,7 @@ class EnsembleCache(NamedTuple):
     state: None = None
 
 
-class Ensemble:
+class Ensemble(Searchable):
     """Models whose predictions are averaged.
 
     An ensemble's parameters are its members' in one mapping, named `<number>/<name>` from 0
@@ -43,7 +43,7 @@ class Ensemble:
             raise ValueError(f"average: expected one of {', '.join(AVERAGES)}; got {average!r}")
         if not members:
             raise ValueError("members: expected at least one model, got none")
-        counting = {counts_down(one) for one in members}
+        counting = {member.counts_down for member in members}
         if len(counting) > 1:
             raise ValueError("members: expected models that all count down, or none, got both")
         self.members, self.average, self.counts_down = tuple(members), average, counting.pop()

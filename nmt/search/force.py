@@ -10,7 +10,7 @@ import numpy as np
 import backend
 from backend import Array
 from nmt.data.batches import Batch
-from nmt.models.contract import Searchable, counts_down
+from nmt.models.contract import Searchable
 from nmt.search.interface import Hypothesis, alignment_lengths
 from nmt.search.lengths import log_p_length
 from nmt.search.topk import log_sum_exp
@@ -33,7 +33,7 @@ def force_decode(
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)
     rows, of_length = np.arange(B), None
-    if counts_down(model):
+    if model.counts_down:
         counting: Any = model
         words = batch.target.lengths - 1
         of_length = log_p_length(counting.lengths(state))[rows, words]     # (B,) (Nguyen 4.1)

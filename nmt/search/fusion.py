@@ -27,7 +27,7 @@ class FusedState(NamedTuple):
     language: Any
 
 
-class ShallowFusion:
+class ShallowFusion(Searchable):
     """A translator, or an ensemble, with the scores of a language model of the same words added.
 
     Its parameters are those of both in one mapping (`Ensemble.joined`). The language model begins

@@ -69,7 +69,7 @@ def _word(hypothesis: Hypothesis, longest: int) -> SpelledWord:
     return SpelledWord(hypothesis.tokens[:longest], hypothesis.finished)
 
 
-class NotEmpty:
+class NotEmpty(Searchable):
     """A model that cannot end at its first step; its state is that of `model`, and whether it is
     the first."""
 

@@ -25,7 +25,6 @@ class RowIndex(NamedTuple):
     inverse: Array  # (number of ids,) index into `unique` of the id at each position
     order: Array  # (number of ids,) positions sorted by id, stable
     starts: Array  # (N,) where each distinct id begins in `order`
-    extremes: tuple[int, int] | None  # smallest and largest id, on the host; None without ids
     distinct: np.ndarray  # (N,) `unique` on the host
 
 
@@ -51,9 +50,8 @@ def row_index(ids: np.ndarray) -> RowIndex:
     unique, starts, inverse = np.unique(flat[order], return_index=True, return_inverse=True)
     place = np.empty_like(inverse)
     place[order] = inverse
-    extremes = (int(unique[0]), int(unique[-1])) if unique.size else None
     return RowIndex(to_device(flat.reshape(ids.shape)), to_device(unique), to_device(place),
-                    to_device(order), to_device(starts), extremes, unique)
+                    to_device(order), to_device(starts), unique)
 
 
 def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
@@ -61,16 +59,10 @@ def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
 
     A GPU would not notice: CuPy wraps ids around, and a kernel would write where it should not.
     """
-    if ids.size:
-        _check_extremes((int(ids.min()), int(ids.max())), number, name)
-
-
-def _check_extremes(extremes: tuple[int, int], number: int, name: str) -> None:
-    """Raise ValueError naming the id that is no row of a table of `number` rows."""
-    for wrong in extremes:
-        if not 0 <= wrong < number:
+    for extreme in (ids.min(), ids.max()) if ids.size else ():
+        if not 0 <= extreme < number:
             raise ValueError(f"{name}: expected rows 0 to {number - 1} of a table of {number}, "
-                             f"got id {wrong}")
+                             f"got id {extreme}")
 
 
 def gather(table: Array, index: RowIndex) -> Array:
@@ -78,8 +70,7 @@ def gather(table: Array, index: RowIndex) -> Array:
 
     Raises ValueError for an id that the table does not have, without a synchronisation.
     """
-    if index.extremes is not None:
-        _check_extremes(index.extremes, table.shape[0], "ids")
+    check_ids(index.distinct, table.shape[0])
     return gather_rows(table, index.ids)
 
 

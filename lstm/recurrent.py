@@ -17,18 +17,8 @@ from backend.products import transposed
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
 
-
-class Padding(NamedTuple):
-    """Which steps of a padded batch (T, B) are padding."""
-
-    full: int  # number of leading steps at which no sequence is padded
-    mask: Array  # (T, B, 1) bool, True on padding
-    lengths: Array  # (B,) int64, on the device
-    on_host: np.ndarray  # (B,) the same, on the host
-
-    def at(self, t: int) -> Array | None:
-        """The mask (B, 1) of step t; None where nothing is padded."""
-        return self.mask[t] if t >= self.full else None
+# Of each step of a padded batch: which sequences are padded, (B, 1) bool; None where none is.
+Padding = Sequence[Array | None]
 
 
 def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
@@ -41,8 +31,8 @@ def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
         raise ValueError(f"lengths: expected 0 to {steps}, got {lengths.min()} to {lengths.max()}")
     if lengths.size == 0 or lengths.min() == steps:
         return None
-    mask = (np.arange(steps)[:, None] >= lengths[None, :])[:, :, None]  # (T, B, 1)
-    return Padding(int(lengths.min()), to_device(mask), to_device(lengths), lengths)
+    mask = to_device((np.arange(steps)[:, None] >= lengths)[:, :, None])   # (T, B, 1)
+    return [mask[t] if t >= lengths.min() else None for t in range(steps)]
 
 
 class Steps(NamedTuple):
@@ -81,7 +71,7 @@ class RecurrentCache(NamedTuple):
     x: Array  # (T, B, E)
     W: Array  # (G, E + H)
     steps: Steps
-    padding: Padding | None
+    padding: Padding
     workspace: Workspace
 
 
@@ -97,11 +87,12 @@ def recurrent_forward(
     """
     xp, workspace = array_module(x, state[0], W), workspace or Workspace()
     T, B, E = x.shape
+    padding = padding or [None] * T
     steps = make_steps(cell, T, state, workspace, reverse)
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
     W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
     for t in reversed(range(T)) if reverse else range(T):
-        cell.forward(steps.at(t), b, W_h, padding and padding.at(t))
+        cell.forward(steps.at(t), b, W_h, padding[t])
     h = steps.states[0]
     last = tuple(state[0 if reverse else T] for state in steps.states)
     return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
@@ -125,7 +116,7 @@ def recurrent_backward(
         steps.states, d_last or (None, None), strict=False))
     for t in range(T) if steps.reverse else reversed(range(T)):
         cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
-                      padding and padding.at(t), da[t])
+                      padding[t], da[t])
     rows = da.reshape(T * B, -1)
     dW = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)

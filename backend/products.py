@@ -128,9 +128,9 @@ def copy_transpose(weights: Array, copy: Array, block: Array) -> None:
     """Write the transpose of weights (G, n) to copy (n, G), by blocks (BLOCK, n): a plain
     assignment would take ten times as long."""
     for start in range(0, len(weights), BLOCK):
-        part = block[: min(BLOCK, len(weights) - start)]
-        part[...] = weights[start : start + BLOCK]
-        copy[:, start : start + BLOCK] = part.T
+        rows = block[: min(BLOCK, len(weights) - start)]
+        rows[...] = weights[start : start + BLOCK]
+        copy[:, start : start + BLOCK] = rows.T
 
 
 @cache

@@ -91,31 +91,31 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     return RowGradient(index.unique, values, (number, width), index.distinct)
 
 
-def add_gradients(one: Any, other: Any) -> Any:
+def add_gradients(total: Any, other: Any) -> Any:
     """The sum of two gradients of one parameter, arrays or RowGradients; an array is written to.
 
     Rows and rows are merged by id, so that ids stay distinct; rows and an array make an array.
     """
-    if isinstance(one, RowGradient) and isinstance(other, RowGradient):
-        return _merge(one, other)
-    if isinstance(one, RowGradient):
-        one, other = other, one
+    if isinstance(total, RowGradient) and isinstance(other, RowGradient):
+        return _merge(total, other)
+    if isinstance(total, RowGradient):
+        total, other = other, total
     if isinstance(other, RowGradient):
-        one[other.ids] += other.values
+        total[other.ids] += other.values
     else:
-        one += other
-    return one
+        total += other
+    return total
 
 
-def _merge(one: RowGradient, other: RowGradient) -> RowGradient:
+def _merge(total: RowGradient, other: RowGradient) -> RowGradient:
     """The rows of both; where the ids of both are known on the host, without a synchronisation."""
-    first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (one, other))
+    first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (total, other))
     ids = np.union1d(first, second)
-    xp = array_module(one.values)
-    values = xp.zeros((len(ids), one.shape[1]), dtype=one.values.dtype)
-    values[to_device(np.searchsorted(ids, first))] = one.values
+    xp = array_module(total.values)
+    values = xp.zeros((len(ids), total.shape[1]), dtype=total.values.dtype)
+    values[to_device(np.searchsorted(ids, first))] = total.values
     values[to_device(np.searchsorted(ids, second))] += other.values
-    return RowGradient(to_device(ids), values, one.shape, ids)
+    return RowGradient(to_device(ids), values, total.shape, ids)
 
 
 @fused(kernels.sum_segments)

@@ -52,7 +52,7 @@ class Weight(NamedTuple):
     @property
     def shape(self) -> Shape:
         """The size of each axis."""
-        return tuple(one.size for one in self.axes)
+        return tuple(axis.size for axis in self.axes)
 
 
 def initialise(

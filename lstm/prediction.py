@@ -174,9 +174,9 @@ def output_forward(
         rows = to_device(kept)
         flat = xp.take(flat, rows, axis=0)                                 # (N, H)
         targets = targets.reshape(-1)[kept]
-    own = None if bias is None else _of_rows(bias, rows)
+    bias_of_rows = None if bias is None else _of_rows(bias, rows)
     loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace,
-                                     smoothing, own)
+                                     smoothing, bias_of_rows)
     return loss, OutputCache(names, cache, rows, h.shape)
 
 

@@ -36,7 +36,7 @@ def feed_context(
 ) -> Any:
     """fed_t = c_{t+1} (B, He): the query is s_t (B, H), or with y (T, B, E) also E y_t."""
     asked = query(s, None if y is None else y[t])
-    c_asked, attended = memory.attend(asked[:, None], t + 1)
+    c_asked, attended = memory.attend(asked[:, None])
     c[...] = c_asked[:, 0]
     return attended
 

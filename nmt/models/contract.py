@@ -160,11 +160,11 @@ def check_positions(
     steps = lengths + np.array((0, 1)[: lengths.shape[1]])
     for column, side in enumerate(("source", "target")[: lengths.shape[1]]):
         longest = int(steps[:, column].argmax())
-        if (found := int(steps[longest, column])) > most:
+        if (number := int(steps[longest, column])) > most:
             sentence = words(longest, column)
             begin = " ".join([*sentence[:SHOWN], *["..."] * (len(sentence) > SHOWN)])
             raise UserError(f"{side}: expected sentences of at most {most} words or pieces "
-                            f"(model.positions), got {found}, of {begin!r}")
+                            f"(model.positions), got {number}, of {begin!r}")
 
 
 def check_lengths_searched(

@@ -120,12 +120,10 @@ def feeding_backward(
         for layer in reversed(range(len(steps))):
             cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], clip, None,
                           da[layer][t])
-            if layer or t >= first:  # what it read from below, or was fed
-                dh = xp.matmul(da[layer][t], W[layer][:, -read[layer].shape[2] - H : -H])
-                if (mask := masks[layer]) is not None:
-                    dh *= mask[t]
-        if t >= first:
-            d_fed[t] += dh
+            dh = xp.matmul(da[layer][t], W[layer][:, (0 if layer else E) : -H])
+            if (mask := masks[layer]) is not None:
+                dh *= mask[t]
+        d_fed[t] += dh
     if not first:
         dh, d_call = feed_backward(0, d_fed[0], fed[0])
         d_made.append(d_call)

@@ -143,8 +143,8 @@ class LanguageModel(Model):
         dh, gradients = output_backward(cache.output, self.workspace)
         if cache.out_mask is not None:
             dh = dh * cache.out_mask
-        dx, _, more = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)
-        return {"W_e": embedding_backward(dx, cache.embedding), **more, **gradients}
+        dx, _, of_stack = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)
+        return {"W_e": embedding_backward(dx, cache.embedding), **of_stack, **gradients}
 
     # --- search ---------------------------------------------------------------------------------
 

@@ -194,19 +194,19 @@ class Stacked:
     blocks: int = 1
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
-        own, size = weight.axes[self.axis], weight.shape[self.axis]
+        whole, size = weight.axes[self.axis], weight.shape[self.axis]
         if sum(self.parts.values()) * self.blocks != size:
             raise ValueError(
                 f"{name}: expected parts that make up {size // self.blocks} in each of "
                 f"{self.blocks} blocks along axis {self.axis}, got {dict(self.parts)}")
-        found = {}
+        weights = {}
         for part, n in self.parts.items():
-            gated = len(own.parts) == self.blocks
-            gates = tuple((gate, n) for gate, _ in own.parts) if gated else ()
+            gated = len(whole.parts) == self.blocks
+            gates = tuple((gate, n) for gate, _ in whole.parts) if gated else ()
             axes = list(weight.axes)
-            axes[self.axis] = Axis(own.name, n * self.blocks, gates)
-            found[part] = Weight(tuple(axes), weight.initial)
-        return found
+            axes[self.axis] = Axis(whole.name, n * self.blocks, gates)
+            weights[part] = Weight(tuple(axes), weight.initial)
+        return weights
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         arrays = [self._by_block(stored[part]) for part in self.parts]
@@ -278,17 +278,19 @@ class Parametrized:
 
     def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
         """All stored weights; a name that several parameters use must have one shape."""
-        found: dict[str, Weight] = {}
+        weights: dict[str, Weight] = {}
         plain = {name: weight for name, weight in known.items() if name not in self.table}
         for name, weight in known.items():
-            own = self.table[name].stored(name, weight) if name in self.table else {name: weight}
-            for stored, one in own.items():
-                first: Weight = found.get(stored) or plain.get(stored) or one
-                if first.shape != one.shape:
+            made_from = {name: weight}
+            if name in self.table:
+                made_from = self.table[name].stored(name, weight)
+            for stored, its_weight in made_from.items():
+                first: Weight = weights.get(stored) or plain.get(stored) or its_weight
+                if first.shape != its_weight.shape:
                     raise ValueError(f"{name}: expected {stored}, which it is made from, to have "
-                                     f"shape {one.shape}, got {first.shape}")
-                found.setdefault(stored, first)
-        return found
+                                     f"shape {its_weight.shape}, got {first.shape}")
+                weights.setdefault(stored, first)
+        return weights
 
     def weights(self) -> dict[str, Weight]:
         """All stored parameters by name, in the order in which they are initialised."""
@@ -323,9 +325,11 @@ class Parametrized:
         """Gradients of the stored parameters; those of one name are added."""
         gradients: Gradients = {}
         for name, d in self.model.backward(cache.inner).items():
-            one = self.table.get(name)
-            for stored, own in ({name: d} if one is None
-                                else one.backward(name, d, cache.stored)).items():
-                gradients[stored] = (add_gradients(gradients[stored], own)
-                                     if stored in gradients else own)
+            parametrization = self.table.get(name)
+            of_stored = {name: d}
+            if parametrization is not None:
+                of_stored = parametrization.backward(name, d, cache.stored)
+            for stored, d_stored in of_stored.items():
+                gradients[stored] = (add_gradients(gradients[stored], d_stored)
+                                     if stored in gradients else d_stored)
         return gradients

@@ -69,9 +69,9 @@ def _masks(prefix: str, stack: Stack, group: int, noise: Noise) -> list[Array | 
 def _sum(parts: Sequence[Gradients]) -> Gradients:
     """Gradients of the same parameters, added."""
     total: Gradients = {}
-    for part in parts:
-        for name, one in part.items():
-            total[name] = add_gradients(total[name], one) if name in total else one
+    for gradients in parts:
+        for name, gradient in gradients.items():
+            total[name] = add_gradients(total[name], gradient) if name in total else gradient
     return total
 
 
@@ -232,8 +232,8 @@ def spelled_backward(
         dh, gradients = output_backward(output, workspace)
         if mask is not None:
             dh = dh * mask
-        dc, d_initial, more = stack_backward(dh, None, stack, clip=clip)
-        parts.append({f"{prefix}.W_e": embedding_backward(dc, embedding), **more, **gradients})
+        dc, d_initial, of_stack = stack_backward(dh, None, stack, clip=clip)
+        parts.append({f"{prefix}.W_e": embedding_backward(dc, embedding), **of_stack, **gradients})
         d_seeds.append(d_initial[0][0][0])
     return array_module(*d_seeds).concatenate(d_seeds), _sum(parts)
 

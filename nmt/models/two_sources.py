@@ -100,8 +100,8 @@ def combiner_backward(
         H = h.shape[1]
         ends = [(d_joined[:, k : k + H], *d_cells)                         # c_0 is a sum
                 for k in range(0, joined.shape[1], H)]
-        for source, own in enumerate(d_last):
-            own.append(ends[source * directions : (source + 1) * directions])
+        for source, d_ends in enumerate(d_last):
+            d_ends.append(ends[source * directions : (source + 1) * directions])
     return d_last, gradients
 
 

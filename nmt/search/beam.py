@@ -100,8 +100,8 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     propose = partial(best_candidates, count=1, scores=model.scores)
-    found = from_sources(model, parameters, sources, options, limits, propose)
-    return [hypotheses[0] for hypotheses in found]
+    nbests = from_sources(model, parameters, sources, options, limits, propose)
+    return [hypotheses[0] for hypotheses in nbests]
 
 
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -123,11 +123,12 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
         counting: Any = model
         of_length = chosen_lengths(log_p_length(counting.lengths(state)), limits,
                                    choose or most_probable(options.lengths))
-        found = _of_lengths(counting, parameters, state, of_length, options, propose, lengths)
+        nbests = _of_lengths(counting, parameters, state, of_length, options, propose, lengths)
         if observer is None:
-            return found
-        own = best_lengths(of_length, found)
-        return _of_lengths(counting, parameters, state, own, options, propose, lengths, observer)
+            return nbests
+        length_of_best = best_lengths(of_length, nbests)
+        return _of_lengths(counting, parameters, state, length_of_best, options, propose, lengths,
+                           observer)
     return search(model, parameters, state, limits, options, propose, lengths, observer)
 
 
@@ -135,12 +136,12 @@ def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_leng
                 options: SearchOptions, propose: Propose, columns: np.ndarray,
                 observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """The best of searches of a model that counts down, one for each length."""
-    some, found = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
+    some, nbests = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
     if len(some.words):
         state = model.counting(state, some.sentences, some.words)
-        found = search(model, parameters, state, some.words, options, propose,
+        nbests = search(model, parameters, state, some.words, options, propose,
                        columns[some.sentences], observer, some.log_p)
-    return best_products(of_length, found, len(columns), options)
+    return best_products(of_length, nbests, len(columns), options)
 
 
 def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
@@ -228,17 +229,19 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
 
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
-         options: SearchOptions, more: int = 0) -> None:
-    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first. more:
-    factors of its probability beside those of the steps."""
-    score = float(log_probability / options.length_penalty(steps + more))
+         options: SearchOptions, factors: int = 0) -> None:
+    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first.
+
+    factors: how many its probability has beside those of the steps.
+    """
+    score = float(log_probability / options.length_penalty(steps + factors))
     ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))
     ended.sort(key=lambda hypothesis: (hypothesis.last is not None, -hypothesis.score))
     del ended[options.nbest :]
 
 
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
-          ended: list[list[Ended]], more: int) -> tuple[np.ndarray, np.ndarray]:
+          ended: list[list[Ended]], factors: int) -> tuple[np.ndarray, np.ndarray]:
     """Which sentences (B',) are done, and the best score that an active hypothesis of each can
     reach; at the step limit the active hypotheses are added to `ended`."""
     limits = limits[active.sentences]
@@ -246,8 +249,8 @@ def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int
         for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],
                                      strict=True):
             if score > -np.inf:
-                _end(ended[active.sentences[i]], score, steps, row, int(token), options, more)
-    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits + more)  # (B',)
+                _end(ended[active.sentences[i]], score, steps, row, int(token), options, factors)
+    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits + factors)  # (B',)
     worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
                       for i in active.sentences])
     return (steps == limits) | (worst >= reachable), reachable

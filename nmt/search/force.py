@@ -61,6 +61,6 @@ def _hypothesis(
     """One pair, without its padding; ends: whether the end marker's is a step."""
     steps, S = int(batch.target.lengths[b]), int(alignment_lengths(batch.sources)[b])
     total = float(nats[:steps, b].sum())
-    own = None if alignment is None else alignment[: steps if ends else steps - 1, b, :S]
-    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, True,
+    aligned = None if alignment is None else alignment[: steps if ends else steps - 1, b, :S]
+    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, aligned, True,
                       nats[:steps, b])

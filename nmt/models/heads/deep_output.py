@@ -47,8 +47,8 @@ def deep_weights(
     rows = axis("unit", LAYERS[layer].rows * size)
     columns = (axis(name, width)
                for name, width in zip(("unit", "input", "source unit"), widths, strict=True))
-    weights = {f"{prefix}.{name}": Weight((rows, one), scheme.matrix())
-               for name, one in zip(NAMES, columns, strict=False)}
+    weights = {f"{prefix}.{name}": Weight((rows, columns_of), scheme.matrix())
+               for name, columns_of in zip(NAMES, columns, strict=False)}
     prediction = output_weights(prefix, size, vocabulary_size, output_bias, scheme, "W_o")
     W_o = f"{prefix}.W_o"
     b_t = {f"{prefix}.b_t": Weight((rows,), scheme.bias())} if biases else {}
@@ -142,7 +142,7 @@ class DeepOutput:
         dt, gradients = backward(cache.output, self.workspace)
         xp, (T, B, M) = array_module(dt), dt.shape
         d_parts, of_layer = deep_backward(dt.reshape(T * B, M), cache.deep)
-        ds, dy, dc, *further = (part.reshape(T, B, -1) for part in d_parts)
+        ds, dy, dc, *further = (d_rows.reshape(T, B, -1) for d_rows in d_parts)
         d_states = xp.zeros((T + 1, *ds.shape[1:]), dtype=dt.dtype)
         d_states[self._read_states(T)] = ds
         return (Decoded(states=d_states, words=dy, contexts=dc),
@@ -151,8 +151,8 @@ class DeepOutput:
     def _parts(self, decoded: Decoded) -> tuple[Array, ...]:
         """The hidden layer's inputs of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
         states = decoded.states[self._read_states(len(decoded.states) - 1)]
-        return tuple(part.reshape(-1, part.shape[-1])
-                     for part in (states, decoded.words, decoded.contexts))
+        return tuple(array.reshape(-1, array.shape[-1])
+                     for array in (states, decoded.words, decoded.contexts))
 
     def _read_states(self, T: int) -> slice:
         """Which of s_0 .. s_T the hidden layer reads (erratum 18)."""

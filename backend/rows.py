@@ -43,6 +43,9 @@ class RowGradient(NamedTuple):
         return full
 
 
+Gradient = Array | RowGradient  # of a parameter
+
+
 def row_index(ids: np.ndarray) -> RowIndex:
     """Prepare host `ids` (any shape, integers) for `gather` and `sum_rows`: a RowIndex."""
     flat = np.ascontiguousarray(ids).reshape(-1)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, to_device
 
@@ -56,7 +57,7 @@ class Weight(NamedTuple):
 
 
 def initialise(
-    weights: Mapping[str, Weight], rng: np.random.Generator, dtype: Any = "float32"
+    weights: Mapping[str, Weight], rng: np.random.Generator, dtype: DTypeLike = "float32"
 ) -> Parameters:
     """Draw parameters on the backend in use, in the order of `weights`: name -> array."""
     return {name: to_device(weight.initial(rng, weight.shape).astype(dtype))

@@ -16,7 +16,7 @@ import numpy as np
 
 from attention.memory import Memory
 from backend import Array, array_module
-from backend.rows import row_index
+from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.embedding import embedding_backward, embedding_forward
@@ -52,7 +52,7 @@ def feed_context_backward(
 
 
 class SearchingCache(NamedTuple):
-    embedding: Any
+    embedding: tuple[RowIndex, int]
     memory: Memory
     y: Array | None  # (T, B, E), the words where the query has them
     feeding: FeedingCache
@@ -104,7 +104,7 @@ def searching_backward(
 
 
 class FixedCache(NamedTuple):
-    embedding: Any
+    embedding: tuple[RowIndex, int]
     recurrent: RecurrentCache
 
 

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array
 from backend.errors import UserError
+from backend.rows import Gradient
 from lstm.parameters import Parameters, Weight, initialise
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
 
-Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
+Gradients = dict[str, Gradient]  # names of `weights()`; a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
 SHOWN = 8  # words of a sentence that a message names it by
 NEVER = 1e6  # limit of element-wise clipping above all gradients in the catalogue
@@ -54,7 +56,7 @@ class Trainable(Protocol):
         """All parameters by name, in the order in which they are initialised."""
         ...
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks by site, drawn from `rng` in `dtype`; None where nothing is dropped."""
         ...
 
@@ -128,7 +130,9 @@ def counts_down(config: Any) -> bool:
 class Model(Trainable, Searchable, Protocol):
     """A model that is trained and searched."""
 
-    def initial_parameters(self, rng: np.random.Generator, dtype: Any = "float32") -> Parameters:
+    def initial_parameters(
+        self, rng: np.random.Generator, dtype: DTypeLike = "float32"
+    ) -> Parameters:
         """Fresh parameters on the backend in use, drawn from `rng`."""
         return initialise(self.weights(), rng, dtype)
 

@@ -17,7 +17,7 @@ from attention.attention import attentional_backward, attentional_forward
 from attention.memory import Memory
 from attention.scores import Variant, score_weights
 from backend import Array, array_module
-from backend.rows import row_index
+from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
@@ -53,7 +53,7 @@ class DecoderCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     memory: Memory | None
-    embedding: Any
+    embedding: tuple[RowIndex, int]
     stack: StackCache
     h: Array  # (B, T, H), the top states
     attention: Any  # of all steps

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module, on_host, to_device
-from backend.rows import RowGradient, add_gradients
+from backend.rows import Gradient, RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
 from nmt.models.contract import Cache, Gradients, Losses, Noise, Trainable
@@ -39,7 +40,7 @@ class Parametrization(Protocol):
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         """The model's parameter."""
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         """Gradients of what is stored, from the parameter's: an array, or rows of a table."""
 
 
@@ -56,7 +57,7 @@ class Tied:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[self.to]                                              # (Nguyen 3.2.2 tied)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         return {self.to: d}
 
 
@@ -83,7 +84,7 @@ class Leading:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[self.to][: self.rows]                        # (Nguyen 3.3.3.1 table)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         shape = stored[self.to].shape
         if isinstance(d, RowGradient):
             return {self.to: d._replace(shape=shape)}
@@ -121,7 +122,7 @@ class Normalized:
         g = stored[self.of or name]
         return g * (self._radius(name, stored) / _lengths(name, g))        # (Nguyen 3.2.3 fixnorm)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         g, r = stored[self.of or name], self._radius(name, stored)
         rows, dw = (g[d.ids], d.values) if isinstance(d, RowGradient) else (g, d)
         length = _lengths(name, rows)
@@ -166,7 +167,7 @@ class Masked:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[name] * self._mask(stored[name])                     # (6.2.2 pruning)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         mask = self._mask(stored[name])
         if isinstance(d, RowGradient):
             return {name: d._replace(values=d.values * mask[d.ids])}
@@ -213,7 +214,7 @@ class Stacked:
         joined = array_module(arrays[0]).concatenate(arrays, axis=self.axis + 1)
         return joined.reshape(*joined.shape[: self.axis], -1, *joined.shape[self.axis + 2 :])
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         if isinstance(d, RowGradient):
             if self.axis == 1 and self.blocks == 1:
                 return {part: d._replace(values=d.values[:, place], shape=(d.shape[0], n))
@@ -247,7 +248,7 @@ class Frozen:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[name]
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         return {}
 
 
@@ -296,7 +297,9 @@ class Parametrized:
         """All stored parameters by name, in the order in which they are initialised."""
         return dict(self._weights)
 
-    def initial_parameters(self, rng: np.random.Generator, dtype: Any = "float32") -> Parameters:
+    def initial_parameters(
+        self, rng: np.random.Generator, dtype: DTypeLike = "float32"
+    ) -> Parameters:
         """Fresh stored parameters on the backend in use, drawn from `rng`."""
         return initialise(self.weights(), rng, dtype)
 
@@ -310,7 +313,7 @@ class Parametrized:
         return {name: self.table[name].forward(name, stored) if name in self.table else stored[name]
                 for name in self.model.weights()}
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """The dropout masks of the model."""
         return self.model.noise(batch, rng, dtype)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from attention.attention import memory_forward
 from attention.memory import Memory, by_steps, by_words
@@ -131,7 +132,7 @@ class Translator(Model):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks, by site (Zaremba et al., 2014).
 
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection

@@ -12,11 +12,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Scheme, Weight, axis
-from lstm.prediction import output_backward, output_forward, output_step, output_weights
+from lstm.prediction import (
+    OutputCache,
+    output_backward,
+    output_forward,
+    output_step,
+    output_weights,
+)
 from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sampled_forward
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Gradients, Noise
@@ -93,7 +100,7 @@ def deep_backward(
 
 class DeepOutputCache(NamedTuple):
     deep: DeepCache
-    output: Any  # OutputCache, with a sampled vocabulary SampledCache
+    output: OutputCache | SampledCache  # the second with a sampled vocabulary
     parts: Any = None  # what a head with a further part keeps of it
 
 
@@ -117,7 +124,7 @@ class DeepOutput:
         """It has no dropout."""
         return {}
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """The words sampled for the batch."""
         return sample_of(self.config, batch, self.target_size, rng, dtype)
 
@@ -138,8 +145,10 @@ class DeepOutput:
 
     def backward(self, cache: DeepOutputCache) -> tuple[Decoded, Gradients]:
         """Gradients of the states (T + 1, B, H), words and contexts, and of the parameters."""
-        backward = sampled_backward if isinstance(cache.output, SampledCache) else output_backward
-        dt, gradients = backward(cache.output, self.workspace)
+        if isinstance(cache.output, SampledCache):
+            dt, gradients = sampled_backward(cache.output, self.workspace)
+        else:
+            dt, gradients = output_backward(cache.output, self.workspace)
         xp, (T, B, M) = array_module(dt), dt.shape
         d_parts, of_layer = deep_backward(dt.reshape(T * B, M), cache.deep)
         ds, dy, dc, *further = (d_rows.reshape(T, B, -1) for d_rows in d_parts)

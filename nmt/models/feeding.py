@@ -257,6 +257,7 @@ def input_feeding_backward(
     dtype = d.h_tilde.dtype
     feed_backward: FeedBackward = feed_state_backward
     d_fed = workspace.empty(xp, (T + 1, B, H), dtype)
+    d_fed[0] = 0.0
     d_fed[1:] = d.h_tilde if out_mask is None else d.h_tilde * out_mask
     if attention is not None:
         memory = attention.memory

@@ -168,8 +168,9 @@ def train(
         now = replace(system, parameters=system.plain(parameters))
         return {"perplexity": now.perplexity(dev_tokens)}
 
-    run.train(system, Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens),
-              observer)
+    training = Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens)
+    with run.trainer(system, training, observer) as trainer:
+        trainer.train()
     return system
 
 

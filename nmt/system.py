@@ -14,7 +14,7 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
-from backend.products import for_many_rows
+from backend.products import for_search
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.console.messages import several
 from nmt.data.align import Link
@@ -239,7 +239,7 @@ class System(Texts):
         owns = [[sentences[i] for i in places] for places in batches]
         finds = [shortlist.limited(find, own) if shortlist else find for own in owns]
         most = max(map(len, owns), default=0) * options.beam * options.lengths
-        parameters = for_many_rows(self.parameters, most)
+        parameters = for_search(self.parameters, most)
         found = map_in_processes(lambda k: self._found(owns[k], finds[k], parameters, options),
                                  len(batches), jobs, "translating, batches")
         for place, translations in zip(chain(*batches), chain(*found), strict=True):

@@ -190,8 +190,10 @@ def train(
     system, embedded = (system, []) if not embeddings else embed(system, embeddings)
     batches = system.training_batches(corpus.train)
     notes = taken + embedded + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
-    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
-                               dev_lines(corpus.dev)), observer)
+    training = Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
+                        dev_lines(corpus.dev))
+    with run.trainer(system, training, observer) as trainer:
+        trainer.train()
     return system
 
 

@@ -302,26 +302,27 @@ class Lines:
     def translate(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
         """The translations of each sentence, best first."""
         if self._options.sample is not None:
-            found = self.system.sample(block, self.search, self._options.sample, self._rng,
-                                       self._options.draws or 1)
+            translations = self.system.sample(block, self.search, self._options.sample, self._rng,
+                                              self._options.draws or 1)
         else:
             jobs = self._options.jobs
-            found = self.system.translate(block, self.search, shortlist=self._shortlist, jobs=jobs)
+            translations = self.system.translate(block, self.search, shortlist=self._shortlist,
+                                                 jobs=jobs)
             if self._options.shortlist_check:
                 whole = self.system.translate(block, self.search, jobs=jobs)
                 self._same += sum(ours[0].words == theirs[0].words
-                                  for ours, theirs in zip(found, whole, strict=True))
-        self._cut_words += sum(one.cut_words for nbest in found for one in nbest)
+                                  for ours, theirs in zip(translations, whole, strict=True))
+        self._cut_words += sum(one.cut_words for nbest in translations for one in nbest)
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
-                             for nbest in found)
+                             for nbest in translations)
         if self._options.alignments is not None:
-            for words, nbest in zip(block, found, strict=True):
+            for words, nbest in zip(block, translations, strict=True):
                 for translation in nbest:
                     self._links.append(self._pharaoh_words(translation, words))
                     if self._options.tokens is not None:
                         made = self.system.whole_words(translation)
                         self._tokens.append(split_words(tokens_line(words, made)))
-        return found
+        return translations
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
         """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
@@ -336,8 +337,9 @@ class Lines:
         """What `--show attention` draws, on stderr, so that the lines of stdout stay aligned."""
         if self._options.show is not None and translation.alignment is not None:
             columns = self.system.source_columns(words)
-            for own in places(columns):
-                print(in_terminal(columns[own], translation.words, translation.alignment[:, own])
+            for source in places(columns):
+                print(in_terminal(columns[source], translation.words,
+                                  translation.alignment[:, source])
                       + "\n", file=sys.stderr)
 
     def close(self, sentences: int) -> None:

@@ -14,8 +14,8 @@ from grads.derivations.attention import as_written
 from grads.derivations.calculus import Array
 from grads.derivations.decoders import DECODERS
 from grads.derivations.encoders import ENCODERS, STARTS
-from grads.derivations.nmt import Layers
 from grads.derivations.scores import Variant
+from grads.derivations.units import Layers
 
 
 class Model(NamedTuple):
@@ -33,11 +33,6 @@ class Model(NamedTuple):
     query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
     factors: tuple[str, ...] = ()  # of the source's words, by name
     language: str = ""  # the unit of the language model whose state the output reads (deep fusion)
-
-    @property
-    def reads(self) -> str:
-        """What the encoder reads of a word, of INPUTS."""
-        return "factors" if self.factors else "word"
 
 
 class TranslatorTrace(NamedTuple):

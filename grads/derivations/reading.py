@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, tanh_prime
-from grads.derivations.deep_output import Output, deep, deep_grad, deep_output, deep_output_grad
+from grads.derivations.calculus import Array, bias
+from grads.derivations.deep_output import Output, deep_output, deep_output_grad
 from grads.derivations.encoders import Columns, columns, encode, encode_grad
 from grads.derivations.fusion import (
     Fused,
     Gate,
-    fused,
-    fused_grad,
     fused_output,
     fused_output_grad,
 )
 from grads.derivations.nmt import END
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.rnn import embed, embed_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
 from grads.derivations.units import (
@@ -72,30 +70,7 @@ def the_last_grad(
     return np.zeros_like(s_prev), dh_context, alignment
 
 
-def tanh_output(word: int, s: Array, y: Array, c: Array, output: Output) -> tuple[Any, Array]:
-    """The deep output with tanh in the place of the maxout (Sennrich, 2016)."""
-    W_o, b = output.W_o, output.b
-    t_tilde = deep(s, y, c, output)
-    t = np.tanh(t_tilde)
-    l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
-    return l, p
-
-
-def tanh_output_grad(
-    word: int, p: Array, s: Array, y: Array, c: Array, output: Output
-) -> tuple[Array, Array, Array, Output]:
-    """ds (H, 1), dy (E, 1), dc (He, 1) and the weights' gradients."""
-    W_o, t_tilde = output.W_o, deep(s, y, c, output)
-    t = np.tanh(t_tilde)
-    dt, dW_o, db = predict_grad(word, p, t, W_o)                 # (Bahdanau A.2.2 output)
-    dt_tilde = tanh_prime(t_tilde) * dt
-    ds, dy, dc, dU_o, dV_o, dC_o = deep_grad(dt_tilde, s, y, c, output)
-    return ds, dy, dc, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db)
-
-
 CONTEXTS = {"search": Part(context, context_grad), "last": Part(the_last, the_last_grad)}
-OUTPUTS = {"maxout": Part(deep_output, deep_output_grad),
-           "tanh": Part(tanh_output, tanh_output_grad)}
 
 
 def output_of(parameters: Mapping[str, Array]) -> Output:
@@ -126,36 +101,6 @@ def named_parts(parameters: Mapping[str, Array], *parts: Any) -> dict[str, Array
     prefixes = {name: "attention" if name in Alignment._fields else "output" for name in found}
     return {f"{prefixes[name]}.{name}": d[:, 0] if name.startswith(("v", "b")) else d
             for name, d in found.items() if f"{prefixes[name]}.{name}" in parameters}
-
-
-def fused_tanh(
-    word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate
-) -> tuple[Any, Fused]:
-    """The deep output with a language model, and tanh in the place of the maxout."""
-    W_o, b = output.W_o, output.b
-    t_tilde, g = fused(s, y, c, s_lm, output, gate)
-    t = np.tanh(t_tilde)
-    l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
-    return l, Fused(p, g)
-
-
-def fused_tanh_grad(
-    word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate,
-    kept: Fused,
-) -> tuple[Array, Array, Array, Array, Output, Gate]:
-    """ds, dy, dc, ds_lm, and the gradients of the weights."""
-    p, g = kept
-    t_tilde, _ = fused(s, y, c, s_lm, output, gate)
-    t = np.tanh(t_tilde)
-    dt, dW_o, db = predict_grad(word, p, t, output.W_o)          # (Bahdanau A.2.2 output)
-    dt_tilde = tanh_prime(t_tilde) * dt
-    ds, dy, dc, ds_lm, dU_o, dV_o, dC_o, d_gate = fused_grad(
-        dt_tilde, g, s, y, c, s_lm, output, gate)
-    return ds, dy, dc, ds_lm, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db), d_gate
-
-
-FUSED = {"maxout": Part(fused_output, fused_output_grad),
-         "tanh": Part(fused_tanh, fused_tanh_grad)}
 
 
 # --- one step: the context, and the state -------------------------------------------------------
@@ -248,8 +193,8 @@ def decode_reading(
     (v, s, c, _), p, l = read, {}, {}
     for i, word in enumerate([*y, END], start=1):
         deep = s[deep_time(model, i)]                            # erratum 18
-        l[i], p[i] = OUTPUTS[model.layer].forward(               # (Bahdanau A.2.2 output)
-            word, deep, v[i], c[i], output)
+        l[i], p[i] = deep_output(                                # (Bahdanau A.2.2 output)
+            word, deep, v[i], c[i], output, model.layer)
     J = sum(l.values())                                          # (Bahdanau 2)
     return J, Decoded(read, p, l)
 
@@ -264,8 +209,8 @@ def decode_reading_grad(
     ds = {i: np.zeros_like(s[0]) for i in s}
     for i in range(len(v), 0, -1):
         k = deep_time(model, i)                                  # erratum 18
-        ds[k], dv[i], dc[i], d_out = OUTPUTS[model.layer].backward(
-            [*y, END][i - 1], kept.p[i], s[k], v[i], c[i], output)
+        ds[k], dv[i], dc[i], d_out = deep_output_grad(
+            [*y, END][i - 1], kept.p[i], s[k], v[i], c[i], output, model.layer)
         d_output = plus(d_output, d_out)
     gradients, dh_bar, ds_0 = read_contexts_grad(
         model, parameters, y, h_bar, kept.read, dv, ds, dc)
@@ -288,8 +233,8 @@ def decode_fused(
     p, g, l = {}, {}, {}
     for i, word in enumerate([*y, END], start=1):
         deep = s[deep_time(model, i)]                            # erratum 18
-        l[i], (p[i], g[i]) = FUSED[model.layer].forward(         # (Sennrich fusion)
-            word, deep, v[i], c[i], r[i][L], output, gate)
+        l[i], (p[i], g[i]) = fused_output(                       # (Sennrich fusion)
+            word, deep, v[i], c[i], r[i][L], output, gate, model.layer)
     J = sum(l.values())                                          # (Bahdanau 2)
     return J, Decoded(read, p, l, (r, k, g))
 
@@ -305,8 +250,9 @@ def decode_fused_grad(
     ds = {i: np.zeros_like(s[0]) for i in s}
     for i in range(len(v), 0, -1):
         j = deep_time(model, i)                                  # erratum 18
-        ds[j], dv[i], dc[i], ds_lm[i], d_out, d_step = FUSED[model.layer].backward(
-            [*y, END][i - 1], s[j], v[i], c[i], r[i][L], output, gate, Fused(kept.p[i], g[i]))
+        ds[j], dv[i], dc[i], ds_lm[i], d_out, d_step = fused_output_grad(
+            [*y, END][i - 1], s[j], v[i], c[i], r[i][L], output, gate, Fused(kept.p[i], g[i]),
+            model.layer)
         d_output, d_gate = plus(d_output, d_out), plus(d_gate, d_step)
     language, _, _ = encode_grad(
         parameters, [END, *y], r, k, columns(ds_lm),

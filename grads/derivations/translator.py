@@ -28,7 +28,7 @@ class Model(NamedTuple):
     decoder: str  # of DECODERS
     variant: Variant = Variant()  # of Luong's attention
     context: str = ""  # of CONTEXTS, where the decoder reads a context
-    layer: str = ""  # of OUTPUTS, there
+    layer: str = ""  # of HIDDEN, there
     deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
     query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
     factors: tuple[str, ...] = ()  # of the source's words, by name

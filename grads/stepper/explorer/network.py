@@ -23,7 +23,7 @@ PARTS = {
     "embed": ("embed", "factored_embed"),
     "unit": ("deep_step",),
     "attention": ("attend", "attend_both", "context", "the_last"),
-    "output": ("predict", "deep", "deep_output", "tanh_output", "fused_output", "fused_tanh",
+    "output": ("predict", "deep", "deep_output", "fused_output",
                "predictions", "seed", "spell"),
 }
 VARIABLES = {

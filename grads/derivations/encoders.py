@@ -54,7 +54,7 @@ def reads(factors: Sequence[str]) -> str:
     return "factors" if factors else "word"
 
 
-def tables_of(parameters: Mapping[str, Array], side: str, factors: Sequence[str] = ()) -> Any:
+def tables_of(parameters: Mapping[str, Array], side: str, factors: Sequence[str]) -> Any:
     """The table of the words, or by name it and those of the factors."""
     if not factors:
         return parameters[f"{side}.W_e"]

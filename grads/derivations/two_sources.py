@@ -92,7 +92,7 @@ def combine_grad(
 
 def attend_both(
     variant: Variant, h: Array, h_bar: Mapping[int, Array], W_c: Array,
-    w: Mapping[int, Mapping[str, Array]], t: int = 1,
+    w: Mapping[int, Mapping[str, Array]], t: int,
 ) -> tuple[Array, dict[int, Array]]:
     """h~_t (H, 1), and a_t (S_n, 1) of each source n."""
     a, c = dict[int, Array](), dict[int, Array]()
@@ -106,7 +106,7 @@ def attend_both(
 
 def attend_both_grad(
     variant: Variant, dh_tilde: Array, h: Array, h_bar: Mapping[int, Array], W_c: Array,
-    w: Mapping[int, Mapping[str, Array]], t: int = 1,
+    w: Mapping[int, Mapping[str, Array]], t: int,
 ) -> tuple[Array, dict[int, Array], Array, dict[int, dict[str, Array]]]:
     """dh_t, dh_bar[n], dW_c and the gradients of w[n] by name, given dh~_t (H, 1)."""
     a = {n: align(variant, h, h_bar[n], w[n], t) for n in SOURCES}

@@ -206,7 +206,8 @@ SCORES: dict[str, Score] = {
         lambda W, He: (W["W_a"], None), lambda dW_query, dW_keys: {"W_a": dW_query}),
 }
 CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not None)
-AS_THEY_ARE = ("dot", "scaled-dot")  # compare h_t and hbar_s without a matrix, so that H = He
+AS_THEY_ARE = tuple(  # compare h_t and hbar_s without a matrix, so that H = He
+    name for name in CONTENT if SCORES[name].matrices is Score._field_defaults["matrices"])
 
 
 def score_weights(

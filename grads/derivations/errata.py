@@ -26,7 +26,7 @@ MISTAKES = {
         f"{HERE}.lstm.lstm_grad", "T_h.T @ da", "0.0 * dh",
         "the printed algorithm ends at dT (erratum 2)"),
     "Algorithm 4 without line 15": Mistake(
-        f"{HERE}.nmt.multi_layer_lstm_grad", "dh[l - 1] + dx", "dh[l - 1]",
+        f"{HERE}.units.deep_step_grad", "dh[l - 1] + dx", "dh[l - 1]",
         "dx_t is not printed in Algorithm 2 (erratum 2)"),
     "dc not accumulated": Mistake(
         f"{HERE}.lstm.lstm_grad", "dc + tanh_prime(c) * o * dh", "tanh_prime(c) * o * dh",

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias
+from grads.derivations.calculus import Array
+from grads.derivations.encoders import columns
 from grads.derivations.multihead import heads_of, parameters_of
 from grads.derivations.nmt import END
 from grads.derivations.positions import countdown_encoding, position_encoding
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.transformer import (
     PLACED,
     Attention,
@@ -104,14 +105,10 @@ def decode(
     parameters: Parameters, y: Sequence[int], memory: Array, shape: Shape
 ) -> tuple[Any, tuple[Any, ...]]:
     """J: the word at t sees itself and those before it, and the whole source."""
-    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     read, words = read_and_predicted(y, shape)
     H, trace = stack("decoder", parameters, read, decoder_reads(len(read), memory), shape)
-    h, p, l = {}, {}, {}
-    for t in range(1, len(words) + 1):
-        h[t] = H[t - 1][:, None]                                 # the row of word t, as a column
-        l[t], p[t] = predict(words[t - 1], h[t], W_hy, b_hy)
-    J = sum(l.values())                                          # -log p(y | x), (2.51)
+    h = {t: H[t - 1][:, None] for t in range(1, len(H) + 1)}     # the row of word t, as a column
+    J, p, l = predictions(parameters, words, h)
     return J, (h, p, l, trace)
 
 
@@ -120,17 +117,13 @@ def decode_grad(
 ) -> tuple[Array, dict[str, Array]]:
     """d_memory (S, d), and gradients by name."""
     h, p, _, trace = kept
-    W_hy = parameters["output.W_hy"]
     read, words = read_and_predicted(y, shape)
-    dW_hy, db_hy, dh = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1]), {}
-    for t in range(1, len(words) + 1):
-        dh[t], dW, d_hy = predict_grad(words[t - 1], p[t], h[t], W_hy)
-        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy
-    dH = np.hstack(list(dh.values())).T                          # a row for each word
+    dh, output = predictions_grad(parameters, words, p, h)
+    dH = columns(dh).T                                           # a row for each word
     d_reads, gradients = stack_grad(
         dH, "decoder", parameters, read, decoder_reads(len(read), memory), shape, trace)
     d_memory = np.sum(list(d_reads.values()), axis=0)            # every layer reads the source
-    return d_memory, {**gradients, "output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
+    return d_memory, {**gradients, **output}
 
 
 def read_and_predicted(y: Sequence[int], shape: Shape) -> tuple[list[int], list[int]]:

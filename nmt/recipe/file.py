@@ -68,7 +68,7 @@ def load_recipe(
     return _one(kind, tree, path, given, of_run=of_run)
 
 
-def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+def packaged_recipe(name: str, overrides: Sequence[str]) -> Recipe:
     """A recipe that comes with the package, by its file's name; overrides as `load_recipe`."""
     with as_file(files("nmt") / "recipes" / name) as path:
         return load_recipe(Recipe, path, overrides)

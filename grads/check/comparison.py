@@ -20,7 +20,7 @@ import numpy as np
 
 from grads.check.case import Case
 from grads.check.diagnosis.diagnose import diagnose
-from grads.check.diagnosis.elsewhere import right_nearby, right_where_symmetric
+from grads.check.diagnosis.elsewhere import Probe, right_nearby
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
@@ -137,7 +137,6 @@ def _compare_tensor(
         allowed[first.where] = next(iter(compared.values())).limit
         kinks = [k for k, word in status.items() if word == "inconclusive"]
         hints = _diagnosis(case, evaluate, numbers, choice, name, allowed, kinks) + hints
-        hints = right_where_symmetric(case, evaluate, numbers.upstream, name) + hints
     elif worst == "disagree":
         hints = [_disagreement(found, at), *hints]
     elif gradient.size and not analytic.any() and not first.value.any():
@@ -363,8 +362,10 @@ def _diagnosis(
     alone = {output: (numbers.analytic[output][name], numeric(name, output))
              for output in numbers.upstream if output in numbers.analytic}
     others = {other: numeric(other, choice) for other in _names(numbers) if other != name}
-    return diagnose(Evidence(
+    evidence = Evidence(
         name, numbers.analytic[choice][name], numeric(name, choice), allowed.reshape(shape),
         case.labels.get(name), alone if choice == "all" else {}, evaluate.inputs, case.labels,
-        case.facts, others, numbers.upstream,
-    ))
+        case.facts, others, numbers.upstream, evaluate.outputs,
+    )
+    probe = Probe(case, evaluate, "complex" if "complex" in numbers.estimates else "central")
+    return diagnose(evidence, probe if choice == "all" else None)

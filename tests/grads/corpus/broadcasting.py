@@ -74,8 +74,10 @@ def rearrange_backward(dy, cache):
 
 
 rearrange_wrong = [
-    ("np.argsort(ORDER)", "ORDER", "da", "the permutation for its inverse", "gather|permut"),
-    ("-1, axis=0)", "1, axis=0)", "da", "rolled the wrong way", "rolled by 2 along axis 0"),
+    ("np.argsort(ORDER)", "ORDER", "da", "the permutation for its inverse",
+     "gather|exchanged|mixed up"),
+    ("-1, axis=0)", "1, axis=0)", "da", "rolled the wrong way",
+     "rolled by 2 of"),
     ("db = dy[4:, ::-1]", "db = dy[4:]", "db", "not flipped", "reversed along axis 1"),
 ]
 

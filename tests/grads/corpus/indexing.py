@@ -74,7 +74,7 @@ def sort_backward(dy, cache):
 
 sort_wrong = [
     ("dx[order] = dy * w", "dx = (dy * w)[order]", "dx", "the permutation for its inverse",
-     "gather|permut"),
+     "gather|exchanged|mixed up"),
     ("dw = dy * x[order]", "dw = dy * x", "dw", "not sorted"),
 ]
 

@@ -96,7 +96,8 @@ def picked_backward(dy, x):
 
 
 picked_wrong = [
-    ("dx[ORDER] = dy", "dx = dy[ORDER]", "dx", "a gather for a scatter", "gather|permut"),
+    ("dx[ORDER] = dy", "dx = dy[ORDER]", "dx", "a gather for a scatter",
+     "gather|exchanged|mixed up"),
 ]
 
 
@@ -117,11 +118,11 @@ def rolled_backward(dy, cache):
 
 rolled_wrong = [
     ("np.roll(dy * w, -2, axis=0)", "np.roll(dy * w, 2, axis=0)", "dx", "the wrong direction",
-     "rolled by 4 along axis 0"),
+     "rolled by 4 of its 7 rows"),
     ("np.roll(dy * w, -2, axis=0)", "np.roll(dy * w, -1, axis=0)", "dx", "by one for two",
-     "rolled by 1 along axis 0|shifted by one"),
+     "rolled by 1 of|shifted by one"),
     ("np.roll(dy * w, -2, axis=0)", "dy * w", "dx", "not rolled back",
-     "rolled by 2 along axis 0"),
+     "rolled by 2 of its 7 rows"),
     ("dw = dy * np.roll(x, 2, axis=0)", "dw = dy * np.roll(x, -2, axis=0)", "dw",
      "the input rolled the wrong way", ""),
 ]
@@ -148,7 +149,7 @@ inverted_wrong = [
     ("dB = inverse.T @ dy", "dB = inverse @ dy", "dB", "the transpose of the inverse missing",
      "inverse of A .*transpose|right where A is symmetric"),
     ("dA = -inverse.T @ dy", "dA = -inverse @ dy", "dA", "the transpose of the inverse missing",
-     "inverse of A .*transpose"),
+     "inverse of A .*transpose|where A is symmetric"),
     ("-inverse.T @ dy @ y.T", "-(y @ dy.T) @ inverse", "dA", "all of it transposed",
      "equals the transpose"),
     ("-inverse.T @ dy @ y.T", "inverse.T @ dy @ y.T", "dA", "a sign", "reversed sign"),

@@ -38,15 +38,15 @@ course_rnn_wrong = [
     ("dWh += prev.T @ dz", "dWh = prev.T @ dz", "dWh", "= for +=", "= written for"),
     ("db += dz.sum(axis=0)", "db = dz.sum(axis=0)", "db", "= for +=", "= written for"),
     ("db += dz.sum(axis=0)", "db += dz[0]", "db", "the first sequence only",
-     "only what comes through index 0 of axis 0"),
+     "a sum over axis 0 forgotten"),
     ("dz = (dh[:, t] + dprev) *", "dz = dh[:, t] *", "dz", "the next step's gradient forgotten",
      "next step"),
     ("dWh += prev.T @ dz", "dWh += h[:, t].T @ dz", "dWh", "the state after the step",
-     "state after|one step"),
+     "output f at index 0 of axis 1 where those of h0"),
     ("dprev = dz @ Wh.T", "dprev = dz @ Wh", "dprev", "a square weight not transposed",
      "Wh .*transpose"),
     ("dx[:, t] = dz @ Wx.T", "dx[:, t - 1] = dz @ Wx.T", "dx", "off by one in time",
-     "rolled|shifted by one"),
+     "rolled by|shifted by one"),
     ("dx[:, t] = dz @ Wx.T", "dx[:, t] = dz @ Wx", "dx", "a square weight not transposed",
      "Wx .*transpose"),
     ("dx[:, t] = dz @ Wx.T", "dx[:, -1 - t] = dz @ Wx.T", "dx", "reversed in time",
@@ -85,7 +85,7 @@ last_state_wrong = [
     ("db += dz.sum(axis=0)", "db = dz.sum(axis=0)", "db", "= for +=", "= written for"),
     ("reversed(range(x.shape[1]))", "range(x.shape[1])", "dz", "the loop forwards in time", ""),
     ("        dh = dz @ Wh.T", "        dh = dz @ Wh.T\n        break", "dx", "the last step only",
-     "only (index|the term).*3 of axis 1|zero"),
+     "only the term of x at index 3 of axis 1"),
 ]
 
 
@@ -137,7 +137,8 @@ course_lstm_wrong = [
      "da", "the gates exchanged", "exchanged"),
     ("dht = dh[:, t] + dprev", "dht = dh[:, t]", "dht", "the next step's gradient forgotten",
      "next step"),
-    ("dg * (1 - g * g)", "dg", "da", "the candidate's slope forgotten", "15:20|15 to 19"),
+    ("dg * (1 - g * g)", "dg", "da", "the candidate's slope forgotten",
+     "wrong only in index 15 to 19"),
     ("do * o * (1 - o)", "-do * o * (1 - o)", "da", "a sign of one gate",
-     "10 to 14.*reversed sign|reversed sign.*10 to 14|10:15.*reversed sign"),
+     "index 10 to 14 of axis . it has the reversed sign"),
 ]

@@ -33,7 +33,7 @@ def rnn_backward(dh, cache):
 
 rnn_wrong = [
     ("dU += dz.T @ h[t - 1]", "dU += dz.T @ h[t]", "dU", "the wrong index in time",
-     "state after"),
+     "output f at index 0 of axis 0 where those of h0"),
     ("dh_next = dz @ U", "dh_next = dz @ U.T", "dh_next", "a square matrix transposed",
      "U .*transpose"),
     ("dW += dz.T @ x[t]", "dW = dz.T @ x[t]", "dW", "= for +=", "= written for"),

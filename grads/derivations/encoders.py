@@ -255,15 +255,15 @@ def bridge_grad(
     H: int, parameters: Mapping[str, Array], ends: Layers, dh_0: Layers, dc_0: Layers
 ) -> tuple[Layers, dict[str, Array]]:
     """The ends' gradients, and those of the bridge's weights by name; Lemma 1 for each layer."""
-    d_ends, found = {}, {}
+    d_ends, by_name = {}, {}
     for l in range(1, len(ends) + 1):
         W = parameters[f"bridge.{l - 1}.W"]
         joined = W @ ends[l]
         d_joined = tanh_prime(joined) * np.vstack([dh_0[l], dc_0[l]])
         dW = d_joined @ ends[l].T                                # (2.12)
-        found[f"bridge.{l - 1}.W"] = dW
+        by_name[f"bridge.{l - 1}.W"] = dW
         d_ends[l] = W.T @ d_joined                               # (2.11)
-    return d_ends, found
+    return d_ends, by_name
 
 
 def first_state(

@@ -199,8 +199,8 @@ def hybrid_backward(
         dq = dW[[V + r - 1]].T                                   # its row of W is q^T
         source = plus(source, represent_grad(
             parameters, rare[r - 1], dq, trace.g[r], trace.k[r]))
-    found = {**d_words, "encoder.W_e": dW[:V], **source, **target}
-    gradients = {name: found[name] for name in parameters}
+    by_name = {**d_words, "encoder.W_e": dW[:V], **source, **target}
+    gradients = {name: by_name[name] for name in parameters}
     return gradients
 
 
@@ -220,6 +220,6 @@ def zeros(parameters: Mapping[str, Array], side: str) -> dict[str, Array]:
             if name.startswith(f"{side}.")}
 
 
-def plus(total: Mapping[str, Array], part: Mapping[str, Array]) -> dict[str, Array]:
+def plus(total: Mapping[str, Array], term: Mapping[str, Array]) -> dict[str, Array]:
     """The sum of gradients by name, of those in `total`."""
-    return {name: d + part[name] if name in part else d for name, d in total.items()}
+    return {name: d + term[name] if name in term else d for name, d in total.items()}

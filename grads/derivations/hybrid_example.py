@@ -40,8 +40,7 @@ def hybrid_example(separate: bool, request: Request) -> Example:
     y = numbers(bare(target), words["decoder.W_e"])
     spellings = {t: numbers(word[:-1], letters[1]) for t, word in enumerate(target, start=1)
                  if word.endswith(RARE)}
-    shapes = hybrid_shapes([len(one) for one in words.values()], [len(one) for one in letters],
-                           sizes, separate)
+    shapes = hybrid_shapes(list(map(len, words.values())), list(map(len, letters)), sizes, separate)
     names = {"encoder.W_e": [*words["encoder.W_e"], *rare], "decoder.W_e": words["decoder.W_e"]}
     return Example((draw(request.rng, shapes), x, y, [numbers(word, letters[0]) for word in rare],
                     spellings), {"variant": sizes.variant}, names)

@@ -97,10 +97,10 @@ def gate_of(parameters: Mapping[str, Array]) -> Gate:
 def named_parts(parameters: Mapping[str, Array], *parts: Any) -> dict[str, Array]:
     """The gradients of the alignment model, the output and the gate by the parameters' names,
     columns as vectors."""
-    found = {name: d for part in parts for name, d in part._asdict().items()}
-    prefixes = {name: "attention" if name in Alignment._fields else "output" for name in found}
+    by_name = {name: d for weights in parts for name, d in weights._asdict().items()}
+    prefixes = {name: "attention" if name in Alignment._fields else "output" for name in by_name}
     return {f"{prefixes[name]}.{name}": d[:, 0] if name.startswith(("v", "b")) else d
-            for name, d in found.items() if f"{prefixes[name]}.{name}" in parameters}
+            for name, d in by_name.items() if f"{prefixes[name]}.{name}" in parameters}
 
 
 # --- one step: the context, and the state -------------------------------------------------------

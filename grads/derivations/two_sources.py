@@ -238,7 +238,7 @@ def two_sources_example(request: Request) -> Example:
              for name, side in zip(names, sides, strict=True)}
     ids = [numbers(side, words[name]) for name, side in zip(names, sides, strict=True)]
     parameters = dict(request.parameters or draw(
-        request.rng, two_sources_shapes([len(one) for one in words.values()], request.sizes)))
+        request.rng, two_sources_shapes(list(map(len, words.values())), request.sizes)))
     return Example((parameters, *ids), {"variant": request.sizes.variant}, words)
 
 

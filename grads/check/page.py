@@ -93,7 +93,7 @@ def html_cell(report: Report) -> str:
     bad = replace(report, rows=[row if row.status in BAD else replace(row, entries=None)
                                 for row in report.rows])
     maps = legend() if any(row.entries is not None for row in bad.rows) else ""
-    return (f'<div class="grads report"><style>.grads.report {{ {CELL} '
+    return (f'<div class="grads-report"><style>.grads-report {{ {CELL} '
             f"{style.replace(':root', '&')}{themes} }}</style>"
             f"{_said(bad, _cells([bad]))}{maps}</div>")
 

@@ -189,7 +189,7 @@ def test_in_a_notebook_the_theme_is_the_notebooks_and_nothing_else_changes(brows
         page.set_content(NOTEBOOK.format(light=light, cell=cell))
         assert page.eval_on_selector("h3", style.format("font")) == before
         assert page.eval_on_selector("body", style.format("maxWidth")) == "none"
-        assert page.eval_on_selector(".grads.report code", style.format("color")) == (
+        assert page.eval_on_selector(".grads-report code", style.format("color")) == (
             "rgb(31, 31, 29)" if light == "true" or (not light and scheme == "light")
             else "rgb(233, 230, 223)")
         assert page.evaluate("document.documentElement.scrollWidth") == width

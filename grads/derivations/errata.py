@@ -55,4 +55,13 @@ MISTAKES = {
     "Algorithm 2 lines 14 and 15 as printed": Mistake(
         f"{HERE}.lstm.backward", "dT, db = dT + dT_t,", "dT, db = dT_t,",
         "dT <- where dT <- dT + is meant: only the first step is left"),
+    "dh_T not zero": Mistake(
+        f"{HERE}.rnn.backward", "{len(x): np.zeros_like(h[0])}", "{len(x): np.ones_like(h[0])}",
+        "Algorithm 1 adds to a dh_T that it never sets (erratum 50)"),
+    "dc_T not zero": Mistake(
+        f"{HERE}.lstm.backward", "{len(x): np.zeros_like(c[0])}", "{len(x): np.ones_like(c[0])}",
+        "Algorithm 2 adds to a dc_T that it never sets (erratum 50)"),
+    "dW_e not accumulated": Mistake(
+        f"{HERE}.rnn.embed_grad", "dW_e + one_hot", "0 * dW_e + one_hot",
+        "Algorithm 1 line 7 assigns, where remark (a) says that it accumulates (erratum 51)"),
 }  # fmt: skip

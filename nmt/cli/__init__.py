@@ -51,6 +51,8 @@ VERBS = (
     Verb("bpe apply", "cut the words of a file or of stdin into pieces", "nmt.cli.bpe"),
     Verb("bpe join", "join the pieces of a file or of stdin", "nmt.cli.bpe"),
     Verb("reproduce", "the papers' main results: list them, run one", "nmt.cli.reproducing"),
+    Verb("detokenise", "join the tokens of text, by Moses' rules", "nmt.cli.texts"),
+    Verb("statistics", "count sentences, words and characters of files", "nmt.cli.texts"),
     Verb("average", "average the parameters of a run's checkpoints", "nmt.cli.averaging"),
     Verb("rerank", "choose from n-best lists by several models", "nmt.cli.reranking"),
     Verb("back-translate", "make sources for text of the target language",

@@ -66,17 +66,18 @@ def run_apply(options: argparse.Namespace) -> None:
         return codes.cut(word, options.dropout, draw if options.dropout else None)
 
     pieces_of = cut if options.dropout else cache(cut)
-    _write(options, ([piece for word in words for piece in pieces_of(word)]
-                     for words in _read(options)))
+    write_joined(options, ([piece for word in words for piece in pieces_of(word)]
+                           for words in read_words(options)))
 
 
 def run_join(options: argparse.Namespace) -> None:
     """`nmt bpe join`."""
-    _write(options, map(joined, _read(options)))
+    write_joined(options, map(joined, read_words(options)))
 
 
-def _read(options: argparse.Namespace) -> Iterator[list[str]]:
-    """The words of each line."""
+def read_words(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The words of each line of the file, or of stdin. Raises UserError where --output is the file.
+    """
     if options.file is not None and options.output is not None \
             and options.file.resolve() == options.output.resolve():
         raise UserError(f"--output: expected another file than {options.file}")
@@ -85,8 +86,8 @@ def _read(options: argparse.Namespace) -> Iterator[list[str]]:
     return map(split_words, lines)
 
 
-def _write(options: argparse.Namespace, lines: Iterable[Sequence[str]]) -> None:
-    """The lines, to a file or stdout."""
+def write_joined(options: argparse.Namespace, lines: Iterable[Sequence[str]]) -> None:
+    """Lines of words with spaces between them, to --output or stdout."""
     if options.output is not None:
         write_lines(options.output, map(" ".join, lines))
         return

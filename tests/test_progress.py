@@ -54,6 +54,8 @@ SHOWN: dict[str, tuple[Any, ...]] = {  # by verb: a call, the bars that it shows
     "nmt bpe learn": (("train.en", "--merges", 5, "-o", "codes"), "learning 5 merges"),
     "nmt bpe apply": (("codes", "test.en"), "lines of test.en"),
     "nmt bpe join": (("test.en",), "lines of test.en"),
+    "nmt detokenise": (("test.en",), "lines of test.en"),
+    "nmt statistics": (("test.en",), "lines of test.en"),
     "nmt lm train": (("lm.yaml", "--output", "words"), "lines of train.de", "epoch 2/2"),
     "nmt lm sample": (("--model", "words", "--length", 2), "drawing"),
     "nmt lm perplexity": (("test.de", "--model", "words"), "perplexity"),
@@ -68,7 +70,8 @@ SHOWN: dict[str, tuple[Any, ...]] = {  # by verb: a call, the bars that it shows
 OTHERS = {"nmt init": "writes a file", "nmt recipe": "writes a page",
           "nmt serve": "waits", "nmt logits steps": "is one sentence",
           "nmt logits lexicon": "is one product of tables", "nmt logits norms": "reads a table",
-          "nmt lm fuse": "trains", "nmt trees": "reads many small files"}
+          "nmt lm fuse": "trains", "nmt reproduce": "runs other verbs",
+          "nmt trees": "reads many small files"}
 OWN = "import time\nimport numpy as np\n" \
     "\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
     "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n" \

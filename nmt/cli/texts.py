@@ -50,7 +50,7 @@ def add_statistics(parser: argparse.ArgumentParser) -> None:
 def run_statistics(options: argparse.Namespace) -> None:
     """`nmt statistics`. Raises UserError for a file without words."""
     columns = [_counts(path, options.characters) for path in options.files]
-    table = Table("", *(path.name for path in options.files))
+    table = Table("", *(path.name for path in options.files), box=None)
     names = ("sentences", "words", "characters", "types of words", "types of characters",
              f"word types of {options.characters} characters")
     for row in zip(names, *columns, strict=True):

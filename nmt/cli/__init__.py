@@ -52,6 +52,7 @@ VERBS = (
     Verb("bpe join", "join the pieces of a file or of stdin", "nmt.cli.bpe"),
     Verb("reproduce", "the papers' main results: list them, run one", "nmt.cli.reproducing"),
     Verb("average", "average the parameters of a run's checkpoints", "nmt.cli.averaging"),
+    Verb("export", "write a translator for CTranslate2 or ONNX Runtime", "nmt.cli.exporting"),
     Verb("rerank", "choose from n-best lists by several models", "nmt.cli.reranking"),
     Verb("back-translate", "make sources for text of the target language",
          "nmt.cli.back_translating"),

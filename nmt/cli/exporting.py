@@ -7,10 +7,10 @@ from pathlib import Path
 
 from nmt.checkpoint_option import add_checkpoint
 from nmt.console.terminal import print
-from nmt.export import ctranslate2
+from nmt.export import ctranslate2, onnx
 from nmt.system import System
 
-FORMATS = {"ctranslate2": ctranslate2.export}
+FORMATS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
                         help="the run directory of a translator")
     add_checkpoint(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), required=True,
-                        help="ctranslate2: a Transformer")
+                        help="ctranslate2: a Transformer; onnx: a recurrent translator")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
                         help="directory to make")
 

@@ -30,6 +30,7 @@ from nmt.models.transformer_layers import Layers
 from nmt.system import System
 
 FORMAT = "--format ctranslate2"
+MOST = 256  # words that CTranslate2 writes by default, each of which needs a position
 
 
 def export(system: System, directory: Path) -> None:
@@ -47,15 +48,14 @@ def export(system: System, directory: Path) -> None:
 
 def _check(system: System) -> None:
     """Raise UserError for what CTranslate2 cannot compute, and where it is not installed."""
-    model, data = system.recipe.model, system.recipe.data
+    model = system.recipe.model
     if not isinstance(model, TransformerConfig):
         raise UserError(f"{FORMAT}: expected a Transformer, got {type(system.model).__name__}")
     if model.counts_down:
         raise UserError(f"{FORMAT}: expected model.target_positions: forward, got "
                         f"{model.target_positions}")
-    for name in ("reverse_source", "reverse_target"):
-        if getattr(data, name):
-            raise UserError(f"{FORMAT}: expected data.{name}: false, got true")
+    if system.recipe.data.reverse_target:
+        raise UserError(f"{FORMAT}: expected data.reverse_target: false, got true")
     if find_spec("ctranslate2") is None:
         raise UserError(f"{FORMAT}: {missing('ctranslate2', 'export')}")
 
@@ -71,7 +71,7 @@ def _specification(system: System) -> Any:
         rms_norm=config.norm != "layer", alignment_heads=config.heads)
     parameters = {name: np.asarray(to_host(array), np.float32)
                   for name, array in system.parameters.items()}
-    longest = int(system.recipe.search.step_limits(np.array(config.positions)))
+    longest = max(MOST, int(system.recipe.search.step_limits(np.array(config.positions))))
     for side, stack, steps in (("encoder", spec.encoder, config.positions),
                                ("decoder", spec.decoder, longest)):
         _fill_stack(stack, side, parameters, config.layers_of(side), steps)

@@ -77,7 +77,8 @@ def export(system: System, directory: Path) -> None:
             (unfinished / f"{name}.onnx").write_bytes(graph.SerializeToString())
         for name, vocabulary in system.vocabularies.items():
             vocabulary.write(unfinished / vocabulary_file(name))
-        facts = {"source_end": data.source_end, "reverse_target": data.reverse_target}
+        facts = {name: getattr(data, name) for name in ("target_token", "source_end",
+                                                        "reverse_target")}
         (unfinished / "translator.json").write_text(json.dumps(facts) + "\n")
 
 

@@ -10,6 +10,8 @@ import tiny_run
 import yaml
 from tiny_run import RECIPE, complaint, files_in, nmt, write_corpus
 
+from backend.errors import UserError
+from nmt.cli.exporting import FORMATS
 from nmt.system import System
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 (extra `export`)")
@@ -89,3 +91,18 @@ def test_what_it_cannot_compute_is_one_line(run, message, tmp_path, capsys) -> N
     said = complaint(capsys, "export", RUNS / run, "--format", "ctranslate2", "-o", output)
     assert message in said
     assert files_in(tmp_path) <= {"exported", "exported/mine"}
+
+
+def test_a_reversed_target_is_refused(tmp_path) -> None:
+    system = System.open(RUNS / "transformer")
+    data = replace(system.recipe.data, reverse_target=True)
+    system.recipe = replace(system.recipe, data=data)
+    with pytest.raises(UserError, match="expected data.reverse_target: false, got true"):
+        FORMATS["ctranslate2"](system, tmp_path / "exported")
+
+
+@pytest.mark.parametrize("run, name", [("transformer", "ctranslate2"), ("luong", "onnx")])
+def test_without_its_package_it_says_how_to_install_it(run, name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(f"nmt.export.{name}.find_spec", lambda package: None)
+    said = complaint(capsys, "export", RUNS / run, "--format", name, "-o", tmp_path / "exported")
+    assert said.startswith(f"--format {name}: {name} is not installed (pip install -e '.[export]'")

@@ -67,8 +67,9 @@ def case(request, tmp_path):
     system, directory = System.open(RUNS / request.param), tmp_path / "exported"
     assert nmt("export", RUNS / request.param, "--format", "onnx", "-o", directory) == 0
     facts = json.loads((directory / "translator.json").read_text())
-    assert facts == {"source_end": system.recipe.data.source_end,
-                     "reverse_target": system.recipe.data.reverse_target}
+    ends = request.param == "luong-end-token"
+    assert facts == {"target_token": "<2de>" if ends else None, "source_end": ends,
+                     "reverse_target": ends}
     assert {"source.vocab", "target.vocab"} <= files_in(directory)
     rng, reverse = np.random.default_rng(3), system.recipe.data.reverse_source
     sentences = [rng.integers(0, len(system.source), n).tolist() for n in (5, 1, 3, 2, 6)]

@@ -97,7 +97,7 @@ def test_a_reversed_target_is_refused(tmp_path) -> None:
     system = System.open(RUNS / "transformer")
     data = replace(system.recipe.data, reverse_target=True)
     system.recipe = replace(system.recipe, data=data)
-    with pytest.raises(UserError, match="expected data.reverse_target: false, got true"):
+    with pytest.raises(UserError, match=r"expected data\.reverse_target: false"):
         FORMATS["ctranslate2"](system, tmp_path / "exported")
 
 

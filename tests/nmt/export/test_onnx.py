@@ -68,7 +68,7 @@ def case(request, tmp_path):
     assert nmt("export", RUNS / request.param, "--format", "onnx", "-o", directory) == 0
     facts = json.loads((directory / "translator.json").read_text())
     ends = request.param == "luong-end-token"
-    assert facts == {"target_token": "<2de>" if ends else None, "source_end": ends,
+    assert facts == {"target_token": "<2de>" if ends else "", "source_end": ends,
                      "reverse_target": ends}
     assert {"source.vocab", "target.vocab"} <= files_in(directory)
     rng, reverse = np.random.default_rng(3), system.recipe.data.reverse_source

@@ -13,10 +13,11 @@ import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from backend.errors import UserError
@@ -94,8 +95,41 @@ def make_directory(path: Path, within: Path | None = None) -> None:
         raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
 
 
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Context: a directory beside `path` under another name, which becomes `path` at the end; it is
+    removed if anything fails.
+
+    Raises UserError unless `path` is new or an empty directory, and if it cannot be written.
+    """
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise UserError(f"{path}: expected a new or empty directory")
+    place = Path(os.path.realpath(path))
+    make_directory(place.parent)
+    sweep(place.parent, place.name)
+    unfinished = _unfinished_name(place)
+    try:
+        unfinished.mkdir()
+        lock = os.open(unfinished, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # as in `_unfinished`
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield unfinished
+        finally:
+            os.close(lock)
+        for file in unfinished.iterdir():
+            _flush(file)
+        _flush(unfinished)
+        os.replace(unfinished, place)
+        _flush(place.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
 def sweep(directory: Path, name: str | None = None) -> None:
-    """Remove the temporary files that killed processes left, of the file `name` or of all.
+    """Remove the temporary files and directories that killed processes left, of `name` or of all.
 
     The writer of a temporary file holds a lock on it, which ends with the process: a locked file
     is still being written and stays.
@@ -104,16 +138,18 @@ def sweep(directory: Path, name: str | None = None) -> None:
         for entry in list(os.scandir(directory)):
             match = UNFINISHED.fullmatch(entry.name)
             if match and (name is None or match[1] == name[:NAMED]):
-                _remove_if_abandoned(entry.path)
+                remove, access = (shutil.rmtree, os.O_RDONLY) if entry.is_dir() else \
+                    (os.unlink, os.O_RDWR)
+                _remove_if_abandoned(entry.path, remove, access)
 
 
-def _remove_if_abandoned(path: str) -> None:
-    """Remove a temporary file unless a process is writing it."""
+def _remove_if_abandoned(path: str, remove: Callable[[str], None], access: int) -> None:
+    """Remove a temporary file or directory unless a process is writing it."""
     with suppress(OSError):
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
+            remove(path)
         finally:
             os.close(descriptor)
 
@@ -160,14 +196,19 @@ def _replace(path: Path, parts: Iterable[Part], status: os.stat_result | None) -
         with suppress(OSError):
             os.unlink(temporary)
         raise
-    _flush_directory(path.parent)
+    _flush(path.parent)
+
+
+def _unfinished_name(path: Path) -> Path:
+    """The name of a temporary file beside `path`, as `UNFINISHED` has it."""
+    return path.with_name(f".{path.name[:NAMED]}.{secrets.token_hex(8)}.unfinished")
 
 
 def _unfinished(path: Path) -> tuple[Path, int]:
     """A new temporary file beside `path`, open and locked."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
-        name = path.with_name(f".{path.name[:NAMED]}.{secrets.token_hex(8)}.unfinished")
+        name = _unfinished_name(path)
         descriptor = os.open(name, flags, 0o666)
         with suppress(OSError):  # a file system without locks: `sweep` removes nothing there
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -199,10 +240,10 @@ def _keep_owner_and_mode(descriptor: int, status: os.stat_result) -> None:
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
 
 
-def _flush_directory(path: Path) -> None:
-    """Flush a directory's entries to disk, where the file system supports it."""
+def _flush(path: Path) -> None:
+    """Flush a file, or a directory's entries, to disk, where the file system supports it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:  # a directory may be writable but not readable
         return
     try:

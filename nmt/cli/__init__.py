@@ -54,6 +54,7 @@ VERBS = (
     Verb("detokenise", "join the tokens of text, by Moses' rules", "nmt.cli.texts"),
     Verb("statistics", "count sentences, words and characters of files", "nmt.cli.texts"),
     Verb("average", "average the parameters of a run's checkpoints", "nmt.cli.averaging"),
+    Verb("export", "write a translator for CTranslate2 or ONNX Runtime", "nmt.cli.exporting"),
     Verb("rerank", "choose from n-best lists by several models", "nmt.cli.reranking"),
     Verb("back-translate", "make sources for text of the target language",
          "nmt.cli.back_translating"),

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from outputs import fifo, left_over, null_device
+from tiny_run import files_in
 
 from backend.errors import UserError
-from nmt.files import check_writable, read_file, sweep, write_file, write_text
+from nmt.files import check_writable, new_directory, read_file, sweep, write_file, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -143,3 +144,28 @@ def test_whether_a_path_can_be_written_is_known_before_the_work(tmp_path, name, 
         return
     with pytest.raises(UserError, match=f"{name}: expected a file in a directory that can be wr"):
         check_writable(tmp_path / name)
+
+
+def test_a_new_directory_is_whole_or_not_there(tmp_path):
+    """Also into an empty one; what a killed process left is swept."""
+    (tmp_path / "empty").mkdir()
+    for name in ("new/inner", "empty"):
+        with new_directory(tmp_path / name) as unfinished:
+            (unfinished / "a").write_text("a")
+            assert not (tmp_path / name / "a").exists()
+        assert files_in(tmp_path / name) == {"a"}
+    left = tmp_path / ".failed.0123456789abcdef.unfinished"
+    left.mkdir()
+    (left / "a").touch()
+    with pytest.raises(ZeroDivisionError), new_directory(tmp_path / "failed") as unfinished:
+        (unfinished / "a").touch()
+        sweep(tmp_path)
+        assert (unfinished / "a").exists()
+        raise ZeroDivisionError
+    with pytest.raises(UserError, match="failed: cannot be written: No space left"), \
+            new_directory(tmp_path / "failed"):
+        raise OSError(28, "No space left on device")
+    with pytest.raises(UserError, match="empty: expected a new or empty directory"), \
+            new_directory(tmp_path / "empty"):
+        raise AssertionError
+    assert files_in(tmp_path) == {"new", "new/inner", "new/inner/a", "empty", "empty/a"}

@@ -102,8 +102,8 @@ def test_no_command_with_a_model_lacks_it() -> None:
                 parsers += [(f"{name} {sub}", own) for sub, own in action.choices.items()]
     assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm |logits )?[\w-]+", words)))
                        for words in VERBS + OF_WEIGHTS),
-                     "nmt lm fuse", "nmt lm tune", "nmt logits lexicon", "nmt serve", "nmt rerank",
-                     "grads walk", "grads explore"}
+                     "nmt export", "nmt lm fuse", "nmt lm tune", "nmt logits lexicon", "nmt serve",
+                     "nmt rerank", "grads walk", "grads explore"}
 
 
 def test_evaluate_sets_both_side_by_side(runs, call) -> None:

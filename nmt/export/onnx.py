@@ -1,0 +1,327 @@
+"""Luong's translator as two graphs of ONNX, which onnxruntime and others run.
+
+| graph | reads | writes |
+|---|---|---|
+| encoder | `source` (S, B) ids, `lengths` (B,) int32 | the state |
+| decoder | `tokens` (N,) ids, the state | `logits` (N, V), `alignment` (N, S), `next_h` .. |
+
+The state is what the decoder reads beside tokens: `h`, of an LSTM also `c` (L, N, H); with input
+feeding `fed` (N, H); with attention `memory` (N, S, He), `keys` (N, S, A) and `padding` (N, S).
+A step replaces `h` by `next_h`, and so on; the others stay. Search reorders the axis N of all.
+
+ONNX's recurrent layers have other gate orders, and its GRU another update gate:
+
+| unit | here | ONNX |
+|---|---|---|
+| lstm | i, f, o, h_hat | i, o, f, c |
+| gru | r, z, h~; h = (1 - z) o h_prev + z o h~ | z, r, h; h = (1 - z) o h~ + z o h_prev |
+
+sigm(-a) = 1 - sigm(a), so that the weights of z change their sign. ONNX resets the state before the
+product, as here, unless its `linear_before_reset` is set, which is what PyTorch's GRU needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.scores import CONTENT, SCALED, SCORES, TANH
+from backend import to_host
+from backend.errors import UserError, missing
+from nmt.files import new_directory
+from nmt.models.translator_config import CHOICES, ModelConfig
+from nmt.run_files import vocabulary_file
+from nmt.system import System
+
+FORMAT = "--format onnx"
+OPSET, IR_VERSION = 18, 10  # of 2023 and 2024: onnxruntime 1.18 and later run them
+
+
+COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs have
+    "attention": ("global", "none"),
+    "score": tuple(score for score in CHOICES if score in CONTENT),
+    "factors": ({},), "lexical": (False,), "lexicon_epsilon": (None,), "output_norm": (None,),
+}
+
+
+class Layer(NamedTuple):
+    """An operator of ONNX: for each of its blocks of rows, which of ours it is, and its sign."""
+
+    operator: str
+    blocks: tuple[int, ...]
+    signs: tuple[float, ...]
+
+
+LAYERS = {"rnn": Layer("RNN", (0,), (1.0,)),
+          "lstm": Layer("LSTM", (0, 2, 1, 3), (1.0, 1.0, 1.0, 1.0)),
+          "gru": Layer("GRU", (1, 0, 2), (-1.0, 1.0, 1.0))}
+
+
+def export(system: System, directory: Path) -> None:
+    """Write a translator into a new or empty directory: two graphs, the vocabularies as in a run
+    directory, and `translator.json`, with what the caller does to words.
+
+    Raises UserError for a model that has other parts, without the package onnx (the extra
+    `export`), and where the directory cannot be written.
+    """
+    _check(system)
+    data = system.recipe.data
+    graphs = {"encoder": _encoder(system), "decoder": _decoder(system)}
+    with new_directory(directory) as unfinished:
+        for name, graph in graphs.items():
+            (unfinished / f"{name}.onnx").write_bytes(graph.SerializeToString())
+        for name, vocabulary in system.vocabularies.items():
+            vocabulary.write(unfinished / vocabulary_file(name))
+        facts = {name: getattr(data, name) for name in ("target_token", "source_end",
+                                                        "reverse_target")}
+        (unfinished / "translator.json").write_text(json.dumps(facts) + "\n")
+
+
+def _check(system: System) -> None:
+    """Raise UserError for what the graphs do not have, and where onnx is not installed."""
+    config = system.recipe.model
+    if type(config) is not ModelConfig:
+        raise UserError(f"{FORMAT}: expected a translator of architecture luong, got "
+                        f"{type(system.model).__name__}")
+    for name, known in COVERED.items():
+        if (value := getattr(config, name)) not in known:
+            raise UserError(f"{FORMAT}: model.{name}: expected {' or '.join(map(str, known))}, got "
+                            f"{value}")
+    if find_spec("onnx") is None:
+        raise UserError(f"{FORMAT}: {missing('onnx', 'export')}")
+
+
+# --- the two graphs -------------------------------------------------------------------------------
+
+
+def _encoder(system: System) -> Any:
+    """From the source to the decoder's first state (Algorithm 3, lines 2-4 and 7-9)."""
+    config, parameters = system.recipe.model, _parameters(system)
+    graph, sides = Graph(), ("forward", "backward")
+    graph.input("source", np.int64, "S", "B")
+    graph.input("lengths", np.int32, "B")
+    lengths = graph.node("Cast", "lengths", to=graph.type_of(np.int64))
+
+    def turned(x: str, **axes: int) -> str:
+        """From written order to the order of reading, or back."""
+        reverse = system.recipe.data.reverse_source
+        return graph.node("ReverseSequence", x, lengths, **axes) if reverse else x
+
+    x = graph.node("Gather", graph.constant(parameters["encoder.W_e"]),
+                   turned("source", time_axis=0, batch_axis=1))           # (S, B, E)
+    states: dict[str, list[str]] = {"h": [], "c": []}
+    for number in range(config.layers):
+        names = [f"encoder.{number}.{side}" for side in sides] if config.bidirectional else \
+            [f"encoder.{number}"]
+        x, *last = graph.recurrent(config.unit, names, parameters, x, "lengths")
+        if config.bridge:
+            ends = [graph.merged(graph.node("Transpose", end, perm=(1, 0, 2))) for end in last]
+            joined = graph.node("Concat", *ends, axis=1)                   # (B, n He)
+            out = graph.node("Tanh", graph.linear(joined, parameters[f"bridge.{number}.W"]))
+            last = [graph.node("Unsqueeze", end, graph.axes(0))
+                    for end in graph.split(out, len(last), axis=1)]
+        for name, end in zip(states, last, strict=False):
+            states[name].append(end)                                       # (1, B, H)
+    for name, ends in states.items():
+        if ends:
+            graph.output(name, graph.node("Concat", *ends, axis=0), np.float32, "L", "B", "H")
+    if config.input_feeding:
+        top = graph.node("Squeeze", states["h"][-1], graph.axes(0))
+        graph.output("fed", graph.node("Mul", top, graph.constant(np.float32(0))), np.float32,
+                     "B", "H")
+    if config.attention != "none":
+        memory = turned(graph.node("Transpose", x, perm=(1, 0, 2)), time_axis=1, batch_axis=0)
+        _, W_keys = _matrices(config, parameters)
+        keys = memory if W_keys is None else graph.linear(memory, W_keys)
+        steps = graph.node("Squeeze", graph.node("Shape", "source", start=0, end=1), graph.axes(0))
+        places = graph.node("Range", graph.constant(np.int64(0)), steps,
+                            graph.constant(np.int64(1)))                   # (S,)
+        padding = graph.node("GreaterOrEqual", places,
+                             graph.node("Unsqueeze", lengths, graph.axes(1)))
+        graph.output("memory", memory, np.float32, "B", "S", "He")
+        graph.output("keys", keys, np.float32, "B", "S", "A")
+        graph.output("padding", padding, np.bool_, "B", "S")
+    return graph.model("encoder")
+
+
+def _decoder(system: System) -> Any:
+    """One step of the decoder (Algorithm 5, lines 5-6)."""
+    config, parameters, graph = system.recipe.model, _parameters(system), Graph()
+    graph.input("tokens", np.int64, "N")
+    names = ("h", "c") if config.unit == "lstm" else ("h",)
+    for name in names:
+        graph.input(name, np.float32, "L", "N", "H")
+    x = graph.node("Gather", graph.constant(parameters["decoder.W_e"]), "tokens")  # (N, E)
+    if config.input_feeding:
+        graph.input("fed", np.float32, "N", "H")
+        x = graph.node("Concat", x, "fed", axis=1)                         # (4.2.3)
+    x = graph.node("Unsqueeze", x, graph.axes(0))                          # (1, N, .), one step
+    after: list[list[str]] = []
+    before = zip(*(graph.split(name, config.layers, axis=0) for name in names), strict=True)
+    for number, state in enumerate(before):
+        x, *last = graph.recurrent(config.unit, [f"decoder.{number}"], parameters, x, "", state)
+        after.append(last)
+    out = graph.node("Squeeze", x, graph.axes(0))                          # (N, H)
+    if config.attention != "none":
+        out = _attended(graph, config, parameters, out)
+    logits = graph.linear(out, parameters["output.W_hy"])
+    if config.output_bias:
+        logits = graph.node("Add", logits, graph.constant(parameters["output.b"]))
+    graph.output("logits", logits, np.float32, "N", "V")
+    for name, ends in zip(names, zip(*after, strict=True), strict=True):
+        graph.output(f"next_{name}", graph.node("Concat", *ends, axis=0), np.float32, "L", "N", "H")
+    if config.input_feeding:
+        graph.output("next_fed", out, np.float32, "N", "H")
+    return graph.model("decoder")
+
+
+def _attended(
+    graph: Graph, config: ModelConfig, parameters: Mapping[str, np.ndarray], h: str
+) -> str:
+    """h~ (N, H) of h (N, H): scores, softmax and context (Eqs. 4.7, 4.5); the alignment is an
+    output."""
+    graph.input("memory", np.float32, "N", "S", "He")
+    graph.input("keys", np.float32, "N", "S", "A")
+    graph.input("padding", np.bool_, "N", "S")
+    energy, (W_query, _) = SCORES[_score(config)].energy, _matrices(config, parameters)
+    q = graph.node("Unsqueeze", h if W_query is None else graph.linear(h, W_query), graph.axes(1))
+    if energy is TANH:
+        hidden = graph.node("Tanh", graph.node("Add", q, "keys"))          # (N, S, A)
+        e = graph.node("MatMul", hidden, graph.constant(parameters["attention.v_a"]))
+    else:
+        product = graph.node("MatMul", q, graph.node("Transpose", "keys", perm=(0, 2, 1)))
+        e = graph.node("Squeeze", product, graph.axes(1))                  # (N, S)
+    if energy is SCALED:
+        e = graph.node("Mul", e, graph.constant(np.float32(config.hidden_size**-0.5)))
+    masked = graph.node("Where", "padding", graph.constant(np.float32(-np.inf)), e)
+    align = graph.node("Softmax", masked, axis=1)
+    graph.output("alignment", align, np.float32, "N", "S")
+    context = graph.node("MatMul", graph.node("Unsqueeze", align, graph.axes(1)), "memory")
+    joined = graph.node("Concat", graph.node("Squeeze", context, graph.axes(1)), h, axis=1)
+    return graph.node("Tanh", graph.linear(joined, parameters["attention.W_c"]))
+
+
+def _score(config: ModelConfig) -> str:
+    """The name of the score in `SCORES`."""
+    return config.variant().score
+
+
+def _matrices(
+    config: ModelConfig, parameters: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The score's matrices of queries and keys; None is the identity."""
+    prefix, W_c = "attention.", parameters["attention.W_c"]
+    weights = {name.removeprefix(prefix): array for name, array in parameters.items()
+               if name.startswith(prefix)}
+    return SCORES[_score(config)].matrices(weights, W_c.shape[1] - W_c.shape[0])
+
+
+def _parameters(system: System) -> dict[str, np.ndarray]:
+    """The model's parameters on the host."""
+    return {name: np.asarray(to_host(array), np.float32)
+            for name, array in system.parameters.items()}
+
+
+# --- building a graph -----------------------------------------------------------------------------
+
+
+class Graph:
+    """A graph in the making: values are names."""
+
+    def __init__(self) -> None:
+        import onnx  # where the command needs it
+
+        self._onnx: Any = onnx
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def type_of(self, dtype: Any) -> int:
+        """ONNX's number of a NumPy type."""
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def input(self, name: str, dtype: Any, *axes: str) -> None:
+        """Add an input; axes are names of sizes."""
+        self._inputs.append(self._value(name, dtype, axes))
+
+    def output(self, name: str, value: str, dtype: Any, *axes: str) -> None:
+        """Make a value an output."""
+        self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
+        self._outputs.append(self._value(name, dtype, axes))
+
+    def _value(self, name: str, dtype: Any, axes: Sequence[str]) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, self.type_of(dtype), axes)
+
+    def constant(self, array: Any) -> str:
+        """A constant of this value."""
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def axes(self, axis: int) -> str:
+        """An axis, as Squeeze and Unsqueeze read it."""
+        return self.constant(np.array([axis]))
+
+    def nodes(self, operator: str, inputs: Sequence[str], count: int, **attributes: Any
+              ) -> list[str]:
+        """The values of a node that has several."""
+        names = [f"{operator}_{len(self._nodes)}_{k}" for k in range(count)]
+        self._nodes.append(self._onnx.helper.make_node(operator, inputs, names, **attributes))
+        return names
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """The value of a node."""
+        return self.nodes(operator, inputs, 1, **attributes)[0]
+
+    def split(self, x: str, count: int, axis: int) -> list[str]:
+        """Equal parts along an axis."""
+        return self.nodes("Split", [x], count, axis=axis, num_outputs=count)
+
+    def linear(self, x: str, W: np.ndarray) -> str:
+        """W x for rows x (..., k), W (m, k)."""
+        return self.node("MatMul", x, self.constant(np.ascontiguousarray(W.T)))
+
+    def merged(self, x: str) -> str:
+        """(..., D, H) as (..., D H)."""
+        lead = self.node("Shape", x, end=-2)
+        shape = self.node("Concat", lead, self.constant(np.array([-1])), axis=0)
+        return self.node("Reshape", x, shape)
+
+    def recurrent(
+        self, unit: str, names: Sequence[str], parameters: Mapping[str, np.ndarray], x: str,
+        lengths: str, state: Sequence[str] = (),
+    ) -> list[str]:
+        """A recurrent layer over x (T, B, k), in the directions of `names`: its states (T, B, He),
+        and the last ones (D, B, H); state, the first ones, zeros by default."""
+        operator, blocks, signs = LAYERS[unit]
+        H = len(parameters[f"{names[0]}.W"]) // len(blocks)
+
+        def ordered(rows: np.ndarray) -> np.ndarray:
+            """Rows in the order of ONNX's gates."""
+            return np.concatenate([sign * rows[k * H : (k + 1) * H]
+                                   for k, sign in zip(blocks, signs, strict=True)])
+
+        W = np.stack([ordered(parameters[f"{name}.W"]) for name in names])  # (D, G, k + H)
+        biases = [parameters.get(f"{name}.b", np.zeros(W.shape[1], np.float32)) for name in names]
+        b = np.stack([np.concatenate([ordered(bias), np.zeros_like(bias)]) for bias in biases])
+        inputs = [x, self.constant(W[..., :-H]), self.constant(W[..., -H:]), self.constant(b),
+                  lengths, *state]
+        direction = "bidirectional" if len(names) == 2 else "forward"
+        states, *last = self.nodes(operator, inputs, 3 if unit == "lstm" else 2, hidden_size=H,
+                                   direction=direction)
+        return [self.merged(self.node("Transpose", states, perm=(0, 2, 1, 3))), *last]
+
+    def model(self, name: str) -> Any:
+        """The finished graph as ONNX's model."""
+        helper = self._onnx.helper
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._constants)
+        model = helper.make_model(graph, ir_version=IR_VERSION, producer_name="nmt",
+                                  opset_imports=[helper.make_opsetid("", OPSET)])
+        self._onnx.checker.check_model(model)
+        return model

@@ -36,6 +36,7 @@ from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.kinks import find_kink_along
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
 from grads.check.step_sizes import with_steps
@@ -54,28 +55,24 @@ Arrays = dict[str, np.ndarray]
 
 def check_gradients(
     f: Callable[..., Any], inputs: Any, gradients: Any, *, upstream: Any = None,
-    labels: Mapping[str, Labels] | None = None, decisions: Callable[..., Any] | None = None,
-    **how: Any,
+    labels: Mapping[str, Labels] | None = None, **how: Any,
 ) -> Report:
     """Check analytic gradients of `f`.
 
     Arguments: f, called `f(*inputs)`, or `f(inputs)` where inputs is a mapping; inputs, real
     arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
     sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
-    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; decisions,
-    called like f, the branch decisions of f (an argmax, where a ReLU is active), for kinks;
-    the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or (ids,
-    rows), where ids may repeat. Returns the report. Raises ValueError naming an invalid
-    argument.
+    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; the rest as
+    in `check_case`. A gradient may be sparse: anything with `.dense()`, or (ids, rows), where ids
+    may repeat. Returns the report. Raises ValueError naming an invalid argument.
     """
-    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {}, decisions)
+    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {})
     return check_case(case, upstream=d_out, alone=False, **how)
 
 
 def check_pair(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any, *,
-    labels: Mapping[str, Labels] | None = None, decisions: Callable[..., Any] | None = None,
-    **how: Any,
+    labels: Mapping[str, Labels] | None = None, **how: Any,
 ) -> Report:
     """Check a backward pass: `forward(*inputs) -> outputs, cache`, `backward(d_outputs, cache)`.
 
@@ -83,7 +80,7 @@ def check_pair(
     upstream gradients in the same form, and returns gradients in the form of inputs (a sequence
     in their order, or a mapping by name). The rest as in `check_gradients`.
     """
-    return check_case(pair_case(forward, backward, inputs, labels or {}, decisions), **how)
+    return check_case(pair_case(forward, backward, inputs, labels or {}), **how)
 
 
 @dataclass(frozen=True)
@@ -193,6 +190,7 @@ def _differentiate(
     try:
         return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
     except NotAnalytic as error:  # another direction than the first
+        evaluate.complex_step = False
         methods, notes = _without_complex(how, str(error))
         return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
 
@@ -212,15 +210,20 @@ def _by(
              else lines_of(analytic["all"], names_with, rng))
     rows: list[Row] = []
     probes: list[Row] = []
+    tied = False  # a kink exactly here
     try:
         for part in _parts(lines, evaluate.watch):
             rows += check_lines(case, evaluate, analytic, upstream, part, methods[0])
             evaluate.watch.tell("tensors", len(rows), len(names_with))
         if len(methods) > 1 and names_with:
-            together = lines_together(evaluate.inputs, names_with, rng, 1)
+            [together, beside] = (lines_together(evaluate.inputs, names_with, rng, 1, relative)
+                                  for relative in (False, True))
             probes = check_lines(case, evaluate, analytic, upstream, together, methods[1])
+            if probes[0].status != "ok":
+                tied = find_kink_along(evaluate, upstream, together[0].direction) is not None
+                probes = check_lines(case, evaluate, analytic, upstream, beside, methods[1])
             notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
-        if all(row.status == "ok" for row in [*rows, *probes]):
+        if not tied and all(row.status == "ok" for row in [*rows, *probes]):
             return rows, notes
         if how.diagnosis:
             entries = check_entries(case, evaluate, analytic, upstream, names, methods,
@@ -266,8 +269,9 @@ def _suitable(
     """The methods, without complex step where it is impossible, and the reason."""
     if not any(value.size for value in gradients.values()):
         return how.methods, ()
-    direction = lines_together(evaluate.inputs, list(gradients), rng, 1)[0].direction
+    direction = lines_together(evaluate.inputs, list(gradients), rng, 1, True)[0].direction
     if how.methods[0] != "complex":
+        evaluate.complex_step = False
         evaluate.observe_noise(direction)
         return how.methods, ()
     try:
@@ -281,6 +285,7 @@ def _suitable(
         why = str(error)
     if why or evaluate.coarse_outputs:
         evaluate.observe_noise(direction)
+    evaluate.complex_step = not why
     return _without_complex(how, why) if why else (how.methods, ())
 
 

@@ -27,7 +27,7 @@ class Kept(NamedTuple):
 
 def pair_case(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any,
-    labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels],
 ) -> Case:
     """The case of `forward(*inputs) -> outputs, cache` and `backward(d_outputs, cache)`."""
     named, form = name_inputs(forward, inputs)
@@ -43,13 +43,12 @@ def pair_case(
     def vjp(d: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
         return form.gradients(backward(like(kept.outputs, d), kept.cache))
 
-    return Case(named, forward_pass, vjp, labels=dict(labels),
-                decisions=_decide(decisions, form))
+    return Case(named, forward_pass, vjp, labels=dict(labels))
 
 
 def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
-    labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels],
 ) -> tuple[Case, Callable[[Arrays], dict[str, np.ndarray]]]:
     """The case of a function with given gradients, and from its outputs the upstream gradient that
     they belong to."""
@@ -61,8 +60,8 @@ def gradients_case(
     def vjp(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
         return form.gradients(form.call(gradients, a) if callable(gradients) else gradients)
 
-    return Case(named, forward_pass, vjp, labels=dict(labels), decisions=_decide(decisions, form),
-                cacheless=True), lambda outputs: _given(upstream, outputs)
+    return Case(named, forward_pass, vjp, labels=dict(labels), cacheless=True), (
+        lambda outputs: _given(upstream, outputs))
 
 
 def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
@@ -78,11 +77,6 @@ def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
                          f"{[np.shape(v) for v in outputs.values()]}, "
                          f"got {[v.shape for v in d_out.values()]}")
     return d_out
-
-
-def _decide(decisions: Callable[..., Any] | None, form: Form) -> Callable[[Any], Any] | None:
-    """The user's function of branch decisions, called with inputs by name."""
-    return None if decisions is None else lambda a: form.call(decisions, a)
 
 
 # --- names --------------------------------------------------------------------------------------

@@ -42,7 +42,6 @@ class Case:
     zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
     facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks, for references
-    decisions: Callable[[Any], Any] | None = None  # inputs -> branch decisions: see kinks
     cacheless: bool = False  # vjp reads the inputs instead of a cache, and no upstream gradient
 
     def outputs(self, inputs: Inputs) -> dict[str, Array]:

@@ -23,7 +23,7 @@ from grads.check.diagnosis.diagnose import diagnose
 from grads.check.diagnosis.elsewhere import right_nearby, right_where_symmetric
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
-from grads.check.differentiate import Numeric
+from grads.check.differentiate import Numeric, along, real_direction
 from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.precision import allowance
@@ -128,7 +128,7 @@ def _compare_tensor(
                                 evaluate.rtol)
                 for method, estimate in found.items()}
     status = verdicts(found, compared, contradictions(found, own, largest))
-    hints = _kinks(case, evaluate, numbers, choice, name, analytic, status)
+    hints = _kinks(case, evaluate, numbers, choice, name, found, compared, analytic, status)
     said = set(status.values())
     worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in said), "ok")
     at = _worst_entry(found, compared, status, worst)
@@ -236,17 +236,24 @@ def verdicts(
 
 def _kinks(
     case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str,
-    analytic: np.ndarray, status: dict[int, str],
+    found: Mapping[str, Estimate], compared: Mapping[str, Compared], analytic: np.ndarray,
+    status: dict[int, str],
 ) -> list[str]:
     """Search for kinks at entries that are not right; updates `status`, returns a hint for each
     kink."""
     upstream = {k: d for k, d in numbers.upstream.items() if choice in ("all", k)}
     hints: list[str] = []
     kinked: list[int] = []
+    by_complex_step = verdicts(
+        {"complex": found["complex"]}, {"complex": compared["complex"]}) if len(found) > 1 else {}
     suspicious = [position for position, word in status.items() if word != "ok"]
-    for position in suspicious[:KINKS]:
-        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.decisions)
+    for examined, position in enumerate(suspicious):
+        if examined >= KINKS and not (kinked and evaluate.complex_step):
+            break
+        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position)
         if kink is None:
+            if status[position] == "disagree" and _exact(evaluate, upstream, name, position):
+                status[position] = by_complex_step[position]
             continue
         index = index_of(position, evaluate.inputs[name].shape)
         status[position] = "inconclusive"
@@ -265,8 +272,6 @@ def _kinks(
         left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
         hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
                     f"{'' if between else ', the gradient is outside of both'}")
-    _alike(evaluate.inputs[name], analytic, estimates_of(numbers, name, choice), status,
-           suspicious[KINKS:], kinked)
     wrong = [position for position, word in status.items() if word in BAD]
     if wrong and _kinks_meet(case, evaluate, upstream, name):
         status.update(dict.fromkeys(wrong, "inconclusive"))
@@ -278,24 +283,13 @@ def _kinks(
     return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])]
 
 
-def _alike(
-    x: np.ndarray, analytic: np.ndarray, found: Mapping[str, Estimate], status: dict[int, str],
-    rest: Collection[int], kinked: Collection[int],
-) -> None:
-    """Entries that were not examined but have the value of one at a kink count as kinks, too:
-    complex step gives the slope of one side, differences the mean of both. Updates `status`."""
-    if len(found) < 2 or not kinked or not len(rest):
-        return
-    right, mean = (np.full(x.size, np.nan) for _ in range(2))
-    for side, estimate in zip((right, mean), found.values(), strict=True):
-        side[estimate.where] = estimate.value
-    where = np.array(list(rest))
-    where = where[np.isin(x.reshape(-1)[where], x.reshape(-1)[list(kinked)])]
-    ends = np.array([right[where], 2 * mean[where] - right[where]])
-    slack = SLACK * np.abs(ends).max(axis=0)
-    inside = (ends.min(axis=0) - slack <= analytic[where]) & (
-        analytic[where] <= ends.max(axis=0) + slack)
-    status.update(dict.fromkeys(where[inside].tolist(), "inconclusive"))
+def _exact(evaluate: Evaluator, upstream: Arrays, name: str, position: int) -> bool:
+    """Whether closer differences agree with the complex step of an entry where Ridders' do not:
+    kinks are near, but not here."""
+    direction = np.zeros_like(evaluate.inputs[name])
+    direction.reshape(-1)[position] = 1.0
+    slope = along(evaluate, evaluate.inputs, upstream, [{name: direction}])
+    return not real_direction(evaluate, upstream, {name: direction}, slope)
 
 
 def _kinks_meet(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:

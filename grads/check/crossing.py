@@ -54,7 +54,7 @@ def cleared(
         if not crosses and slope.status == "inconclusive":
             return Cleared(line, slope, tuple(kinks), None)
         at = bisect(evaluate, analytic, upstream, choice, line.direction, method)
-        if find_kink(evaluate, evaluate.inputs, weights, *at, case.decisions) is None:
+        if find_kink(evaluate, evaluate.inputs, weights, *at) is None:
             alone = _slope(evaluate, analytic, upstream, choice, _only(line, *at), method)
             wrong = slope.status == "wrong" and (not crosses or alone.status == "wrong")
             return Cleared(line, slope, tuple(kinks), at if wrong else None)
@@ -91,9 +91,9 @@ def decided(
     hint."""
     weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
     if find_kink_along(evaluate, weights, line.direction) is None:
-        sure = all(_slope(evaluate, analytic, upstream, choice, line, method).status == "wrong"
-                   for method in methods)
-        return ("wrong", ()) if sure else ("disagree", (_apart(methods),))
+        confirmed = any(_slope(evaluate, analytic, upstream, choice, line, method).status == "ok"
+                        for method in methods)
+        return ("disagree", (_apart(methods),)) if confirmed else ("wrong", ())
     found = [cleared(case, evaluate, analytic, upstream, choice, line, method)
              for method in methods]
     doubtful = [one for one in found if one.entry or one.crosses]

@@ -133,10 +133,14 @@ def _one(gradient: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def lines_together(
-    inputs: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS
+    inputs: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS,
+    relative: bool = False,
 ) -> list[Line]:
-    """Directions over all tensors at once."""
+    """Directions over all tensors at once; `relative` to the entries' own sizes, so that short
+    steps along them meet no kink."""
     sizes = _sizes(inputs, names)
+    if relative and any(inputs[name].any() for name in names):
+        sizes = {name: np.abs(inputs[name]) for name in names}
     return [Line(TOGETHER, {name: rng.normal(size=inputs[name].shape) * sizes[name]
                             for name in names}) for _ in range(number)]
 

@@ -50,7 +50,8 @@ class Evaluator:
     ("" if not so); noise, (size,) by output, the observed rounding of outputs that are computed in
     less than float64; rounding, of the analytic gradients by input, where observed
     (`grads.check.precision`); eps, at least that of the dtype in which gradients are computed;
-    rtol, the relative error tolerated beside rounding; watch, the check's.
+    rtol, the relative error tolerated beside rounding; complex_step, whether that is known to be
+    unsuitable (False); watch, the check's.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Evaluator:
         self.noise: dict[str, Array] = {}
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
+        self.complex_step = True
         self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
         found = self._run({}, 0, False) if outputs is None else outputs
         self.outputs = {name: _output(name, a) for name, a in found.items()}

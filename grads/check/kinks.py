@@ -1,41 +1,50 @@
 """Finds points where a function has no derivative: its slope jumps, or its value does.
 
-Two differences of L(t) = sum(d_out * out(x + t)) are examined while h is halved repeatedly:
+L(t) = sum(d_out * out(x + t)) is compared at the point itself and at neighbours on both sides,
+which are about as far away as the rounding of the inputs. The complex step gives their slopes
+exactly: where they agree, or differ in proportion to the distance, there is no kink, however close
+the next one is. Where the complex step is impossible, two differences are examined while h is
+quartered repeatedly:
 
-    bend  L(h) - 2 L(0) + L(-h)    quarters where L is smooth, halves at a kink, stays at a jump
-    rise  L(h) - L(-h)             halves where L has a slope, stays at a jump
+    bend  L(h) - 2 L(0) + L(-h)    falls as h^2 where L is smooth, as h at a kink, stays at a jump
+    rise  L(h) - L(-h)             falls as h where L has a slope, stays at a jump
 
-The smallest steps at which a difference exceeds rounding decide. So a kink that is closer than the
-steps of a numerical derivative is found, and a strongly curved function is not taken for one.
+The smallest steps at which a difference exceeds rounding decide. A kink from which L is seen to be
+straight on both sides of the point is not at the point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.check.evaluate import (
     Array,
-    Entries,
     Evaluator,
     Function,
     Lines,
+    NotAnalytic,
     length,
     weights_of,
 )
 
-Decisions = Callable[[dict[str, Array]], Any]  # inputs -> branch decisions: an array, or several
-
 EPS = float(np.finfo(np.float64).eps)
+BESIDE = 32 * EPS  # distance of a neighbour, relative to the largest entry of its tensor
+SIDES = np.array([0.0, -8.0, -1.0, 1.0, 8.0])  # the point, its neighbours; in this distance
+MOST = 1e6  # times this distance relative to the entry itself is never exceeded
+STEP = 1e-30  # of the complex step
+ALIKE = 1e-9  # relative difference of slopes that are equal
+VISIBLE = 2.0**16  # multiple of the rounding that a jump of the value exceeds
+
 LARGEST = 2.0**-11  # step, in units of max(1, |x|)
-HALVINGS = 36  # down to 1e-14, where a kink between slopes of size 1 still exceeds rounding
-RUN = 6  # successive halvings that have to agree: then a kink is closer than LARGEST / 256
-CURVED = 4  # successive halvings that quarter a difference: it is smooth there
-LIKE = 0.15  # allowed distance of a power of h from an integer
+QUARTERS = 19  # down to 1e-14, where a kink between slopes of size 1 still exceeds rounding
+MOST_SMALLER = 500  # more of them for inputs below 1
+RUN = 3  # successive steps whose differences have to agree on a power of h
+LIKE = 0.15  # allowed distance of this power from an integer
 LOUD = 64.0  # multiple of the outputs' rounding that a difference has to exceed
-SLOPES_AT = 8  # the halving, 2e-6, with the best one-sided slopes (rounding against curvature)
+SLOPES_AT = 5  # the quartering, 5e-7, with the best one-sided slopes (rounding against curvature)
 
 
 class Kink(NamedTuple):
@@ -49,138 +58,138 @@ class Kink(NamedTuple):
 
 def find_kink(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
-    position: int, decisions: Decisions | None = None, *, lanes: bool = True,
+    position: int, *, lanes: bool = True,
 ) -> Kink | None:
-    """The kink or jump of sum(d_out * out) within about 1e-6 of an entry's value; None without one.
+    """The kink or jump of sum(d_out * out) at an entry's value; None without one.
 
     Arguments: f, inputs, upstream and lanes as in `differentiate.at_entries`; name and flat
-    position of the entry; decisions, of inputs, the branch decisions of f (an argmax, the active
-    ReLUs, the ids of a top-k), or None: if they change from one side of x to the other at the
-    smallest step, different slopes are a kink without further tests.
-    Takes 73 evaluations, all at once in lanes. Raises ValueError on arguments that do not fit.
+    position of the entry. Takes 5 complex evaluations, or about 40 real ones. Raises ValueError on
+    arguments that do not fit.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
-    place = Entries(evaluate.inputs, name, [position])
-    sides = _sides(evaluate, weights_of(evaluate, upstream), place)
-    found = _by_halving(*sides)
-    apart = LARGEST * 0.5**SLOPES_AT
-    if found or decisions is None or agreeing_step(
-            decisions, evaluate.inputs, name, position) >= apart:
-        return found
-    left, right, h, slack = sides
-    found = _kink(*_slopes(left, right, h, SLOPES_AT))
-    unsure = LOUD * slack[SLOPES_AT] / h[SLOPES_AT] + apart * (abs(found.left) + abs(found.right))
-    return found if abs(found.size) > unsure else None
+    direction = np.zeros_like(evaluate.inputs[name])
+    direction.reshape(-1)[position] = 1.0
+    return find_kink_along(evaluate, upstream, {name: direction})
 
 
+@np.errstate(all="ignore")  # a step may leave the domain
 def find_kink_along(
     evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
 ) -> Kink | None:
     """The kink or jump of sum(d_out * out) along a direction, as `find_kink` finds an entry's."""
-    return _by_halving(*_sides(evaluate, weights_of(evaluate, upstream),
-                               Lines(evaluate.inputs, [direction])))
+    weights, line = weights_of(evaluate, upstream), Lines(evaluate.inputs, [direction])
+    if evaluate.complex_step:
+        try:
+            return _by_complex_steps(evaluate, weights, direction, STEP * min(1.0, line.near[0]))
+        except NotAnalytic:
+            pass
+    return _by_differences(evaluate, weights, line)
 
 
-class Sides(NamedTuple):
-    """Differences of L on both sides of a point; (m,) each."""
+class Values(NamedTuple):
+    """L at some points, the first of which is the given one; (m,) each."""
 
-    left: Array  # L(-h) - L(0)
-    right: Array
-    h: Array
-    slack: Array  # their rounding error
-
-
-@np.errstate(all="ignore")  # a step may leave the domain
-def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines) -> Sides:
-    h = LARGEST * place.unit[0] * 0.5 ** np.arange(HALVINGS)
-    left, right, noise = _changes(evaluate, weights, place, h)
-    slack = noise + EPS * place.coarse[0] * np.abs(right - left) / h  # x + h is rounded, too
-    return Sides(left, right, h, slack)
+    change: Array  # L, less its value at the first point
+    slope: Array  # the imaginary part
+    scale: Array  # the sum of its terms' magnitudes
+    rounding: float  # of L
 
 
-@np.errstate(all="ignore")
-def _by_halving(left: Array, right: Array, h: Array, slack: Array) -> Kink | None:
+def _values(
+    evaluate: Evaluator, weights: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> Values:
+    parts = []
+    for name, weight in weights.items():
+        out = outputs[name].reshape(len(outputs[name]), -1)
+        noise = EPS * np.abs(out[0].real) + evaluate.noise.get(name, 0.0)
+        parts.append(((out.real - out[0].real) @ weight, out.imag @ weight,
+                      np.abs(out.imag) @ np.abs(weight), length([weight * noise])))
+    return Values(*(sum(part) for part in zip(*parts, strict=True)))
+
+
+# --- by complex steps ---------------------------------------------------------------------------
+
+
+def _by_complex_steps(
+    evaluate: Evaluator, weights: Mapping[str, Array], direction: Mapping[str, Array], h: float
+) -> Kink | None:
+    """The kink shown by the slopes at the point and at its neighbours, or by the values there."""
+    beside = {name: _spacing(evaluate.inputs, name) * v for name, v in direction.items()}
+    found = _values(evaluate, weights, evaluate({
+        name: np.stack([evaluate.inputs[name] + side * beside[name] + 1j * h * v
+                        for side in SIDES]) for name, v in direction.items()}))
+    if not np.isfinite(found.slope[1:]).all():
+        return None
+    (middle, _, left, right, _), scale = found.slope / h, found.scale[1:].max() / h
+    rise, bend = found.change[3] - found.change[2], found.change[3] + found.change[2]
+    moved = max(float(np.abs(shift).max(initial=0.0)) for shift in beside.values())
+    limit = VISIBLE * (found.rounding + scale * moved) + 2 * _spread(found.change)
+    if max(abs(rise), abs(bend)) > limit:
+        return Kink("jump", left, right, float(rise if abs(bend) < 2 * abs(rise) else bend / 2))
+    limit = ALIKE * scale + LOUD * found.rounding + _spread(found.slope / h)
+    outside = abs(middle - (left + right) / 2) > abs(right - left) / 2 + limit
+    return _kink(left, right) if abs(right - left) > limit or outside else None
+
+
+def _spread(values: Array) -> float:
+    """How much a function changes between the two neighbours on a side."""
+    return float(abs(values[4] - values[3]) + abs(values[2] - values[1]))
+
+
+def _spacing(inputs: Mapping[str, Array], name: str) -> Array:
+    """The distance of a neighbour for each entry of a tensor; where all are zero, by the other
+    tensors' size."""
+    x, sizes = np.abs(inputs[name]), [np.abs(other).max(initial=0.0) for other in inputs.values()]
+    largest = x.max(initial=0.0) or min((size for size in sizes if size), default=1.0)
+    return BESIDE * np.minimum(largest, np.where(x > 0, MOST * x, largest))
+
+
+# --- by real differences ------------------------------------------------------------------------
+
+
+def _by_differences(
+    evaluate: Evaluator, weights: Mapping[str, Array], line: Lines
+) -> Kink | None:
     """The kink or jump shown by the smallest steps at which differences exceed rounding."""
+    smaller = int(np.log2(line.unit[0] / line.near[0]) / 2)
+    h = LARGEST * line.unit[0] * 0.25 ** np.arange(QUARTERS + min(smaller, MOST_SMALLER))
+    t = np.concatenate([[0.0], -h, h])
+    found = _values(evaluate, weights, evaluate.at(line, np.zeros(len(t), np.int64), t))
+    left, right = np.split(found.change[1:], 2)
     bend, rise = right + left, right - left
-    power, end = _smallest_run(rise, LOUD * slack)
-    if power == 0 and abs(bend[end - RUN]) < 2 * abs(rise[end - RUN]):  # else |t - a small offset|
+    loud = LOUD * (found.rounding + EPS * line.coarse[0] * np.abs(rise) / h)  # x + h is rounded
+    power, end = _power(rise, loud)
+    if power == 0 and abs(bend[end]) < 2 * abs(rise[end]):  # else |t - a small offset|
         return Kink("jump", *_slopes(left, right, h, end), float(rise[end]))
-    power, end = _smallest_run(bend, LOUD * slack)
+    power, end = _power(bend, loud)
     if power == 0:  # only the value at x is off, by half the bend
         return Kink("jump", *_slopes(left, right, h, end), float(bend[end] / 2))
     return _kink(*_slopes(left, right, h, end)) if power == 1 else None
 
 
-def agreeing_step(
-    decisions: Decisions, inputs: Mapping[str, Any], name: str, position: int
-) -> float:
-    """The largest of 1/16, 1/32, ... within which an entry moves and no decision changes.
-
-    In units of max(1, |x|), like the option h of `ridders`, which stays on one side of a kink with
-    this h. 0.0 if decisions at x - h, x and x + h differ for all h: the kink is at x.
-    """
-    evaluate = Evaluator(lambda a: _several(decisions(a)), inputs, lanes=False)
-    place = Entries(evaluate.inputs, name, [position])
-    for k in range(4, 44):
-        t = np.array([-1.0, 1.0]) * 2.0**-k * place.unit[0]
-        sides = evaluate(place.moved(np.zeros(2, np.int64), t))
-        if all((sides[name] == now).all() for name, now in evaluate.outputs.items()):
-            return 2.0**-k
-    return 0.0
-
-
-def _several(decisions: Any) -> dict[str, Array]:
-    """One array of decisions or a sequence of them, as outputs of a function."""
-    several = decisions if isinstance(decisions, list | tuple) else [decisions]
-    return {str(k): np.asarray(d) for k, d in enumerate(several)}
-
-
-def _changes(
-    evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines, h: Array
-) -> tuple[Array, Array, float]:
-    """L(-h) - L(0) and L(h) - L(0), (m,) each, and the rounding of L."""
-    t = np.concatenate([-h, h, [0.0]])
-    found = evaluate.at(place, np.zeros(len(t), np.int64), t)
-    total, moved, observed = np.zeros(len(t)), [], []
-    for name, weight in weights.items():
-        out = found[name].reshape(len(t), -1)
-        change = out - out[-1]
-        total += change @ weight
-        moved.append((change != 0).any(axis=0) * weight * out[-1])
-        observed.append(weight * evaluate.noise.get(name, 0.0))
-    return total[:len(h)], total[len(h):-1], EPS * length(moved) + length(observed)
-
-
-def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:
-    """The power of h with which a difference falls, at the smallest steps where it exceeds
-    rounding.
-
-    0, 1 or 2 for a run of successive halvings, and the index of its smallest step; None if there is
-    no such run.
-    """
-    with np.errstate(all="ignore"):
-        loud = np.isfinite(difference) & (np.abs(difference) > noise)
-        ratio = np.where(loud[:-1] & loud[1:], difference[:-1] / difference[1:], np.nan)
-        power = np.log2(ratio)  # NaN at a change of sign: no power
-    like = {0: (RUN, np.abs(power) < LIKE), 1: (RUN, np.abs(power - 1) < LIKE),
-            2: (CURVED, np.abs(power - 2) < LIKE)}
-    for end in range(len(power), 0, -1):  # a run's smallest step
-        for p, (run, fits) in like.items():
-            if end >= run and fits[end - run:end].all():
-                return p, end
-    return None, 0
+def _power(difference: Array, loud: Array) -> tuple[int | None, int]:
+    """The power of h with which a difference falls at the smallest steps where it exceeds rounding,
+    and the index of the smallest; None if it is no power, or becomes zero before."""
+    heard = np.flatnonzero(np.isfinite(difference) & (np.abs(difference) > loud))
+    if len(heard) < RUN or heard[-1] - heard[-RUN] >= RUN:
+        return None, 0
+    end = int(heard[-1])
+    powers = np.log2(difference[end - RUN + 1:end] / difference[end - RUN + 2:end + 1]) / 2
+    power = round(powers.mean()) if np.isfinite(powers).all() else -1
+    ends = end + 1 < len(loud) and abs(difference[end]) > 2 * 4.0**power * loud[end + 1]
+    return (None, end) if ends or (np.abs(powers - power) > LIKE).any() else (power, end)
 
 
 def _slopes(left: Array, right: Array, h: Array, end: int) -> tuple[float, float]:
-    """One-sided slopes from steps of a run that ends at `end`: between h and 2 h, 2 h and 4 h."""
+    """One-sided slopes from steps of a run that ends at `end`: between h and 4 h, 4 h and 16 h."""
     k = max(2, min(SLOPES_AT, end))
     near, far = h[k - 1] - h[k], h[k - 2] - h[k - 1]
 
     def slope(side: Array) -> float:
-        return float(2 * (side[k - 1] - side[k]) / near - (side[k - 2] - side[k - 1]) / far)
+        return float((4 * (side[k - 1] - side[k]) / near - (side[k - 2] - side[k - 1]) / far) / 3)
 
     return 0.0 - slope(left), 0.0 + slope(right)
 
 
 def _kink(left: float, right: float) -> Kink:
-    return Kink("kink", left, right, right - left)
+    return Kink("kink", float(left), float(right), float(right - left))

@@ -1,0 +1,93 @@
+"""Kinks that are close but not here: ReLUs of small numbers are checked as any others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients, check_pair
+
+LAYERS = 5
+DEPTH = range(LAYERS)
+SCALES = pytest.mark.parametrize("scale", [1e-6, 1e-8, 1e-12, 1e-20])
+
+
+def network(x, *parameters):
+    """A ReLU network: weights and biases in turns."""
+    a, cache = x, []
+    for k in DEPTH:
+        z = a @ parameters[2 * k] + parameters[2 * k + 1]
+        cache.append((a, z))
+        a = np.maximum(z, 0) if k < LAYERS - 1 else z
+    return a, (cache, parameters)
+
+
+def network_backward(d, saved):
+    cache, parameters = saved
+    gradients = []
+    for k in reversed(DEPTH):
+        a, z = cache[k]
+        dz = d * (z > 0) if k < LAYERS - 1 else d
+        gradients = [a.T @ dz, dz.sum(axis=0), *gradients]
+        d = dz @ parameters[2 * k].T
+    return [d, *gradients]
+
+
+def small_network(scale, seed, width):
+    """Its inputs: zero biases, as most are at the start."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(4, width)), *(array for _ in DEPTH for array in (
+        scale * rng.normal(size=(width, width)), np.zeros(width)))]
+
+
+@pytest.mark.parametrize("width", [6, 16])  # with 6 some layers are all zero: kinks that are here
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scale", [1.0, 1e-1, 1e-2, 1e-3])
+def test_a_right_network_of_small_weights(scale, seed, width):
+    report = check_pair(network, network_backward, small_network(scale, seed, width))
+    assert report.ok, str(report)
+    assert width == 6 or report.evaluations < 120
+
+
+@pytest.mark.parametrize("scale", [1e-1, 1e-2, 1e-3])
+@pytest.mark.parametrize("tensor, factor", [(5, 1.01), (6, -1), (8, 0), (9, 1.001)])
+def test_a_wrong_network_of_small_weights(scale, tensor, factor):
+    def wrong(d, saved):
+        gradients = network_backward(d, saved)
+        gradients[tensor] = factor * gradients[tensor]
+        return gradients
+
+    report = check_pair(network, wrong, small_network(scale, 0, 12))
+    assert report.verdict == "wrong", str(report)
+
+
+FUNCTIONS = {  # of entries, with the slopes at them
+    "relu": (lambda v: np.maximum(v, 0).sum(), lambda v: 1.0 * (v > 0)),
+    "leaky relu": (lambda v: np.where(v > 0, v, 0.1 * v).sum(), lambda v: np.where(v > 0, 1, 0.1)),
+    "absolute value": (lambda v: np.abs(v).sum(), np.sign),
+    "smaller of two": (lambda v: np.minimum(v, 0).sum(), lambda v: 1.0 * (v < 0)),
+    "relu in plain Python": (lambda v: sum(max(float(x), 0.0) for x in v), lambda v: 1.0 * (v > 0)),
+    "norm": (lambda v: np.sqrt((v * v).sum()), lambda v: v / np.sqrt((v * v).sum())),
+}
+
+
+@SCALES
+@pytest.mark.parametrize("how", [{}, {"method": "ridders"}, {"every_entry": True}], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_small_numbers(name, how, scale):
+    f, slopes = FUNCTIONS[name]
+    v = scale * np.random.default_rng(2).normal(size=10)
+    assert check_gradients(f, [v], [slopes(v)], **how).ok
+    for factor in (0, 1.01):
+        report = check_gradients(f, [v], [factor * slopes(v)], **how)
+        assert report.verdict == "wrong", str(report)
+
+
+@pytest.mark.parametrize("v", [1e-8, -1e-8])
+def test_a_hinge_near_its_margin(v):
+    def hinge(v):
+        return np.maximum(0, 1 - (1 + v)).sum()
+
+    right = np.array([-1.0 * (v < 0)])
+    assert check_gradients(hinge, [np.array([v])], [right]).ok
+    assert check_gradients(hinge, [np.array([v])], [right - 1]).verdict == "wrong"

@@ -39,6 +39,7 @@ from grads.check.evaluate import Evaluator, NotAnalytic
 from grads.check.kinks import find_kink_along
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
+from grads.check.state import State, kept_findings
 from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
@@ -134,10 +135,26 @@ def check_case(
     watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
     ValueError for invalid arguments.
 
+    A layer's attributes, and what else the code may have changed, are put back (`grads.check.state`).
     It also checks whether the function or its backward writes into its arguments, whether two runs
     differ, and whether padding has exactly zero gradient (`case.zeros`).
     """
-    how, watch, rng = Extent(**extent), watch or Watch(time_limit), own_stream(rng)
+    state = State(case.forward, case.vjp)
+    case = replace(case, inputs={name: np.array(x) for name, x in case.inputs.items()})
+    try:
+        return _checked(case, state, rng, names, upstream, alone, vanish, empty, title,
+                        watch or Watch(time_limit), Extent(**extent))
+    finally:
+        state.restore()
+
+
+def _checked(
+    case: Case, state: State, rng: np.random.Generator | None, names: Sequence[str] | None,
+    upstream: Upstream, alone: bool, vanish: bool, empty: bool, title: str, watch: Watch,
+    how: Extent,
+) -> Report:
+    """The report of `check_case`, which puts the code's state back afterwards."""
+    rng = own_stream(rng)
     validate_inputs(case.inputs)
     case, wanted = watch.watched(case), wanted_names(case.inputs, names)
     findings: list[Finding] = []
@@ -151,6 +168,8 @@ def check_case(
                 return Report([], findings, title)
             ready.evaluate.rtol = how.rtol
             rows, notes = _differentiate(case, *ready, wanted, how, rng)
+            if state.mutable and not findings and all(row.status == "ok" for row in rows):
+                findings += kept_findings(case, ready.evaluate, ready.upstream, wanted)
             if how.steps:
                 rows = [with_steps(row, ready.evaluate, ready.upstream,
                                    ready.analytic["all"][row.name]) if row.shape is not None

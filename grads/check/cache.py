@@ -22,8 +22,7 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
 
     Arguments: upstream gradients by output; gradients, the result of one backward for them. A
     second forward with other inputs, and a second backward on the same cache, must not change
-    them. State outside the arrays of the cache, as in a layer that keeps it on itself, is not
-    checked.
+    them.
     """
     if case.cacheless:
         return []

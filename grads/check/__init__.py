@@ -135,7 +135,7 @@ def check_case(
     watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
     ValueError for invalid arguments.
 
-    A layer's attributes, and what else the code may have changed, are put back (`grads.check.state`).
+    A layer's attributes, and what else the code may have changed, are put back afterwards.
     It also checks whether the function or its backward writes into its arguments, whether two runs
     differ, and whether padding has exactly zero gradient (`case.zeros`).
     """

@@ -25,6 +25,7 @@ from grads.check.precision import rounding_of
 from grads.check.report import Finding
 from grads.check.watch import Watch
 
+CONSTANT = 1e-4  # part of the largest gradient that may not depend on the upstream gradient
 Arrays = dict[str, np.ndarray]
 # Gradients of the outputs, from these where it is a function; None for random ones
 Upstream = Mapping[str, np.ndarray] | Callable[[Arrays], Mapping[str, np.ndarray]] | None
@@ -104,12 +105,75 @@ def gradients_of(
             for name in same_bits(given, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
                 findings.append(Finding("mutated", f"d{name}",
                                         "the backward writes into the upstream gradient"))
-            again = {name: dense(d, name, case.inputs)
-                     for name, d in case.gradients(inputs, given).items()} if not findings else {}
-            for name in same_bits(again, analytic[choice]) if again else []:
-                findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
+            if not findings:
+                findings += _upstream_findings(case, given, analytic[choice])
     validate_gradients(case.inputs, analytic["all"])
     return analytic
+
+
+def _upstream_findings(
+    case: Case, upstream: Mapping[str, np.ndarray], gradients: Arrays
+) -> list[Finding]:
+    """Faults of a backward that show with other upstream gradients: it must be linear in them, and
+    the same twice."""
+
+    def scaled(factor: float) -> Arrays:
+        """The gradients for `factor` times the upstream gradients, divided by it: a power of 2,
+        which changes no rounding."""
+        found = case.gradients({name: np.array(value) for name, value in case.inputs.items()},
+                               {name: factor * d for name, d in upstream.items()})
+        return {name: dense(d, name, case.inputs) / (factor or 1.0) for name, d in found.items()}
+
+    if case.cacheless:
+        return []
+    with np.errstate(all="ignore"):
+        half, zero = scaled(-0.5), scaled(0.0)
+        differ = same_bits(half, gradients)
+        if random := same_bits(scaled(1.0), gradients) if differ else []:
+            return [Finding("random", f"d{name}", "two runs of the backward differ")
+                    for name in random]
+        names = [name for name in gradients if name in differ or zero[name].any()]
+        small = (scaled(2.0**-30), scaled(-(2.0**-31))) if names else ({}, {})
+        said: dict[str, list[str]] = {}
+        for name in names:
+            message = _nonlinear(gradients[name], half[name], zero[name],
+                                 *(gradient[name] for gradient in small))
+            said.setdefault(message, []).append(f"d{name}")
+    return [Finding("upstream", ", ".join(tensors), message)
+            for message, tensors in said.items() if message]
+
+
+def _nonlinear(
+    gradient: np.ndarray, half: np.ndarray, zero: np.ndarray, small: np.ndarray,
+    smaller: np.ndarray,
+) -> str:
+    """How a gradient depends on the upstream gradient, if not linearly; "" if it does.
+
+    Arguments: the gradient; the same from -1/2 times the upstream gradient, from none, and from two
+    small ones, divided by these factors.
+    """
+    largest = np.abs(gradient).max(initial=0.0)
+
+    def alike(a: np.ndarray, b: np.ndarray | float) -> bool:
+        return bool((np.abs(a - b) <= CONSTANT * largest).all())
+
+    if not np.isfinite(zero).all():  # a right one may divide by it
+        zero = np.zeros_like(zero)
+    if not np.isfinite(gradient).all() or (alike(half, gradient) and alike(zero, 0.0)):
+        return ""
+    if alike(zero, gradient):
+        return "it ignores the upstream gradient"
+    if alike(half + 3 * zero, gradient):
+        return "something is added to it that does not depend on the upstream gradient"
+    if alike(zero, 0.0) and alike(half, 1.5 * small - gradient / 2):
+        return ("it is quadratic in the upstream gradient: is that squared, or a gradient used "
+                "where a value belongs?")
+    if alike(-half, gradient):
+        return "it loses the sign of the upstream gradient"
+    if alike(zero, 0.0) and alike(small, smaller) and not alike(small, 0.0):
+        return ("it is linear in small upstream gradients only: are they clipped? Check without "
+                "that, or with smaller ones")
+    return "it is not linear in the upstream gradient, as any gradient is"
 
 
 def wanted_names(inputs: Arrays, names: Sequence[str] | None) -> list[str]:

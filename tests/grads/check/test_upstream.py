@@ -52,3 +52,78 @@ def test_an_upstream_gradient_that_is_an_input_is_refused(factor):
     ones = np.ones((4, 3))
     assert check_pair(square, lambda d, x: 3 * x**2 * d, [2 * ones], upstream={"f": ones}).ok
     assert check_gradients(np.sin, 1.0, np.cos(1.0)).ok
+
+
+# --- backwards that are not linear in their upstream gradient -------------------------------------
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+NONLINEAR = {
+    "d ** 2": (lambda d, x: 3 * x**2 * d**2, "quadratic in the upstream gradient"),
+    "d * |d|": (lambda d, x: 3 * x**2 * d * np.abs(d), "not linear"),
+    "|d|": (lambda d, x: 3 * x**2 * np.abs(d), "loses the sign"),
+    "softmax(d)": (lambda d, x: 3 * x**2 * softmax(d), "not linear"),
+    "d of ones": (lambda d, x: 3 * x**2, "ignores the upstream gradient"),
+    "decayed": (lambda d, x: 3 * x**2 * d + 0.01 * x,
+                "something is added to it that does not depend on the upstream gradient"),
+    "ReLU of d": (lambda d, x: 3 * x**2 * np.maximum(d, 0), "not linear"),
+    "clipped": (lambda d, x: 3 * x**2 * np.clip(d, -0.5, 0.5), "are they clipped?"),
+    "tanh of d": (lambda d, x: 3 * x**2 * np.tanh(d), "linear in small upstream gradients only"),
+    "normalised": (lambda d, x: 3 * x**2 * d / np.sqrt((d * d).sum()), "not linear"),
+    "d and d ** 2": (lambda d, x: d * (3 * x**2 + d), "quadratic in the upstream gradient"),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_what_is_not_linear_is_named_first(name, dtype):
+    backward, said = NONLINEAR[name]
+    x = np.random.default_rng(5).normal(size=(4, 3)).astype(dtype)
+    report = check_pair(square, backward, [x])
+    assert report.verdict == "wrong"
+    assert report.remarks()[0].startswith("upstream: dx: it" if "added" not in said else
+                                          "upstream: dx: something")
+    assert said in report.remarks()[0]
+
+
+def iterated(d, x):
+    """3 x^2 d, by a division that is iterated to a tolerance."""
+    found, right = np.zeros_like(d), 3 * x**2 * d
+    while np.abs(found - right).max() > 1e-9:
+        found = found + 0.5 * (right - found)
+    return found
+
+
+LINEAR = {
+    "float32 sums": lambda d, x: (3 * x**2 * d).astype(np.float32),
+    "by a matrix": lambda d, x: 3 * x**2 * np.linalg.solve(np.eye(4) * 3, 3 * d),
+    "iterated": iterated,
+    "divided by itself": lambda d, x: 3 * x**2 * np.sqrt(np.abs(d)) ** 4 / d,
+    "clipped far away": lambda d, x: 3 * x**2 * np.clip(d, -50, 50),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_is_linear_but_for_rounding_is_not_accused(name):
+    x = np.random.default_rng(5).normal(size=(4, 3))
+    report = check_pair(square, LINEAR[name], [x], rtol=1e-6)
+    assert not report.findings, str(report)
+    x = x.astype(np.float32)
+    assert check_pair(square, lambda d, x: 3 * x**2 * d, [x]).ok
+
+
+def test_a_loss_whose_backward_forgets_its_upstream_gradient():
+    x = np.random.default_rng(5).normal(size=(4, 3))
+    report = check_pair(lambda x: ((x**2).sum(), x), lambda d, x: 2 * x, [x])
+    assert "upstream: dx: it ignores the upstream gradient" in str(report)
+
+
+def test_a_random_backward_is_called_random():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 3))
+    report = check_pair(square, lambda d, x: 3 * x**2 * d * (rng.random(x.shape) < 0.5), [x])
+    assert [finding.kind for finding in report.findings] == ["random"]

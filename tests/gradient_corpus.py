@@ -5,11 +5,13 @@ A file is what a user of `grads check FILE.py:NAME` writes. It has, one after th
     NAME_inputs(rng)                       the inputs, a sequence or a mapping
     NAME_forward, NAME_backward            -> outputs, cache; -> gradients of the inputs
     NAME, NAME_gradient                    or these two: a scalar, and its gradients
-    NAME_wrong                             mistakes: (old, new, first, what)
+    NAME_wrong                             mistakes: (old, new, first, what), or with a hint
 
 A mistake replaces the text `old`, which stands once in NAME's part of the file (its functions and
 the helpers before them), by `new`. `first` is the first variable of the backward that is wrong; it
-is "second call" where gradients are right until the backward is run on the same cache again.
+is "second call" where gradients are right until the backward is run on the same cache again, "first
+call" where they are right for the inputs of the first call only. The
+hint is a pattern of what the checker should say of it; a mistake without one has no name.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import numpy as np
 
 FILES = sorted((Path(__file__).parent / "grads" / "corpus").glob("*.py"))
 SECOND_CALL = "second call"
+FIRST_CALL = "first call"
 
 
 class Wrong(NamedTuple):
@@ -33,8 +36,9 @@ class Wrong(NamedTuple):
 
     old: str
     new: str
-    first: str  # variable of the backward, or SECOND_CALL
+    first: str  # variable of the backward, SECOND_CALL or FIRST_CALL
     what: str
+    hint: str = ""  # a regular expression
 
 
 class Functions(NamedTuple):

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradient_corpus import MISTAKES, PAIRS, SECOND_CALL, WRONG, Functions, Pair, Wrong
+from gradient_corpus import (
+    FIRST_CALL,
+    MISTAKES,
+    PAIRS,
+    SECOND_CALL,
+    WRONG,
+    Functions,
+    Pair,
+    Wrong,
+)
 
 from grads.check.analytic import gradients_case, pair_case
 from grads.check.case import Case
@@ -47,6 +56,14 @@ def gradients(pair: Pair, wrong: Wrong | None = None) -> tuple[Arrays, Arrays, A
     _, cache = case.forward(copies(case.inputs))
     first = copies(case.vjp(d, cache))
     return first, copies(case.vjp(copies(given), cache)), given, d
+
+
+def elsewhere(pair: Pair, wrong: Wrong | None) -> Arrays:
+    """Gradients at other inputs, after a call at the pair's own."""
+    case = case_of(pair, pair.functions(wrong))
+    case.forward(copies(case.inputs))
+    _, cache = case.forward({name: 1.5 * x for name, x in copies(case.inputs).items()})
+    return copies(case.vjp(upstream(pair, case_of(pair, pair.functions())), cache))
 
 
 def errors(found: Arrays, right: Arrays) -> dict[str, float]:
@@ -189,6 +206,9 @@ def test_wrong_functions_are_wrong(pair, wrong, monkeypatch):
     if wrong.first == SECOND_CALL:
         assert max(errors(found, right).values()) == 0, "wrong in the first call already"
         assert max(errors(again, right).values()) > LEAST
+    elif wrong.first == FIRST_CALL:
+        assert max(errors(found, right).values()) == 0, "wrong in the first call already"
+        assert max(errors(elsewhere(pair, wrong), elsewhere(pair, None)).values()) > LEAST
     else:
         assert written or max(errors(found, right).values()) > LEAST
         assert first_wrong(pair, wrong) == wrong.first

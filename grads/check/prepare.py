@@ -171,8 +171,8 @@ def _nonlinear(
     if alike(-half, gradient):
         return "it loses the sign of the upstream gradient"
     if alike(zero, 0.0) and alike(small, smaller) and not alike(small, 0.0):
-        return ("it is linear in small upstream gradients only: are they clipped? Check without "
-                "that, or with smaller ones")
+        return ("it is linear in small upstream gradients only: are they clipped, or squashed? "
+                "Check without that, or with smaller ones")
     return "it is not linear in the upstream gradient, as any gradient is"
 
 

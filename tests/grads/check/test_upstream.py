@@ -71,7 +71,7 @@ NONLINEAR = {
     "decayed": (lambda d, x: 3 * x**2 * d + 0.01 * x,
                 "something is added to it that does not depend on the upstream gradient"),
     "ReLU of d": (lambda d, x: 3 * x**2 * np.maximum(d, 0), "not linear"),
-    "clipped": (lambda d, x: 3 * x**2 * np.clip(d, -0.5, 0.5), "are they clipped?"),
+    "clipped": (lambda d, x: 3 * x**2 * np.clip(d, -0.5, 0.5), "are they clipped, or squashed?"),
     "tanh of d": (lambda d, x: 3 * x**2 * np.tanh(d), "linear in small upstream gradients only"),
     "normalised": (lambda d, x: 3 * x**2 * d / np.sqrt((d * d).sum()), "not linear"),
     "d and d ** 2": (lambda d, x: d * (3 * x**2 + d), "quadratic in the upstream gradient"),

@@ -18,6 +18,7 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.check.lanes import LaneArray
+from grads.check.state import State
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, changed, is_array, spread
@@ -135,10 +136,14 @@ class Replay:
         return self
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
-        """What the function returns, perturbed."""
+        """What the function returns, perturbed; a layer's attributes are put back."""
         if isinstance(arguments, Untouched):
             arguments = copy.deepcopy(tuple(arguments))
-        return self.program.run(self, *arguments, **named)
+        state = State(self.program.entry)
+        try:
+            return self.program.run(self, *arguments, **named)
+        finally:
+            state.restore()
 
     # --- what a rewritten function calls; a frame needs no state of its own
 

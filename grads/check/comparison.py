@@ -23,9 +23,9 @@ from grads.check.diagnosis.diagnose import diagnose
 from grads.check.diagnosis.elsewhere import right_nearby, right_where_symmetric
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
-from grads.check.differentiate import Numeric, along, real_direction
+from grads.check.differentiate import Numeric
 from grads.check.evaluate import Evaluator
-from grads.check.kinks import find_kink, find_kink_along
+from grads.check.kinks import closest_slope, find_kink, find_kink_along
 from grads.check.precision import allowance
 from grads.check.report import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
@@ -252,8 +252,10 @@ def _kinks(
             break
         kink = find_kink(evaluate, evaluate.inputs, upstream, name, position)
         if kink is None:
-            if status[position] == "disagree" and _exact(evaluate, upstream, name, position):
-                status[position] = by_complex_step[position]
+            if len(found) == 1 or status[position] == "disagree":
+                status[position] = _nearer(
+                    evaluate, upstream, name, position, analytic[position], found,
+                    by_complex_step) or status[position]
             continue
         index = index_of(position, evaluate.inputs[name].shape)
         status[position] = "inconclusive"
@@ -283,13 +285,19 @@ def _kinks(
     return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])]
 
 
-def _exact(evaluate: Evaluator, upstream: Arrays, name: str, position: int) -> bool:
-    """Whether closer differences agree with the complex step of an entry where Ridders' do not:
-    kinks are near, but not here."""
-    direction = np.zeros_like(evaluate.inputs[name])
-    direction.reshape(-1)[position] = 1.0
-    slope = along(evaluate, evaluate.inputs, upstream, [{name: direction}])
-    return not real_direction(evaluate, upstream, {name: direction}, slope)
+def _nearer(
+    evaluate: Evaluator, upstream: Arrays, name: str, position: int, analytic: float,
+    found: Mapping[str, Estimate], by_complex_step: Mapping[int, str],
+) -> str | None:
+    """The status of an entry that Ridders' differences contradict because their steps cross kinks
+    nearby; None if they do not."""
+    if "ridders" not in found:
+        return None
+    slope, close = closest_slope(evaluate, upstream, name, position)
+    ridders = found["ridders"].value[found["ridders"].where == position]
+    if not (np.abs(ridders - slope) > close).any():
+        return None
+    return by_complex_step.get(position, "ok" if abs(analytic - slope) <= close else None)
 
 
 def _kinks_meet(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:

@@ -44,6 +44,8 @@ MOST_SMALLER = 500  # more of them for inputs below 1
 RUN = 3  # successive steps whose differences have to agree on a power of h
 LIKE = 0.15  # allowed distance of this power from an integer
 LOUD = 64.0  # multiple of the outputs' rounding that a difference has to exceed
+PRECISE = 0.01  # error by rounding of a difference that decides, relative to the largest slope
+CLOSE = 1e-4  # its other error
 SLOPES_AT = 5  # the quartering, 5e-7, with the best one-sided slopes (rounding against curvature)
 
 
@@ -67,9 +69,14 @@ def find_kink(
     arguments that do not fit.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
+    return find_kink_along(evaluate, upstream, _unit(evaluate, name, position))
+
+
+def _unit(evaluate: Evaluator, name: str, position: int) -> dict[str, Array]:
+    """The direction of an entry."""
     direction = np.zeros_like(evaluate.inputs[name])
     direction.reshape(-1)[position] = 1.0
-    return find_kink_along(evaluate, upstream, {name: direction})
+    return {name: direction}
 
 
 @np.errstate(all="ignore")  # a step may leave the domain
@@ -151,13 +158,8 @@ def _by_differences(
     evaluate: Evaluator, weights: Mapping[str, Array], line: Lines
 ) -> Kink | None:
     """The kink or jump shown by the smallest steps at which differences exceed rounding."""
-    smaller = int(np.log2(line.unit[0] / line.near[0]) / 2)
-    h = LARGEST * line.unit[0] * 0.25 ** np.arange(QUARTERS + min(smaller, MOST_SMALLER))
-    t = np.concatenate([[0.0], -h, h])
-    found = _values(evaluate, weights, evaluate.at(line, np.zeros(len(t), np.int64), t))
-    left, right = np.split(found.change[1:], 2)
+    left, right, h, loud = _sides(evaluate, weights, line)
     bend, rise = right + left, right - left
-    loud = LOUD * (found.rounding + EPS * line.coarse[0] * np.abs(rise) / h)  # x + h is rounded
     power, end = _power(rise, loud)
     if power == 0 and abs(bend[end]) < 2 * abs(rise[end]):  # else |t - a small offset|
         return Kink("jump", *_slopes(left, right, h, end), float(rise[end]))
@@ -165,6 +167,33 @@ def _by_differences(
     if power == 0:  # only the value at x is off, by half the bend
         return Kink("jump", *_slopes(left, right, h, end), float(bend[end] / 2))
     return _kink(*_slopes(left, right, h, end)) if power == 1 else None
+
+
+@np.errstate(all="ignore")
+def closest_slope(
+    evaluate: Evaluator, upstream: Mapping[str, Any], name: str, position: int
+) -> tuple[float, float]:
+    """The slope at an entry by the smallest difference that rounding leaves, and its error: it may
+    be right where kinks are nearer than Ridders' steps."""
+    line = Lines(evaluate.inputs, [_unit(evaluate, name, position)])
+    left, right, h, loud = _sides(evaluate, weights_of(evaluate, upstream), line)
+    slope, error = (right - left) / (2 * h), loud / h
+    largest = np.nan_to_num(np.abs(slope)).max()
+    k = int(np.flatnonzero(error <= PRECISE * largest)[-1:].sum())
+    return float(slope[k]), float(error[k] + CLOSE * largest)
+
+
+def _sides(
+    evaluate: Evaluator, weights: Mapping[str, Array], line: Lines
+) -> tuple[Array, Array, Array, Array]:
+    """L(-h) - L(0) and L(h) - L(0), the steps h, and what exceeds rounding; (m,) each."""
+    smaller = int(np.log2(line.unit[0] / line.near[0]) / 2)
+    h = LARGEST * line.unit[0] * 0.25 ** np.arange(QUARTERS + min(smaller, MOST_SMALLER))
+    t = np.concatenate([[0.0], -h, h])
+    found = _values(evaluate, weights, evaluate.at(line, np.zeros(len(t), np.int64), t))
+    left, right = np.split(found.change[1:], 2)
+    slack = found.rounding + EPS * line.coarse[0] * np.abs(right - left) / h  # x + h is rounded
+    return left, right, h, LOUD * slack
 
 
 def _power(difference: Array, loud: Array) -> tuple[int | None, int]:

@@ -49,6 +49,20 @@ def test_a_right_network_of_small_weights(scale, seed, width):
     assert width == 6 or report.evaluations < 120
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e-3])
+@pytest.mark.parametrize("factor", [1, 1.01, 0])
+def test_by_differences_alone(scale, seed, factor):
+    """Their steps cross kinks; smaller ones, which rounding allows for small numbers, decide."""
+    def backward(d, saved):
+        gradients = network_backward(d, saved)
+        gradients[3] = factor * gradients[3]
+        return gradients
+
+    report = check_pair(network, backward, small_network(scale, seed, 12), method="ridders")
+    assert report.verdict == ("ok" if factor == 1 else "wrong"), str(report)
+
+
 @pytest.mark.parametrize("scale", [1e-1, 1e-2, 1e-3])
 @pytest.mark.parametrize("tensor, factor", [(5, 1.01), (6, -1), (8, 0), (9, 1.001)])
 def test_a_wrong_network_of_small_weights(scale, tensor, factor):

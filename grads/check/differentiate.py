@@ -61,6 +61,10 @@ class Numeric(NamedTuple):
     error: Array  # (K, n), estimated absolute error; complex step: of rounding only
     scale: Array  # (K, n), sum(|d_out * derivative of out|): size of the terms that were summed
 
+    def at(self, k: int) -> Numeric:
+        """The derivatives at one of the places."""
+        return Numeric(*(values[:, [k]] for values in self))
+
 
 def at_entries(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any],

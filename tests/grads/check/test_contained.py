@@ -124,6 +124,6 @@ def test_the_time_limit_covers_all_of_the_users_code(run, name, place, said):
 
 
 def test_a_defect_of_ours_is_not_the_users(run, monkeypatch):
-    monkeypatch.delattr("grads.check.directions.length")
+    monkeypatch.delattr("grads.check.comparison.length")
     status, _, err = run("check", "pass", "FORWARD")
     assert status == 70 and "unexpected NameError" in err and "a defect of grads" in err

@@ -291,7 +291,7 @@ def _nearer(
 ) -> str | None:
     """The status of an entry that Ridders' differences contradict because their steps cross kinks
     nearby; None if they do not."""
-    if "ridders" not in found:
+    if "ridders" not in found or evaluate.noise:
         return None
     slope, close = closest_slope(evaluate, upstream, name, position)
     ridders = found["ridders"].value[found["ridders"].where == position]

@@ -387,7 +387,7 @@ def _nearer(
 ) -> str | None:
     """The status of an entry that Ridders' differences contradict because their steps cross kinks
     nearby; None if they do not."""
-    if "ridders" not in estimates:
+    if "ridders" not in estimates or check.evaluate.noise:
         return None
     slope, close = closest_slope(check.evaluate, check.weights(choice), name, position)
     where, numeric = estimates["ridders"]

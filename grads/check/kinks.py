@@ -44,7 +44,7 @@ MOST_SMALLER = 500  # more of them for inputs below 1
 RUN = 3  # successive steps whose differences have to agree on a power of h
 LIKE = 0.15  # allowed distance of this power from an integer
 LOUD = 64.0  # multiple of the outputs' rounding that a difference has to exceed
-PRECISE = 0.01  # error by rounding of a difference that decides, relative to the largest slope
+PRECISE = 1e-3  # error by rounding of a difference that decides, relative to the largest slope
 CLOSE = 1e-4  # its other error
 SLOPES_AT = 5  # the quartering, 5e-7, with the best one-sided slopes (rounding against curvature)
 

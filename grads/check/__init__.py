@@ -30,7 +30,7 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.comparison import Check, Line
+from grads.check.comparison import Check
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import (
@@ -44,7 +44,8 @@ from grads.check.directions import (
     with_all_methods,
 )
 from grads.check.entries import check_entries
-from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.evaluate import Evaluator, Line, NotAnalytic
+from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, HEADINGS, Finding, Report, Row
 from grads.check.step_sizes import with_steps
@@ -269,7 +270,7 @@ def _suitable(
         return how.methods, ()
     direction = lines_together(evaluate.inputs, list(analytic["all"]), rng, 1)[0].direction
     if how.methods[0] != "complex":
-        evaluate.observe_noise(direction)
+        observe_noise(evaluate, direction)
         return how.methods, ()
     try:
         slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
@@ -280,8 +281,8 @@ def _suitable(
             why = real_direction(evaluate, upstream, direction, slope)
     except NotAnalytic as error:
         why = str(error)
-    if why or evaluate.coarse_outputs:
-        evaluate.observe_noise(direction)
+    if why or coarse_outputs(evaluate):
+        observe_noise(evaluate, direction)
     return _without_complex(how, why) if why else (how.methods, ())
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from grads.check.case import Case
 from grads.check.differentiate import Numeric, along, at_entries
-from grads.check.evaluate import Evaluator, length
+from grads.check.evaluate import Evaluator, Line, length
 from grads.check.precision import allowance
 
 SAFETY = 10  # factor by which an error estimate may be too small
@@ -33,14 +33,6 @@ TINY = 1e-6  # part of the largest gradient below which uncertainty is ignored
 SAME_SIGN = 64  # share of the entries' rounding along a direction that may have one sign
 
 Arrays = Mapping[str, np.ndarray]
-
-
-class Line(NamedTuple):
-    """A line through the inputs, along one entry or a random direction."""
-
-    row: str  # the row of the report: a tensor's name, or "all tensors"
-    direction: Arrays  # for some of the inputs, of their shape
-    entry: int | None = None  # flat position, of a direction along one entry
 
 
 class Compared(NamedTuple):

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.comparison import Check, Compared, Line, index_of
+from grads.check.comparison import Check, Compared, index_of
 from grads.check.diagnosis.places import place
+from grads.check.evaluate import Line, entry_line
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.report import BAD, Row
 
@@ -54,11 +55,9 @@ def lines_of(gradients: Arrays, names: Sequence[str], rng: np.random.Generator) 
     for name in names:
         gradient = gradients[name].reshape(-1)
         few = gradient.size <= 1 + DIRECTIONS
-        for entry in range(gradient.size) if few else [_nonzero_entry(gradient, rng)]:
-            unit = np.zeros(gradient.size)
-            unit[entry] = 1.0
-            lines.append(Line(name, {name: unit.reshape(gradients[name].shape)}, entry))
-        lines += [Line(name, {name: rng.normal(size=gradients[name].shape)})
+        entries = range(gradient.size) if few else [_nonzero_entry(gradient, rng)]
+        lines += [entry_line(gradients, name, entry, name) for entry in entries]
+        lines += [Line({name: rng.normal(size=gradients[name].shape)}, name)
                   for _ in range(0 if few else DIRECTIONS)]
     return lines
 
@@ -74,8 +73,8 @@ def lines_together(
 ) -> list[Line]:
     """Directions over all tensors at once."""
     sizes = _sizes(inputs, names)
-    return [Line(TOGETHER, {name: rng.normal(size=inputs[name].shape) * sizes[name]
-                            for name in names}) for _ in range(number)]
+    return [Line({name: rng.normal(size=inputs[name].shape) * sizes[name] for name in names},
+                 TOGETHER) for _ in range(number)]
 
 
 def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -115,7 +114,7 @@ def narrowed(check: Check, joint: Sequence[Failed], known: Collection[str]) -> l
     those that are known to fail."""
     found = []
     for choice, line, method, _ in joint:
-        parts = [Line(name, {name: v}) for name, v in line.direction.items() if name not in known]
+        parts = [Line({name: v}, name) for name, v in line.direction.items() if name not in known]
         found += [bad for bad in check_lines(check, parts, method)[1] if bad.choice == choice]
     return found
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from grads.check.evaluate import (
     Array,
-    Entries,
     Evaluator,
     Function,
-    Lines,
+    Line,
+    entry_line,
     length,
     weights_of,
 )
@@ -49,18 +49,18 @@ class Kink(NamedTuple):
 
 def find_kink(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
-    position: int, decisions: Decisions | None = None, *, lanes: bool = True,
+    position: int, decisions: Decisions | None = None,
 ) -> Kink | None:
     """The kink or jump of sum(d_out * out) within about 1e-6 of an entry's value; None without one.
 
-    Arguments: f, inputs, upstream and lanes as in `differentiate.at_entries`; name and flat
+    Arguments: f, inputs and upstream as in `differentiate.at_entries`; name and flat
     position of the entry; decisions, of inputs, the branch decisions of f (an argmax, the active
     ReLUs, the ids of a top-k), or None: if they change from one side of x to the other at the
     smallest step, different slopes are a kink without further tests.
-    Takes 73 evaluations, all at once in lanes. Raises ValueError on arguments that do not fit.
+    Takes 73 evaluations. Raises ValueError on arguments that do not fit.
     """
-    evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
-    place = Entries(evaluate.inputs, name, [position])
+    evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
+    place = entry_line(evaluate.inputs, name, position)
     sides = _sides(evaluate, weights_of(evaluate, upstream), place)
     found = _by_halving(*sides)
     apart = LARGEST * 0.5**SLOPES_AT
@@ -78,7 +78,7 @@ def find_kink_along(
 ) -> Kink | None:
     """The kink or jump of sum(d_out * out) along a direction, as `find_kink` finds an entry's."""
     return _by_halving(*_sides(evaluate, weights_of(evaluate, upstream),
-                               Lines(evaluate.inputs, [direction])))
+                               Line(direction)))
 
 
 class Sides(NamedTuple):
@@ -91,10 +91,11 @@ class Sides(NamedTuple):
 
 
 @np.errstate(all="ignore")  # a step may leave the domain
-def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines) -> Sides:
-    h = LARGEST * place.unit[0] * 0.5 ** np.arange(HALVINGS)
+def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Line) -> Sides:
+    coarse, unit, _ = place.scales(evaluate.inputs)
+    h = LARGEST * unit * 0.5 ** np.arange(HALVINGS)
     left, right, noise = _changes(evaluate, weights, place, h)
-    slack = noise + EPS * place.coarse[0] * np.abs(right - left) / h  # x + h is rounded, too
+    slack = noise + EPS * coarse * np.abs(right - left) / h  # x + h is rounded, too
     return Sides(left, right, h, slack)
 
 
@@ -119,12 +120,12 @@ def agreeing_step(
     In units of max(1, |x|), like the option h of `ridders`, which stays on one side of a kink with
     this h. 0.0 if decisions at x - h, x and x + h differ for all h: the kink is at x.
     """
-    evaluate = Evaluator(lambda a: _several(decisions(a)), inputs, lanes=False)
-    place = Entries(evaluate.inputs, name, [position])
+    evaluate = Evaluator(lambda a: _several(decisions(a)), inputs)
+    place = entry_line(evaluate.inputs, name, position)
     for k in range(4, 44):
-        t = np.array([-1.0, 1.0]) * 2.0**-k * place.unit[0]
-        sides = evaluate(place.moved(np.zeros(2, np.int64), t))
-        if all((sides[name] == now).all() for name, now in evaluate.outputs.items()):
+        t = np.array([-1.0, 1.0]) * 2.0**-k * place.scales(evaluate.inputs)[1]
+        sides = evaluate.along(place, t)
+        if all((sides[name] == now.reshape(-1)).all() for name, now in evaluate.outputs.items()):
             return 2.0**-k
     return 0.0
 
@@ -136,11 +137,11 @@ def _several(decisions: Any) -> dict[str, Array]:
 
 
 def _changes(
-    evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines, h: Array
+    evaluate: Evaluator, weights: Mapping[str, Array], place: Line, h: Array
 ) -> tuple[Array, Array, float]:
     """L(-h) - L(0) and L(h) - L(0), (m,) each, and the rounding of L."""
     t = np.concatenate([-h, h, [0.0]])
-    found = evaluate.at(place, np.zeros(len(t), np.int64), t)
+    found = evaluate.along(place, t)
     total, moved, observed = np.zeros(len(t)), [], []
     for name, weight in weights.items():
         out = found[name].reshape(len(t), -1)

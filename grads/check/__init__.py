@@ -41,6 +41,8 @@ from grads.check.directions import (
     lines_of,
     lines_together,
     narrowed,
+    refined,
+    set_apart,
     with_all_methods,
 )
 from grads.check.entries import check_entries
@@ -181,6 +183,10 @@ def check_case(
     if ready and all(row.status == "ok" for row in rows):
         notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "
                        "values, too" for name in symmetric(ready.evaluate.inputs))
+    floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
+    if floor:
+        notes += (f"noise floor: {floor:.0e} of the largest gradient of {name}, "
+                  "by which one entry may be off",)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
@@ -208,6 +214,8 @@ def _rows_by(
     if how.every_entry:
         return check_entries(check, names, methods, None, (), rng, all_methods=True), ()
     names = [name for name in names if check.analytic["all"][name].size]
+    if methods[0] == "complex":
+        check.apart = set_apart(check, names)
     lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
              else lines_of(check.analytic["all"], names, rng))
     rows: list[Row] = []
@@ -239,6 +247,7 @@ def _with_entries(
     joint = [bad for bad in failed if bad.line.row == TOGETHER]
     single = [bad for bad in failed if bad.line.row != TOGETHER]
     single += narrowed(check, joint, {bad.line.row for bad in single})
+    single = refined(check, single)
     sampled = how.sample is not None
     if how.diagnosis or sampled:
         chosen = [name for name in names

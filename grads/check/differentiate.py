@@ -48,6 +48,7 @@ RIDDERS_STEP = 2.0**-5  # largest step of the first iteration; extrapolation to 
 LEVELS = 4  # halvings an iteration: 8 evaluations
 ITERATIONS = 3  # further iterations where the first is too inexact, with steps
 CLOSER = 2.0**-8  # times as large
+WIDER = 8.0  # likewise, where the function is computed in less than float64
 GOOD = 1e-8  # relative error that is good enough
 SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps in the second direction, of which one must agree
 STRETCH = 2.0**10  # largest relative change of small inputs by these steps, times h
@@ -201,6 +202,11 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIO
     of the extrapolation: at a kink, central differences agree on the mean of the two.
     """
     best, rounding = _ridders_iteration(probe, h * probe.unit)
+    if any(np.any(noise) for noise in probe.noise):  # longer steps drown it
+        wide, noise = _ridders_iteration(probe, WIDER * h * probe.unit)
+        better = wide.error < best.error
+        best = Numeric(*(np.where(better, *both) for both in zip(wide, best, strict=True)))
+        rounding = np.where(better, noise, rounding)
     for k in range(1, iterations + 1):
         last = k == iterations  # near small inputs: within the domain of a logarithm
         if (best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)).all() or (

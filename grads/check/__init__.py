@@ -45,12 +45,10 @@ from grads.check.directions import (
     set_apart,
     with_all_methods,
 )
-from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, Line, NotAnalytic
 from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, HEADINGS, Finding, Report, Row
-from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
 
@@ -169,6 +167,8 @@ def check_case(
                 rows, note = _rows_by(check, wanted, how, methods, rng)
             notes += note
             if how.steps:
+                from grads.check.step_sizes import with_steps
+
                 rows = [with_steps(row, ready.evaluate, ready.upstream,
                                    ready.analytic["all"][row.name]) if row.shape is not None
                         else row for row in rows]
@@ -212,6 +212,8 @@ def _rows_by(
     tensors that fail are differentiated entry by entry.
     """
     if how.every_entry:
+        from grads.check.entries import check_entries
+
         return check_entries(check, names, methods, None, (), rng, all_methods=True), ()
     names = [name for name in names if check.analytic["all"][name].size]
     if methods[0] == "complex":
@@ -250,6 +252,8 @@ def _with_entries(
     single = refined(check, single)
     sampled = how.sample is not None
     if how.diagnosis or sampled:
+        from grads.check.entries import check_entries
+
         chosen = [name for name in names
                   if sampled or any(bad.line.row == name for bad in single)]
         rows = merged(rows, check_entries(check, chosen, methods, how.sample or how.diagnosis,

@@ -30,7 +30,7 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.comparison import Check, Line
+from grads.check.comparison import Check
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import (
@@ -41,15 +41,16 @@ from grads.check.directions import (
     lines_of,
     lines_together,
     narrowed,
+    refined,
+    set_apart,
     with_all_methods,
 )
-from grads.check.entries import check_entries
-from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.evaluate import Evaluator, Line, NotAnalytic
 from grads.check.kinks import find_kink_along
+from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, HEADINGS, Finding, Report, Row
 from grads.check.state import State, kept_findings
-from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
 
@@ -183,6 +184,8 @@ def _checked(
             if state.mutable and not findings and all(row.status == "ok" for row in rows):
                 findings += kept_findings(case, ready.evaluate, ready.upstream, wanted)
             if how.steps:
+                from grads.check.step_sizes import with_steps
+
                 rows = [with_steps(row, ready.evaluate, ready.upstream,
                                    ready.analytic["all"][row.name]) if row.shape is not None
                         else row for row in rows]
@@ -197,6 +200,10 @@ def _checked(
     if ready and all(row.status == "ok" for row in rows):
         notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "
                        "values, too" for name in symmetric(ready.evaluate.inputs))
+    floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
+    if floor:
+        notes += (f"noise floor: {floor:.0e} of the largest gradient of {name}, "
+                  "by which one entry may be off",)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
@@ -222,8 +229,12 @@ def _rows_by(
     tensors that fail are differentiated entry by entry.
     """
     if how.every_entry:
+        from grads.check.entries import check_entries
+
         return check_entries(check, names, methods, None, (), rng, all_methods=True), ()
     names = [name for name in names if check.analytic["all"][name].size]
+    if methods[0] == "complex":
+        check.apart = set_apart(check, names)
     lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
              else lines_of(check.analytic["all"], names, rng))
     rows: list[Row] = []
@@ -259,8 +270,11 @@ def _with_entries(
     joint = [bad for bad in failed if bad.line.row == TOGETHER]
     single = [bad for bad in failed if bad.line.row != TOGETHER]
     single += narrowed(check, joint, {bad.line.row for bad in single})
+    single = refined(check, single)
     sampled = how.sample is not None
     if how.diagnosis or sampled:
+        from grads.check.entries import check_entries
+
         chosen = [name for name in names
                   if sampled or any(bad.line.row == name for bad in single)]
         rows = merged(rows, check_entries(check, chosen, methods, how.sample or how.diagnosis,
@@ -291,7 +305,7 @@ def _suitable(
     direction = lines_together(evaluate.inputs, list(analytic["all"]), rng, 1, True)[0].direction
     if how.methods[0] != "complex":
         evaluate.complex_step = False
-        evaluate.observe_noise(direction)
+        observe_noise(evaluate, direction)
         return how.methods, ()
     try:
         slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
@@ -302,8 +316,8 @@ def _suitable(
             why = real_direction(evaluate, upstream, direction, slope)
     except NotAnalytic as error:
         why = str(error)
-    if why or evaluate.coarse_outputs:
-        evaluate.observe_noise(direction)
+    if why or coarse_outputs(evaluate):
+        observe_noise(evaluate, direction)
     evaluate.complex_step = not why
     return _without_complex(how, why) if why else (how.methods, ())
 

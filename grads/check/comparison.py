@@ -21,26 +21,19 @@ import numpy as np
 
 from grads.check.case import Case
 from grads.check.differentiate import Numeric, along, at_entries
-from grads.check.evaluate import Evaluator, length
-from grads.check.precision import allowance
+from grads.check.evaluate import Evaluator, Line, length
+from grads.check.precision import HALF, allowance
 
 SAFETY = 10  # factor by which an error estimate may be too small
-COARSE = 1e-3  # an entry's derivative with a larger relative error confirms nothing
-COARSE_ALONG = 1e-5  # likewise along a direction, relative to sum |gradient * v|
+OBSERVED = 4  # likewise one that rests on observed rounding
+COARSE = 1e-3  # a limit that is a larger part of the largest gradient confirms nothing
+COARSE_ALONG = 1e-5  # likewise an error of sum |gradient * v|, where several tensors move
 NOISY = 0.02  # likewise where the function itself is computed in less than float64
 FLOOR, FLOOR_ALL = 1e-4, 1e-8  # floors of relative errors, as parts of the largest gradients
 TINY = 1e-6  # part of the largest gradient below which uncertainty is ignored
 SAME_SIGN = 64  # share of the entries' rounding along a direction that may have one sign
 
 Arrays = Mapping[str, np.ndarray]
-
-
-class Line(NamedTuple):
-    """A line through the inputs, along one entry or a random direction."""
-
-    row: str  # the row of the report: a tensor's name, or "all tensors"
-    direction: Arrays  # for some of the inputs, of their shape
-    entry: int | None = None  # flat position, of a direction along one entry
 
 
 class Compared(NamedTuple):
@@ -61,6 +54,7 @@ class Check:
     def __init__(self, case: Case, evaluate: Evaluator, analytic: Mapping[str, Arrays],
                  upstream: Arrays) -> None:
         self.case, self.evaluate, self.analytic, self.upstream = case, evaluate, analytic, upstream
+        self.apart: set[str] = set()  # tensors compared by their own gradients' size alone
 
     @cached_property
     def largest(self) -> dict[str, dict[str, float]]:
@@ -94,10 +88,9 @@ class Check:
         numeric = self.through(numeric, choice)
         own = max(own, largest_of(numeric.value))
         floor = FLOOR * own + FLOOR_ALL * largest
-        sure = np.maximum(np.abs(numeric.value), FLOOR * own + TINY * largest) * (
-            NOISY if self.evaluate.noise else COARSE)
+        sure = np.maximum(np.abs(numeric.value), FLOOR * own + TINY * largest) * COARSE
         return self._compared([name], choice, a, np.abs(a), self._rounding(choice, name, own),
-                              floor, sure, numeric)
+                              floor, sure, numeric, own)
 
     @np.errstate(all="ignore")  # a gradient that is not finite is wrong
     def along_limits(self, choice: str, line: Line, numeric: Numeric) -> Compared:
@@ -114,13 +107,15 @@ class Check:
             3 * length([v]), lengths[name] / SAME_SIGN) for name, v in line.direction.items())
         floor = sum(n * (FLOOR * own[name] + FLOOR_ALL * largest) for name, n in lengths.items())
         sure = np.maximum((NOISY if self.evaluate.noise else COARSE_ALONG) * spread, terms)
-        return self._compared([*line.direction], choice, a, spread, terms, floor, sure, numeric)
+        size = own[line.row] if list(line.direction) == [line.row] else 0.0
+        return self._compared([*line.direction], choice, a, spread, terms, floor, sure, numeric,
+                              size)
 
     def _rounding(self, choice: str, name: str, own: float) -> float:
         """What rounding may change in each entry of a tensor, whatever its gradient is."""
         eps, rounding = self._eps([name], choice), self.evaluate.rounding.get(name)
         may = allowance(eps, rounding)
-        largest = max(self.largest[choice].values())
+        largest = own if name in self.apart else max(self.largest[choice].values())
         return eps * may.tensor * own + eps * may.all * largest + may.absolute
 
     def _eps(self, names: Sequence[str], choice: str) -> float:
@@ -130,28 +125,33 @@ class Check:
     @np.errstate(all="ignore")
     def _compared(
         self, names: Sequence[str], choice: str, a: np.ndarray, spread: np.ndarray, terms: float,
-        floor: float, sure: np.ndarray, numeric: Numeric,
+        floor: float, sure: np.ndarray, numeric: Numeric, own: float,
     ) -> Compared:
         """The comparison of derivatives a with numeric ones; all (n,).
 
         Arguments: spread, sum |gradient * v|, which may cancel; terms, rounding that does not
-        depend on the derivative; floor of relative errors; sure, the numerical error from which a
-        derivative confirms nothing.
+        depend on the derivative; floor of relative errors; own, the largest gradient of the
+        tensor: fewer than three digits of it confirm nothing; sure, the numerical error from which
+        a derivative confirms nothing where the largest gradient is rounding.
         """
         value, error, scale = numeric
         eps = self._eps(names, choice)
-        rounding = [self.evaluate.rounding[name] for name in names
+        observed = [self.evaluate.rounding[name] for name in names
                     if name in self.evaluate.rounding]
-        may = allowance(eps, max(rounding, default=None))
+        may = allowance(eps, max(observed, default=None))
         size = np.maximum(np.abs(a), np.abs(value))
         spread = np.maximum(spread, size)
         limit = eps * may.relative * size + eps * may.tensor * scale  # eps first: no overflow
-        limit += terms + SAFETY * error + self.evaluate.rtol * spread
+        safe = error * (OBSERVED if self.evaluate.noise else SAFETY)
+        limit += terms + safe + self.evaluate.rtol * spread
         gap = np.where(a == value, 0.0, np.abs(a - value))
         relative = np.where(gap == 0, 0.0, gap / np.maximum(spread, floor))
         excess = np.where(gap == 0, 0.0, np.where(gap < np.inf, gap / limit, np.inf))
         right = (excess <= 1) & (spread < np.inf)
-        words = np.where(right, np.where(error <= sure, "right", "coarse"), "wrong")
+        rounding = eps * may.all * max(self.largest[choice].values()) + may.absolute
+        doubt = limit if eps < HALF else safe  # float16 has no three digits
+        fine = doubt <= COARSE * own if COARSE * own > rounding or eps > HALF else error <= sure
+        words = np.where(right, np.where(fine, "right", "coarse"), "wrong")
         return Compared(a, value, limit, relative, excess, words.astype(object))
 
 

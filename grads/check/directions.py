@@ -15,13 +15,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.comparison import Check, Compared, Line, index_of
+from grads.check.comparison import COARSE, Check, Compared, index_of
 from grads.check.diagnosis.places import place
+from grads.check.differentiate import along
+from grads.check.evaluate import Evaluator, Line, entry_line
 from grads.check.kinks import find_kink, find_kink_along
+from grads.check.precision import EXACT
 from grads.check.report import BAD, Row
 
 DIRECTIONS = 2  # a tensor
@@ -29,6 +33,8 @@ APART = 1e8  # ratio of entries too different for one common step
 TOGETHER = "all tensors"  # the name of rows for directions over all tensors
 HALVINGS = 64  # most parts of a line that are halved to locate wrong entries
 LOCATED = 16  # most wrong entries that are located
+PIECES = 512  # most pieces of a line
+SMALL = 1e-11  # part of the largest gradient from which on eight roundings of it hide errors
 MOST = 48  # most kinks along a direction, of different values, that are left out
 
 Arrays = Mapping[str, np.ndarray]
@@ -54,11 +60,9 @@ def lines_of(gradients: Arrays, names: Sequence[str], rng: np.random.Generator) 
     for name in names:
         gradient = gradients[name].reshape(-1)
         few = gradient.size <= 1 + DIRECTIONS
-        for entry in range(gradient.size) if few else [_nonzero_entry(gradient, rng)]:
-            unit = np.zeros(gradient.size)
-            unit[entry] = 1.0
-            lines.append(Line(name, {name: unit.reshape(gradients[name].shape)}, entry))
-        lines += [Line(name, {name: rng.normal(size=gradients[name].shape)})
+        entries = range(gradient.size) if few else [_nonzero_entry(gradient, rng)]
+        lines += [entry_line(gradients, name, entry, name) for entry in entries]
+        lines += [Line({name: rng.normal(size=gradients[name].shape)}, name)
                   for _ in range(0 if few else DIRECTIONS)]
     return lines
 
@@ -78,8 +82,8 @@ def lines_together(
     sizes = _sizes(inputs, names)
     if relative and any(inputs[name].any() for name in names):
         sizes = {name: np.abs(inputs[name]) for name in names}
-    return [Line(TOGETHER, {name: rng.normal(size=inputs[name].shape) * sizes[name]
-                            for name in names}) for _ in range(number)]
+    return [Line({name: rng.normal(size=inputs[name].shape) * sizes[name] for name in names},
+                 TOGETHER) for _ in range(number)]
 
 
 def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -114,12 +118,33 @@ def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[
     return rows, failed
 
 
+def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
+    """The lines that fail, those with fewer than three digits cut into pieces that have them: an
+    error adds up over fewer entries there."""
+    found = []
+    for bad in failed:
+        choice, line, method, word = bad
+        result = compare_line(check, choice, line, method) if word == "coarse" else None
+        if result is None or line.entry is not None or not check.largest[choice][line.row]:
+            found.append(bad)
+            continue
+        size = line.direction[line.row].size
+        number = 2 * (float(result.limit[0]) / (COARSE * check.largest[choice][line.row])) ** 2
+        if not number < min(PIECES, size / 2):
+            found.append(bad)
+            continue
+        ends = np.linspace(0, size, 2 + int(number)).astype(int)
+        pieces = [_between(line, low, high) for low, high in pairwise(ends)]
+        found += check_lines(check, pieces, method)[1]
+    return found
+
+
 def narrowed(check: Check, joint: Sequence[Failed], known: Collection[str]) -> list[Failed]:
     """The tensors that make lines over several tensors fail, by the line's part in each; without
     those that are known to fail."""
     found = []
     for choice, line, method, _ in joint:
-        parts = [Line(name, {name: v}) for name, v in line.direction.items() if name not in known]
+        parts = [Line({name: v}, name) for name, v in line.direction.items() if name not in known]
         found += [bad for bad in check_lines(check, parts, method)[1] if bad.choice == choice]
     return found
 
@@ -153,7 +178,43 @@ def _row(
         sum(result.words[0] == "coarse" for _, result in results),
         {kind: float(np.max(errors)) for kind, errors in (
             (method, entries), ("directions", others)) if errors},
-        status, at, said, analytic, value, ("zero everywhere, numerically too",) * still)
+        status, at, said, analytic, value, ("zero everywhere, numerically too",) * still,
+        floor=_floor(check, name, choice, results))
+
+
+def _floor(check: Check, name: str, choice: str, results: Sequence[tuple[Line, Compared]]) -> float:
+    """The error of an entry that may pass along random directions, as a part of the largest
+    gradient."""
+    own = check.largest[choice].get(name, 0.0)
+    limits = [float(result.limit[0]) for line, result in results if line.entry is None] or [
+        float(result.limit[0]) for _, result in results]
+    return max(limits) / own if own else 0.0
+
+
+def set_apart(check: Check, names: Sequence[str]) -> set[str]:
+    """Tensors whose gradients are so much smaller than others' that these would hide any error,
+    and which are no rounding: their derivative is the same at neighbouring inputs, and linear in
+    the direction."""
+    evaluate, gradients = check.evaluate, check.largest["all"]
+    least = max(gradients.values(), default=0.0) * SMALL
+    found: set[str] = set()
+    if evaluate.eps > EXACT:
+        return found
+    for name in names:
+        if gradients[name] < least:
+            rng = np.random.default_rng(4)
+            line = Line({name: rng.normal(size=evaluate.inputs[name].shape)}, name)
+            moved = {key: np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape))
+                     for key, x in evaluate.inputs.items()}
+            beside = Evaluator(evaluate.f, moved)
+            here = along(evaluate, {}, check.upstream, [line.direction])
+            there = along(beside, {}, check.upstream, [
+                {name: scale * line.direction[name]} for scale in (0.7, 1.3)])
+            value, error = float(here.value.sum()), float(here.error.sum())
+            change = np.abs(value - there.value.sum(axis=0) / (0.7, 1.3)).max() + error
+            if value and change <= COARSE * abs(value):
+                found.add(name)
+    return found
 
 
 # --- the entries that are wrong -------------------------------------------------------------------

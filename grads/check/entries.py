@@ -28,9 +28,13 @@ from grads.check.report import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
 
+LINES = 8  # most lines along which wrong entries and kinks are located
 SHARE = 4  # one in so many entries of a sample is chosen at random
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
 KINKS = 64  # entries of a tensor that are examined for a kink
+UNSURE_SHARE = 4  # one in so many entries with fewer than three digits leaves a tensor undecided
+SLIGHT = 5  # digits from which an error in most entries is that of an iteration
+UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
 SLACK = 1e-6  # relative error of a kink's slopes
 MEET = "several kinks in one place; beside it the gradient is right"
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
@@ -97,10 +101,14 @@ def _chosen(
     gradient = check.analytic["all"][name]
     if sample is None or gradient.size <= sample:
         return np.arange(gradient.size), []
+    unfinite = np.flatnonzero(~np.isfinite(gradient))
+    if len(unfinite):
+        return unfinite[:sample], []
     share = sample if at_random else sample // SHARE
     where = choose(gradient, check.case.labels.get(name), share, rng)
     doubtful: list[tuple[str, Cleared]] = []
-    for bad in failed:
+    lines = sorted(failed, key=lambda bad: bad.word)[::-1]  # wrong ones, then coarse ones
+    for bad in lines[:LINES]:
         if bad.line.entry is not None:
             where = np.union1d(where, [bad.line.entry])
             continue
@@ -184,16 +192,27 @@ def _compared_row(
     """The row, with the second method where the first is not confirmed, kinks and diagnosis."""
     where, estimates = examined[name].where, examined[name].estimates
     gradient, labels = check.analytic[choice][name], check.case.labels.get(name)
-    if methods[1:] and methods[1] not in estimates:
+    if methods[1:] and methods[1] not in estimates and name not in check.apart:
         _confirm(check, choice, name, estimates, methods[1])
     compared = {method: check.at_limits(choice, name, at, numeric)
                 for method, (at, numeric) in estimates.items()}
     status = _statuses(check, choice, name, estimates, compared)
-    hints = _kinks(check, choice, name, estimates, status)
-    worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in status.values()), "ok")
-    at = _worst_entry(estimates, compared, status, worst)
+    hints, kinked = _kinks(check, choice, name, estimates, status)
     first = next(iter(compared.values()))
-    if worst == "wrong":
+    bad = where[~np.isfinite(gradient.reshape(-1)[where])].tolist()
+    status |= dict.fromkeys(bad, "wrong")
+    worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in status.values()), "ok")
+    unsure = sum(word == "inconclusive" for word in status.values()) - len(set(kinked))
+    at = bad[0] if bad else _worst_entry(estimates, compared, status, worst)
+    if bad:
+        hints = [f"not finite at {index_of(bad[0], gradient.shape)}"]
+    elif worst == "inconclusive" and UNSURE_SHARE * unsure >= len(where):
+        worst = "undecided"
+        hints = [UNDECIDED, *hints]
+    elif worst == "wrong" and (agreed := _agreed(first)):
+        hints = [f"agrees to {agreed} digits: does the function iterate to a tolerance? "
+                 f"rtol=1e-{agreed - 1}", *hints]
+    elif worst == "wrong":
         allowed = np.full(gradient.size, np.nan)
         allowed[where] = first.limit
         kinks = [k for k, word in status.items() if word == "inconclusive"]
@@ -213,6 +232,17 @@ def _compared_row(
         float(numeric[0]) if len(numeric) else 0.0, tuple(hints), ErrorMap(
             where, first.relative, np.array([status[int(k)] for k in where], object),
             next(iter(estimates)), labels.axes if labels else ()))
+
+
+def _agreed(compared: Compared) -> int:
+    """The number of digits to which a gradient agrees that is wrong in most entries by little; 0
+    otherwise."""
+    gap = np.abs(compared.analytic - compared.numeric)
+    own = float(np.abs(compared.numeric).max(initial=0.0))
+    with np.errstate(all="ignore"):
+        digits = -np.log10(gap.max(initial=0.0) / own)
+    most = 2 * (compared.words == "wrong").sum() > len(gap)
+    return int(digits) if most and SLIGHT <= digits < np.inf else 0
 
 
 def _confirm(check: Check, choice: str, name: str, estimates: Estimates, method: str) -> None:
@@ -331,9 +361,9 @@ def _led_to(check: Check, methods: Sequence[str], choice: str, found: Cleared) -
 
 def _kinks(
     check: Check, choice: str, name: str, estimates: Estimates, status: dict[int, str]
-) -> list[str]:
+) -> tuple[list[str], list[int]]:
     """Search for kinks at entries that are not right; updates `status`, returns a hint for each
-    kink."""
+    kink, and where they are."""
     evaluate, weights, case = check.evaluate, check.weights(choice), check.case
     analytic, x = check.analytic[choice][name].reshape(-1), evaluate.inputs[name]
     suspicious = [position for position, word in status.items() if word != "ok"]
@@ -374,12 +404,13 @@ def _kinks(
     wrong = [position for position, word in status.items() if word in BAD]
     if wrong and not smooth and _kinks_meet(check, weights, name):
         status.update(dict.fromkeys(wrong, "inconclusive"))
+        kinked += wrong
         hints.append(f"{index_of(wrong[0], x.shape)}: {MEET}")
     for position, word in status.items():
         if word == "coarse":  # no kink: the function is merely hard for differences
             status[position] = "ok"
     more = len(hints) - 3
-    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])]
+    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])], kinked
 
 
 def _nearer(

@@ -26,12 +26,11 @@ class Run:
 
     Attributes: differs, whether anything was computed differently from NumPy's complex functions;
     creates, whether a floating array was created as complex, which would be real in a plain run:
-    that run will show whether it matters; lanes, whether many versions run at once.
+    that run will show whether it matters.
     """
 
-    def __init__(self, lanes: bool = False) -> None:
+    def __init__(self) -> None:
         self.differs = self.creates = False
-        self.lanes = lanes
 
 
 runs: list[Run] = []  # the current run is the last
@@ -47,11 +46,6 @@ def create() -> None:
     """Record that this run has created a complex array in place of a real one."""
     if runs:
         runs[-1].creates = True
-
-
-def in_lanes_now() -> bool:
-    """Whether many versions are continued at once."""
-    return bool(runs) and runs[-1].lanes
 
 
 def of_ours(depth: int) -> bool:

@@ -368,7 +368,7 @@ def test_a_plain_function_needs_no_continuation_after_its_first_run():
     evaluate = Evaluator(f, {"x": X})
     at_entries(evaluate, {}, {"y": np.ones(())}, {"x": np.arange(20)})
     names = [kind.__name__ for kind in seen]
-    assert names == ["ndarray", "Continued", "LaneArray", "ndarray"]
+    assert names[:2] == ["ndarray", "Continued"] and set(names[2:]) == {"ndarray"}
 
 
 def test_ties_are_decided_as_real_numbers_are():

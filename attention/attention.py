@@ -47,7 +47,7 @@ from attention.scores import (
     softmax_backward,
     softmax_forward,
 )
-from backend import Array, array_module, matmul, to_device
+from backend import Array, array_module, to_device
 from backend.fused import cells, fused
 from backend.pointwise import tanh_slope
 from lstm.parameters import Parameters
@@ -141,8 +141,9 @@ def attentional_forward(joined: Array, W_c: Array, out: Array | None = None) -> 
     Arguments: joined (N, He + H), [c_t; h_t] side by side; W_c (H, He + H); out (N, H), where to
     write, or None. Returns h~ (N, H).
     """
-    a = matmul(joined, W_c.T)                                              # (N, H)
-    return array_module(a).tanh(a, out=a if out is None else out)          # h~_t  (4.5)
+    xp = array_module(joined, W_c)
+    a = xp.matmul(joined, W_c.T)                                           # (N, H)
+    return xp.tanh(a, out=a if out is None else out)                       # h~_t  (4.5)
 
 
 def attentional_backward(
@@ -154,10 +155,11 @@ def attentional_backward(
     (N, He + H) and da = (1 - h~^2) o dh~, from which dW_c = da' [c; h] follows in one GEMM for
     all steps.
     """
+    xp = array_module(dh_tilde, h_tilde, W_c)
     if da is None:
-        da = array_module(dh_tilde, h_tilde, W_c).empty_like(dh_tilde)
+        da = xp.empty_like(dh_tilde)
     tanh_slope(dh_tilde, h_tilde, da)
-    return matmul(da, W_c), da                                             # (2.11)
+    return xp.matmul(da, W_c), da                                          # (2.11)
 
 
 @fused(cells.join)

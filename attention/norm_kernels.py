@@ -35,9 +35,9 @@ def layer_norm_backward(
     launch: Any, dy: Array, cache: NormCache
 ) -> tuple[Array, Array, Array]:
     """Two launches: vectors and the sums of blocks, then the sum of those sums."""
-    dx, found = _backward(launch, dy, cache, centred=1, averaged=1)
+    dx, weight_gradients = _backward(launch, dy, cache, centred=1, averaged=1)
     d = dy.shape[-1]
-    return dx, found[:d], found[d:]
+    return dx, weight_gradients[:d], weight_gradients[d:]
 
 
 def scale_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array]:
@@ -59,10 +59,10 @@ def _forward(
     weights = _weights(g, char, averaged)
     x_hat, y = xp.empty(x.shape, dtype=x.dtype), xp.empty(x.shape, dtype=x.dtype)
     size = xp.empty((*x.shape[:-1], 1), dtype=x.dtype)
-    own = None if averaged else xp.empty(size.shape, dtype=bool)
+    outside = None if averaged else xp.empty(size.shape, dtype=bool)
     launch(NORMS["norm_forward"], char, min(size.size, WAVE), size.size, d, x, centred, averaged,
-           EPS, *weights, vector(b, char), x_hat, size, 0 if own is None else own, y)
-    return y, NormCache(x_hat, size, g, own)
+           EPS, *weights, vector(b, char), x_hat, size, 0 if outside is None else outside, y)
+    return y, NormCache(x_hat, size, g, outside)
 
 
 def _backward(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, to_device
 
 BASE = 10000.0
 
 
-def positions(first: int, steps: int, width: int, dtype: Any) -> Array:
+def positions(first: int, steps: int, width: int, dtype: DTypeLike) -> Array:
     """PE (steps, 1, d) of the positions first, first + 1, ...; d = width, one for all sentences.
 
     Column 2i is sin(pos / 10000^(2i/d)), column 2i + 1 the cosine of the same.
@@ -19,7 +18,7 @@ def positions(first: int, steps: int, width: int, dtype: Any) -> Array:
     return to_device(_waves(first, steps, width)[:, None].astype(dtype))
 
 
-def positions_at(places: np.ndarray, width: int, dtype: Any) -> Array:
+def positions_at(places: np.ndarray, width: int, dtype: DTypeLike) -> Array:
     """PE (..., d) of any places (...), host integers of at least 0."""
     first = int(places.min())
     waves = _waves(first, int(places.max()) + 1 - first, width).astype(dtype)

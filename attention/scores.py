@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attention.blocks import rectangles
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.fused import fused, softmax
 from lstm.parameters import STD, Axis, Parameters, Scheme, Weight, axis
 
@@ -206,7 +206,8 @@ SCORES: dict[str, Score] = {
         lambda W, He: (W["W_a"], None), lambda dW_query, dW_keys: {"W_a": dW_query}),
 }
 CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not None)
-AS_THEY_ARE = ("dot", "scaled-dot")  # compare h_t and hbar_s without a matrix, so that H = He
+AS_THEY_ARE = tuple(  # compare h_t and hbar_s without a matrix, so that H = He
+    name for name in CONTENT if SCORES[name].matrices is Score._field_defaults["matrices"])
 
 
 def score_weights(
@@ -247,7 +248,7 @@ def map_forward(x: Array, W: Array | None) -> Array:
     if W is None:
         return x
     B, n, k = x.shape
-    return matmul(x.reshape(B * n, k), W.T).reshape(B, n, W.shape[0])
+    return array_module(x, W).matmul(x.reshape(B * n, k), W.T).reshape(B, n, W.shape[0])
 
 
 def map_backward(dy: Array, W: Array | None) -> Array:
@@ -255,13 +256,14 @@ def map_backward(dy: Array, W: Array | None) -> Array:
     if W is None:
         return dy
     B, n, m = dy.shape
-    return matmul(dy.reshape(B * n, m), W).reshape(B, n, W.shape[1])       # (2.13)
+    dx = array_module(dy, W).matmul(dy.reshape(B * n, m), W)               # (2.13)
+    return dx.reshape(B, n, W.shape[1])
 
 
 def map_weight(dy: Array, x: Array) -> Array:
     """dW = sum of dy x' over rows dy (B, n, m), x (B, n, k): (m, k)."""
     rows = dy.shape[0] * dy.shape[1]
-    return matmul(dy.reshape(rows, -1).T, x.reshape(rows, -1))             # (2.14)
+    return array_module(dy, x).matmul(dy.reshape(rows, -1).T, x.reshape(rows, -1))  # (2.14)
 
 
 # --- the softmax ----------------------------------------------------------------------------------

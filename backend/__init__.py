@@ -1,7 +1,6 @@
 """The array library in use (NumPy or CuPy), transfers, recycled buffers, rows of tables."""
 
 from backend.device import load, use, using
-from backend.products import matmul
 from backend.switch import (
     Array,
     array_module,
@@ -13,6 +12,6 @@ from backend.switch import (
 )
 
 __all__ = [
-    "Array", "array_module", "load", "matmul", "module", "on_host", "register", "to_device",
+    "Array", "array_module", "load", "module", "on_host", "register", "to_device",
     "to_host", "use", "using",
 ]

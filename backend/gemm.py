@@ -121,7 +121,7 @@ class MatrixProducts:
 
     def _check(self, a: Array, b: Array, batch: int) -> None:
         """Raise ValueError unless the shapes fit."""
-        batches = [one.shape[0] for one in (a, b) if one.ndim == 3]
+        batches = [operand.shape[0] for operand in (a, b) if operand.ndim == 3]
         if a.shape[-1] != b.shape[-2] or any(n not in (1, batch) for n in batches):
             raise ValueError(f"matmul: shapes {a.shape} and {b.shape} do not fit")
 
@@ -129,8 +129,8 @@ class MatrixProducts:
         """Whether cuBLAS can write into `out`, which needs contiguous rows."""
         if out.shape != shape:
             raise ValueError(f"matmul: out: expected shape {shape}, got {out.shape}")
-        return out.dtype.char == char and (found := describe(out)) is not None \
-            and not found.transposed
+        return out.dtype.char == char and (layout := describe(out)) is not None \
+            and not layout.transposed
 
     def _multiply(self, a: Array, b: Array, out: Array, batch: int) -> None:
         """One call of cuBLAS: out' = b' a', since it is column-major."""
@@ -140,21 +140,22 @@ class MatrixProducts:
         if not k:
             out[...] = 0.0
             return
-        a, b = (one if describe(one) else self._cupy.ascontiguousarray(one) for one in (a, b))
+        a, b = (operand if describe(operand) else self._cupy.ascontiguousarray(operand)
+                for operand in (a, b))
         left, right, to = describe(a), describe(b), describe(out)
         assert left is not None and right is not None and to is not None
         cublas, char = self._cublas, a.dtype.char
-        kind, (one, zero) = self._types[char], self._addresses[char]
+        kind, (alpha, beta) = self._types[char], self._addresses[char]
         compute = self._in_precision[_precision] if char == "f" else cublas.CUBLAS_COMPUTE_64F
-        head = (self._handle(), right.transposed, left.transposed, n, m, k, one)
+        head = (self._handle(), right.transposed, left.transposed, n, m, k, alpha)
         if batch == 1:
             cublas.gemmEx(
-                *head, b.data.ptr, kind, right.leading, a.data.ptr, kind, left.leading, zero,
+                *head, b.data.ptr, kind, right.leading, a.data.ptr, kind, left.leading, beta,
                 out.data.ptr, kind, to.leading, compute, cublas.CUBLAS_GEMM_DEFAULT,
             )
         else:
             cublas.gemmStridedBatchedEx(
                 *head, b.data.ptr, kind, right.leading, right.batch, a.data.ptr, kind,
-                left.leading, left.batch, zero, out.data.ptr, kind, to.leading, to.batch, batch,
+                left.leading, left.batch, beta, out.data.ptr, kind, to.leading, to.batch, batch,
                 compute, cublas.CUBLAS_GEMM_DEFAULT,
             )

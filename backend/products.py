@@ -1,8 +1,10 @@
-"""Matrix products of a few rows: a batch of a search, where reading the weights is the cost.
+"""Weights as the second factor of products `x W'`, in the form in which a host's BLAS is fast.
 
-`x W'` with x (M, K) and W (N, K) stored by rows is one GEMM. With few rows OpenBLAS spends most of
-it on copying W into its own order ("packing"). Two ways around that, in float32, measured against a
-plain call on an Intel Xeon with AVX-512, N K from 0.07 to 5 million, one thread:
+`x W'` with x (M, K) and W (N, K) stored by rows is one GEMM, of which OpenBLAS spends part on
+copying W into its own order ("packing"), and with few rows most. Three ways around that. A loop
+over time multiplies by a transposed copy of its weights (`transposed`). A search (`for_search`)
+takes one of two, in float32, measured against a plain call on an Intel Xeon with AVX-512, N K from
+0.07 to 5 million, one thread:
 
 | rows M | how | AVX-512 kernels | AVX2 kernels |
 |---|---|---|---|
@@ -17,42 +19,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from backend.host import blas_architecture
-from backend.switch import Array, array_module
+from backend.switch import Array, register
+from backend.workspace import Workspace
 
 FEW = 10  # rows, at most
 LEAST = 1 << 16  # numbers of W, from which on it pays
 # OpenBLAS's limits for its small kernels with a transposed left operand (0.3.31, AVX-512): numbers
 # of the result, and multiplications; and the length of a sum below which it does not take them.
 RESULT, MULTIPLICATIONS, SHORTEST = 1200, 1_000_000, 32
+ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
 BLOCK = 64  # rows of a matrix transposed at a time, through a buffer that stays in the CPU's cache
 PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
 WITH_SMALL_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
 
-def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """a @ b by the arrays' module: on a GPU `backend.gemm`, which copies nothing.
+def for_search(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array]:
+    """Parameters for a search of so many rows at most: weights as `FewRows` or, from 11 rows on,
+    stored by columns.
 
-    out: where to, of the result's shape and dtype; by default a new array.
+    Tables of embeddings, `W_e`, whose rows are looked up, arrays on a GPU, and small ones stay.
+    Storing by columns takes some milliseconds for every million numbers, and their memory again.
     """
-    xp = array_module(a, b)
-    if xp is np and a.ndim == 2 and is_faster(len(a), b.T) and a.dtype == b.dtype:
-        return few_rows(a, b, out)
-    return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
+    if _kernels() is None or (rows <= FEW and _kernels() not in WITH_SMALL_KERNELS):
+        return parameters
+    return {name: array if not _is_weights(name, array) else
+            _by_columns(array) if rows > FEW else array.view(FewRows)
+            for name, array in parameters.items()}
 
 
-def is_faster(rows: int, weights: Array) -> bool:
-    """Whether `few_rows` is faster than a plain product of so many rows with the transpose of
-    `weights` (N, K): few rows, weights in float32 that are stored by rows on the host, and a BLAS
-    that has the kernels."""
-    return (1 < rows <= FEW and type(weights) is np.ndarray and weights.ndim == 2
-            and weights.size >= LEAST and weights.shape[1] >= SHORTEST
-            and weights.dtype == np.float32
-            and weights.strides[1] == weights.itemsize < weights.strides[0]
-            and _kernels() in WITH_SMALL_KERNELS)
+class FewRows(np.ndarray):
+    """Weights (N, K) whose products with few rows, `x W'`, are computed block by block; and their
+    transpose and blocks. In any other operation they are a plain array."""
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
+    ) -> Any:
+        """The ufunc on plain arrays; `few_rows` in place of a product where that is faster."""
+        arrays = [np.asarray(array) if isinstance(array, FewRows) else array for array in inputs]
+        if ufunc is np.matmul and _is_faster(*arrays):
+            return few_rows(*arrays, *options.get("out", ()))
+        return getattr(ufunc, method)(*arrays, **options)
+
+
+def _is_faster(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether `few_rows` is faster than a plain product: few rows, and a large enough b, stored by
+    columns."""
+    return (a.ndim == b.ndim == 2 and 1 < len(a) <= FEW and a.dtype == b.dtype
+            and b.size >= LEAST and len(b) >= SHORTEST
+            and b.strides[0] == b.itemsize < b.strides[1])
 
 
 def few_rows(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -66,20 +85,10 @@ def few_rows(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.
     return out
 
 
-# --- many rows ------------------------------------------------------------------------------------
+register(FewRows, np)
 
 
-def for_many_rows(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array]:
-    """Parameters for a search of so many rows: from 11 on weights stored by columns, which OpenBLAS
-    packs faster as the second factor of `x W'`.
-
-    Tables of embeddings, `W_e`, whose rows are looked up, arrays on a GPU, and small ones stay.
-    The copy takes some milliseconds for every million numbers, and their memory again.
-    """
-    if rows <= FEW or _kernels() is None:
-        return parameters
-    return {name: _by_columns(one) if _is_weights(name, one) else one
-            for name, one in parameters.items()}
+# --- weights in another order ---------------------------------------------------------------------
 
 
 def is_by_columns(weights: Array) -> bool:
@@ -100,13 +109,28 @@ def _by_columns(weights: np.ndarray) -> np.ndarray:
     return copy.T
 
 
+def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
+    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
+
+    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
+    at a tenth of the product's time; a product of one row reads it as it is.
+    """
+    if (products < ENOUGH or rows == 1 or type(weights) is not np.ndarray
+            or is_by_columns(weights)):
+        return weights.T
+    G, n = weights.shape
+    copy = workspace.empty(np, (n, G + PAD), weights.dtype)[:, :G]
+    copy_transpose(weights, copy, workspace.empty(np, (BLOCK, n + PAD), weights.dtype)[:, :n])
+    return copy
+
+
 def copy_transpose(weights: Array, copy: Array, block: Array) -> None:
     """Write the transpose of weights (G, n) to copy (n, G), by blocks (BLOCK, n): a plain
     assignment would take ten times as long."""
     for start in range(0, len(weights), BLOCK):
-        part = block[: min(BLOCK, len(weights) - start)]
-        part[...] = weights[start : start + BLOCK]
-        copy[:, start : start + BLOCK] = part.T
+        rows = block[: min(BLOCK, len(weights) - start)]
+        rows[...] = weights[start : start + BLOCK]
+        copy[:, start : start + BLOCK] = rows.T
 
 
 @cache

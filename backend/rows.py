@@ -25,7 +25,6 @@ class RowIndex(NamedTuple):
     inverse: Array  # (number of ids,) index into `unique` of the id at each position
     order: Array  # (number of ids,) positions sorted by id, stable
     starts: Array  # (N,) where each distinct id begins in `order`
-    extremes: tuple[int, int] | None  # smallest and largest id, on the host; None without ids
     distinct: np.ndarray  # (N,) `unique` on the host
 
 
@@ -44,6 +43,9 @@ class RowGradient(NamedTuple):
         return full
 
 
+Gradient = Array | RowGradient  # of a parameter
+
+
 def row_index(ids: np.ndarray) -> RowIndex:
     """Prepare host `ids` (any shape, integers) for `gather` and `sum_rows`: a RowIndex."""
     flat = np.ascontiguousarray(ids).reshape(-1)
@@ -51,9 +53,8 @@ def row_index(ids: np.ndarray) -> RowIndex:
     unique, starts, inverse = np.unique(flat[order], return_index=True, return_inverse=True)
     place = np.empty_like(inverse)
     place[order] = inverse
-    extremes = (int(unique[0]), int(unique[-1])) if unique.size else None
     return RowIndex(to_device(flat.reshape(ids.shape)), to_device(unique), to_device(place),
-                    to_device(order), to_device(starts), extremes, unique)
+                    to_device(order), to_device(starts), unique)
 
 
 def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
@@ -61,16 +62,10 @@ def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
 
     A GPU would not notice: CuPy wraps ids around, and a kernel would write where it should not.
     """
-    if ids.size:
-        _check_extremes((int(ids.min()), int(ids.max())), number, name)
-
-
-def _check_extremes(extremes: tuple[int, int], number: int, name: str) -> None:
-    """Raise ValueError naming the id that is no row of a table of `number` rows."""
-    for wrong in extremes:
-        if not 0 <= wrong < number:
+    for extreme in (ids.min(), ids.max()) if ids.size else ():
+        if not 0 <= extreme < number:
             raise ValueError(f"{name}: expected rows 0 to {number - 1} of a table of {number}, "
-                             f"got id {wrong}")
+                             f"got id {extreme}")
 
 
 def gather(table: Array, index: RowIndex) -> Array:
@@ -78,8 +73,7 @@ def gather(table: Array, index: RowIndex) -> Array:
 
     Raises ValueError for an id that the table does not have, without a synchronisation.
     """
-    if index.extremes is not None:
-        _check_extremes(index.extremes, table.shape[0], "ids")
+    check_ids(index.distinct, table.shape[0])
     return gather_rows(table, index.ids)
 
 
@@ -100,31 +94,31 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     return RowGradient(index.unique, values, (number, width), index.distinct)
 
 
-def add_gradients(one: Any, other: Any) -> Any:
+def add_gradients(total: Any, other: Any) -> Any:
     """The sum of two gradients of one parameter, arrays or RowGradients; an array is written to.
 
     Rows and rows are merged by id, so that ids stay distinct; rows and an array make an array.
     """
-    if isinstance(one, RowGradient) and isinstance(other, RowGradient):
-        return _merge(one, other)
-    if isinstance(one, RowGradient):
-        one, other = other, one
+    if isinstance(total, RowGradient) and isinstance(other, RowGradient):
+        return _merge(total, other)
+    if isinstance(total, RowGradient):
+        total, other = other, total
     if isinstance(other, RowGradient):
-        one[other.ids] += other.values
+        total[other.ids] += other.values
     else:
-        one += other
-    return one
+        total += other
+    return total
 
 
-def _merge(one: RowGradient, other: RowGradient) -> RowGradient:
+def _merge(total: RowGradient, other: RowGradient) -> RowGradient:
     """The rows of both; where the ids of both are known on the host, without a synchronisation."""
-    first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (one, other))
+    first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (total, other))
     ids = np.union1d(first, second)
-    xp = array_module(one.values)
-    values = xp.zeros((len(ids), one.shape[1]), dtype=one.values.dtype)
-    values[to_device(np.searchsorted(ids, first))] = one.values
+    xp = array_module(total.values)
+    values = xp.zeros((len(ids), total.shape[1]), dtype=total.values.dtype)
+    values[to_device(np.searchsorted(ids, first))] = total.values
     values[to_device(np.searchsorted(ids, second))] += other.values
-    return RowGradient(to_device(ids), values, one.shape, ids)
+    return RowGradient(to_device(ids), values, total.shape, ids)
 
 
 @fused(kernels.sum_segments)

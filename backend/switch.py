@@ -51,17 +51,17 @@ def array_module(*arrays: Array) -> Any:
     backends: a kernel must never guess, nor transfer silently. The message names the arrays as the
     calling function does.
     """
-    found = None
+    module = None
     for array in arrays:
         if array is None:
             continue
         owner = _modules.get(type(array))
-        if owner is None or (found is not None and owner is not found):
+        if owner is None or (module is not None and owner is not module):
             name_mixture(*_as_called(sys._getframe(1), arrays))
-        found = owner
-    if found is None:
+        module = owner
+    if module is None:
         raise TypeError("array_module: expected at least one array, got none")
-    return found
+    return module
 
 
 def name_mixture(function: str, given: Mapping[str, Any]) -> None:

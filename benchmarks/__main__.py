@@ -19,27 +19,25 @@ from nmt.console.messages import nearest
 from nmt.console.terminal import print
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Run the benchmarks named first, one after the other; all get the options that follow.
 
-    Returns the exit status: see `nmt.console.command.guarded`.
+    Errors end it as `nmt.console.command.guarded` has it.
     """
     count = next((i for i, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count], arguments[count:]
     if not names and options in ([], ["--help"], ["-h"]):
         print(usage())
-        return 0
+        return
 
-    def run() -> None:
+    with guarded("benchmarks"):
         if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
             sys.stdout.reconfigure(line_buffering=True)
         found = {name: find(name) for name in names or options[:1]}
         with progress.shown(redrawn=False):
-            for name, one in found.items():
+            for name, run in found.items():
                 with progress.busy(name):
-                    one(options)
-
-    return guarded("benchmarks", run)
+                    run(options)
 
 
 def find(name: str) -> Callable[[list[str]], None]:
@@ -66,4 +64,4 @@ def usage() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

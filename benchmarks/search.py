@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import backend
-from backend.products import for_many_rows
+from backend.products import for_search
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import Device
 from benchmarks.pictures import Chart, Panel
@@ -139,7 +139,7 @@ def beside_pytorch(
 
     def ours(where: Any) -> Callable[[], Any]:
         with backend.using(where):
-            mine = for_many_rows({name: backend.to_device(array)
+            mine = for_search({name: backend.to_device(array)
                                   for name, array in on_host.items()}, beam * len(words))
 
         def find() -> Any:

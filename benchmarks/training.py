@@ -166,7 +166,7 @@ def random_parameters(model: Any, rng: np.random.Generator) -> dict[str, np.ndar
 
 
 def loss_difference(
-    model: Any, parameters: Mapping[str, Any], batch: Batch, noise: Any = None, peer: Any = None
+    model: Any, parameters: Mapping[str, Any], batch: Batch, noise: Any, peer: Any
 ) -> Difference:
     """The relative difference of the summed loss from the peer's with the same dropout masks, or
     without a peer from NumPy's."""

@@ -35,9 +35,10 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads check`."""
     parser.description = (
         "Check entries of the catalogue by name or pattern ('luong*local-p*'), or your own code: "
-        "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
-        "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
-        "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
+        "FILE.py:NAME, where the file has NAME_inputs(rng), and NAME_forward(*inputs) -> outputs, "
+        "cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with NAME_gradient(*inputs), "
+        "or NAME alone: a layer with forward and backward, or a function that returns a loss with "
+        "its gradients. Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
         "undecided (two methods disagree), or the time was up."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")

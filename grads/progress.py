@@ -16,19 +16,34 @@ def watching(title: str, limit: float | None) -> Iterator[Watch]:
     """The watch of one check, with its bar (`nmt.console.progress`).
 
     Arguments: title of the check; limit in seconds, None for none. An alarm ends a run of the
-    user's function that goes on beyond the limit, where the system has alarms.
+    user's function that goes on beyond the limit.
     """
     with progress.told(title) as tell:
         watch = Watch(limit, (lambda what, done, of: tell(done, of, what))
                       if progress.wanted() else None)
-        alarm = limit is not None and hasattr(signal, "setitimer") and (
-            threading.current_thread() is threading.main_thread())
-        before = signal.signal(signal.SIGALRM, watch.ring) if alarm else None
-        try:
-            if alarm:
-                signal.setitimer(signal.ITIMER_REAL, float(limit or 0) + 0.001)
+        with _alarm(watch):
             yield watch
-        finally:
-            if alarm:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def limited(limit: float | None) -> Iterator[None]:
+    """Context that an alarm ends with TimeUp after `limit` seconds; None for no limit."""
+    watch = Watch(limit)
+    with _alarm(watch), watch.user_code():
+        yield
+
+
+@contextmanager
+def _alarm(watch: Watch) -> Iterator[None]:
+    """Context of an alarm at the watch's limit, where the system has alarms."""
+    if watch.limit is None or not hasattr(signal, "setitimer") or (
+            threading.current_thread() is not threading.main_thread()):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, watch.ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, watch.limit + 0.001)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

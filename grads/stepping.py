@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from grads.check.watch import TimeUp
 from grads.derivations.scores import SCORES
+from grads.progress import limited
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
 from nmt.console import progress
-from nmt.console.arguments import above_zero, at_least_zero, natural, positive
+from nmt.console.arguments import above_zero, at_least_zero, natural, positive, seconds
 from nmt.console.messages import nearest
 from nmt.console.terminal import print
 from nmt.search.combine import AVERAGES
@@ -46,7 +48,11 @@ def run_walk(options: argparse.Namespace) -> int:
     if options.name == SEARCH:
         _walk_search(options)
         return 0
-    walk_in_terminal(options.name, all=options.all, **_of_derivation(options))
+    chosen = _of_derivation(options)
+    try:
+        walk_in_terminal(options.name, all=options.all, time_limit=options.time_limit, **chosen)
+    except TimeUp:
+        return _not_finished(options)
     return 0
 
 
@@ -72,10 +78,19 @@ def run_explore(options: argparse.Namespace) -> int:
         path = _explore_search(options)
     else:
         chosen = _of_derivation(options)
-        with progress.busy(f"verifying {options.name}"):
-            path = write_page(options.name, options.output, **chosen)
+        try:
+            with progress.busy(f"verifying {options.name}"), limited(options.time_limit):
+                path = write_page(options.name, options.output, **chosen)
+        except TimeUp:
+            return _not_finished(options)
     print(f"{path}: written")
     return 0
+
+
+def _not_finished(options: argparse.Namespace) -> int:
+    """Say that the time was up; the exit status, as that of `grads check`."""
+    print(f"{options.name}: NOT FINISHED: the time was up after {options.time_limit:g} s")
+    return 3
 
 
 def _add_example(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +109,8 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
+                        help="of verifying, after which it ends: exit status 3")
     add_checkpoint(parser)
     parser.set_defaults(checkpoint=None)  # a setting like the others, not given
     _add_search(parser.add_argument_group(f"of {SEARCH}"))
@@ -150,7 +167,7 @@ def _explore_search(options: argparse.Namespace) -> Path:
 
 def _of_search(options: argparse.Namespace) -> dict[str, Any]:
     """The options of a search. Raises UserError for an option that it does not have."""
-    _only(options, set(EXAMPLE) - {*SHARED}, SEARCH, "")
+    _only(options, {*EXAMPLE, "time_limit"} - {*SHARED}, SEARCH, "")
     return {name: getattr(options, name) for name in (*SHARED, *OF_SEARCH)
             if getattr(options, name) is not None}
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, to_device
 
@@ -52,11 +53,11 @@ class Weight(NamedTuple):
     @property
     def shape(self) -> Shape:
         """The size of each axis."""
-        return tuple(one.size for one in self.axes)
+        return tuple(axis.size for axis in self.axes)
 
 
 def initialise(
-    weights: Mapping[str, Weight], rng: np.random.Generator, dtype: Any = "float32"
+    weights: Mapping[str, Weight], rng: np.random.Generator, dtype: DTypeLike = "float32"
 ) -> Parameters:
     """Draw parameters on the backend in use, in the order of `weights`: name -> array."""
     return {name: to_device(weight.initial(rng, weight.shape).astype(dtype))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, matmul, on_host, to_device
+from backend import Array, array_module, on_host, to_device
 from backend.fused import fused
 from backend.fused import softmax as kernels
 from backend.rows import check_ids
@@ -174,9 +174,9 @@ def output_forward(
         rows = to_device(kept)
         flat = xp.take(flat, rows, axis=0)                                 # (N, H)
         targets = targets.reshape(-1)[kept]
-    own = None if bias is None else _of_rows(bias, rows)
+    bias_of_rows = None if bias is None else _of_rows(bias, rows)
     loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace,
-                                     smoothing, own)
+                                     smoothing, bias_of_rows)
     return loss, OutputCache(names, cache, rows, h.shape)
 
 
@@ -222,7 +222,8 @@ def output_step(
     prefix: str, parameters: Mapping[str, Array], h: Array, name: str = "W_hy"
 ) -> Array:
     """Logits (N, V) of rows h (N, H), for search."""
-    logits = matmul(h, parameters[f"{prefix}.{name}"].T)                   # (2.4)
+    W_hy = parameters[f"{prefix}.{name}"]
+    logits = array_module(h, W_hy).matmul(h, W_hy.T)                       # (2.4)
     if f"{prefix}.b" in parameters:
         logits += parameters[f"{prefix}.b"]
     return logits

@@ -12,26 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, matmul, on_host, to_device
-from backend.buffering import row_by_row
-from backend.products import BLOCK, PAD, copy_transpose, is_by_columns, is_faster
+from backend import Array, array_module, to_device
+from backend.products import transposed
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
 
-ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
-
-
-class Padding(NamedTuple):
-    """Which steps of a padded batch (T, B) are padding."""
-
-    full: int  # number of leading steps at which no sequence is padded
-    mask: Array  # (T, B, 1) bool, True on padding
-    lengths: Array  # (B,) int64, on the device
-    on_host: np.ndarray  # (B,) the same, on the host
-
-    def at(self, t: int) -> Array | None:
-        """The mask (B, 1) of step t; None where nothing is padded."""
-        return self.mask[t] if t >= self.full else None
+# Of each step of a padded batch: which sequences are padded, (B, 1) bool; None where none is.
+Padding = Sequence[Array | None]
 
 
 def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
@@ -44,8 +31,8 @@ def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
         raise ValueError(f"lengths: expected 0 to {steps}, got {lengths.min()} to {lengths.max()}")
     if lengths.size == 0 or lengths.min() == steps:
         return None
-    mask = (np.arange(steps)[:, None] >= lengths[None, :])[:, :, None]  # (T, B, 1)
-    return Padding(int(lengths.min()), to_device(mask), to_device(lengths), lengths)
+    mask = to_device((np.arange(steps)[:, None] >= lengths)[:, :, None])   # (T, B, 1)
+    return [mask[t] if t >= lengths.min() else None for t in range(steps)]
 
 
 class Steps(NamedTuple):
@@ -84,11 +71,10 @@ class RecurrentCache(NamedTuple):
     x: Array  # (T, B, E)
     W: Array  # (G, E + H)
     steps: Steps
-    padding: Padding | None
+    padding: Padding
     workspace: Workspace
 
 
-@row_by_row
 def recurrent_forward(
     cell: Cell, x: Array, state: State, W: Array, b: Array | None = None, *,
     padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
@@ -101,18 +87,18 @@ def recurrent_forward(
     """
     xp, workspace = array_module(x, state[0], W), workspace or Workspace()
     T, B, E = x.shape
+    padding = padding or [None] * T
     steps = make_steps(cell, T, state, workspace, reverse)
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
     W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
     for t in reversed(range(T)) if reverse else range(T):
-        cell.forward(steps.at(t), b, W_h, padding and padding.at(t))
+        cell.forward(steps.at(t), b, W_h, padding[t])
     h = steps.states[0]
     last = tuple(state[0 if reverse else T] for state in steps.states)
     return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
         cell, x, W, steps, padding, workspace)
 
 
-@row_by_row
 def recurrent_backward(
     dh_out: Array | None, d_last: State | None, cache: RecurrentCache, *,
     clip: float | None = None,
@@ -130,7 +116,7 @@ def recurrent_backward(
         steps.states, d_last or (None, None), strict=False))
     for t in range(T) if steps.reverse else reversed(range(T)):
         cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
-                      padding and padding.at(t), da[t])
+                      padding[t], da[t])
     rows = da.reshape(T * B, -1)
     dW = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
@@ -153,29 +139,11 @@ def weight_gradients(
     return dW
 
 
-@row_by_row
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:
     """One step alone, for search: x (N, E), state (N, H) each. Returns the new state."""
     xp, E = array_module(x, W), x.shape[1]
     now = tuple(xp.empty_like(before) for before in state)
     saved = xp.empty_like(state[0]) if cell.saves else None
-    a = matmul(x, W[:, :E].T)
+    a = xp.matmul(x, W[:, :E].T)
     cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T, None)
     return now
-
-
-def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
-    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
-
-    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
-    at a tenth of the product's time; those of one row, or of a few (`backend.products`), read it as
-    it is.
-    """
-    xp = array_module(weights)
-    if (not on_host(xp) or products < ENOUGH or rows == 1 or is_faster(rows, weights)
-            or is_by_columns(weights)):
-        return weights.T
-    G, n = weights.shape
-    copy = workspace.empty(xp, (n, G + PAD), weights.dtype)[:, :G]
-    copy_transpose(weights, copy, workspace.empty(xp, (BLOCK, n + PAD), weights.dtype)[:, :n])
-    return copy

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module, to_device
 from backend.rows import RowGradient, check_ids
@@ -32,7 +33,7 @@ SITE = "output.sample"  # its name in the noise
 
 def draw_sample(
     targets: np.ndarray, lengths: np.ndarray, vocabulary_size: int, count: int, weights: str,
-    rng: np.random.Generator, dtype: Any,
+    rng: np.random.Generator, dtype: DTypeLike,
 ) -> np.ndarray:
     """(V,) host, 1 / Q(k) for the words sampled for a batch, 0 for all others.
 
@@ -61,7 +62,7 @@ def check_sample(config: Any) -> None:
 
 
 def sample_of(
-    config: Any, batch: Any, vocabulary_size: int, rng: np.random.Generator, dtype: Any
+    config: Any, batch: Any, vocabulary_size: int, rng: np.random.Generator, dtype: DTypeLike
 ) -> dict[str, np.ndarray]:
     """The noise of a configuration that samples: at SITE, `draw_sample` of the batch."""
     if config.target_sample is None:

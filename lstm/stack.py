@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module, to_device
 from backend.workspace import Workspace
@@ -99,7 +100,7 @@ def _names(prefix: str, layer: int, bidirectional: bool) -> list[str]:
     return [f"{base}.forward", f"{base}.backward"] if bidirectional else [base]
 
 
-def zero_state(xp: Any, unit: str, batch: int, hidden_size: int, dtype: Any) -> State:
+def zero_state(xp: Any, unit: str, batch: int, hidden_size: int, dtype: DTypeLike) -> State:
     """A state of zeros, the initial one of an encoder or a language model."""
     return tuple(xp.zeros((batch, hidden_size), dtype=dtype) for _ in range(CELLS[unit].states))
 
@@ -198,7 +199,7 @@ def select_states(states: Sequence[State], rows: Array) -> list[State]:
 
 
 def dropout_mask(
-    rng: np.random.Generator, shape: tuple[int, ...], rate: float, dtype: Any = "float32"
+    rng: np.random.Generator, shape: tuple[int, ...], rate: float, dtype: DTypeLike = "float32"
 ) -> Array:
     """Inverted dropout: zero with probability `rate`, else 1 / (1 - rate), so the mean is one.
 

@@ -174,7 +174,7 @@ class BaseSystem:
         """The metadata of a checkpoint: fingerprints of the system's vocabularies, and the keys of
         its recipe that must not change."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
-        prints |= {codes_file(name): fingerprint(map(" ".join, one.codes.merges))
+        prints |= {codes_file(name): fingerprint(one.codes.lines())
                    for name, one in self.vocabularies.items() if one.codes}
         if lines := self.lexicon():
             prints[LEXICON] = fingerprint(lines)

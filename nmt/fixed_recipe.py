@@ -22,6 +22,7 @@ R = TypeVar("R", bound=AnyRecipe)
 FREE = {"data.directory", "data.max_translate_length", "data.train_size",
         "data.subwords.source_codes", "data.subwords.target_codes",
         "data.subwords.more_text", "data.lexicon",
+        "data.source_vocabulary", "data.target_vocabulary",
         "text.train", "text.dev", "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "second_source", "target"))}

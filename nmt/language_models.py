@@ -18,6 +18,7 @@ from nmt.data.corpus import LONGEST_OF_TEXT, read_lines, split_words, stream_lin
 from nmt.data.letters import composed, letters
 from nmt.data.stored import Lazy, StoredSentences, StoredText
 from nmt.data.vocabulary import END, Vocabulary
+from nmt.data.word_files import read_words
 from nmt.evaluation.scores import perplexity
 from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
@@ -156,7 +157,7 @@ def train(
 
     def build() -> dict[str, Vocabulary]:
         if text.vocabulary:
-            return {"text": Vocabulary.read(text.vocabulary)}
+            return {"text": Vocabulary(read_words(text.vocabulary))}
         return {"text": Vocabulary.build([train_tokens], text.min_frequency, text.max_vocabulary)}
 
     system = start or LanguageSystem.create(
@@ -167,8 +168,9 @@ def train(
         now = replace(system, parameters=system.plain(parameters))
         return {"perplexity": now.perplexity(dev_tokens)}
 
-    run.train(system, Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens),
-              observer)
+    training = Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens)
+    with run.trainer(system, training, observer) as trainer:
+        trainer.train()
     return system
 
 

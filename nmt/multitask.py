@@ -187,9 +187,10 @@ def train(
     batches = {name: task.training_batches(corpora[name].train) for name, task in tasks.items()}
     notes = [f"{name}: {note}" for name, own in recipe.tasks.items()
              for note in notes_on(own.model, batches[name].lengths[:, 0])]
-    run.train(system, Training(Mixture(batches, recipe.ratios),
-                               _Validation(system, tasks, corpora), _lines(corpora), notes,
-                               _dev_lines(corpora)), observer)
+    training = Training(Mixture(batches, recipe.ratios), _Validation(system, tasks, corpora),
+                        _lines(corpora), notes, _dev_lines(corpora))
+    with run.trainer(system, training, observer) as trainer:
+        trainer.train()
     return system
 
 

@@ -105,8 +105,11 @@ class RunDirectory:
             checkpoint.save(self._path / LAST, parameters | system.masks(),
                             {"model": system.metadata(), **facts}, sparse=sparse)
 
-    def train(self, system: BaseSystem, training: Training, observer: Observer) -> None:
-        """Train, and leave the system with its best parameters.
+    @contextmanager
+    def trainer(
+        self, system: BaseSystem, training: Training, observer: Observer
+    ) -> Iterator[Trainer]:
+        """The trainer of the system, which has its best parameters after the with-block.
 
         Raises UserError: a file cannot be written, a loss is not finite, a resumed run would not
         be the one that was interrupted, another process trains here, the directory was deleted or
@@ -128,7 +131,7 @@ class RunDirectory:
                 trainer.resume()
                 if self._world.first:
                     self._complete(system)
-            trainer.train()
+            yield trainer
             self._world.wait()  # until the best parameters are written
         system.load(self._path)
 

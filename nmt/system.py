@@ -14,13 +14,12 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
-from backend.products import for_many_rows
+from backend.products import for_search
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.console.messages import several
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, make_sources
-from nmt.data.bpe import word_places
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
@@ -215,8 +214,8 @@ class System(Texts):
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
-        of_source = word_places(self.reader.pieces(source))
-        of_target = word_places(translation.words)
+        of_source = self.source.places(self.reader.pieces(source))
+        of_target = self.target.places(translation.words)
         return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
     def text_without_unknown(
@@ -240,7 +239,7 @@ class System(Texts):
         owns = [[sentences[i] for i in places] for places in batches]
         finds = [shortlist.limited(find, own) if shortlist else find for own in owns]
         most = max(map(len, owns), default=0) * options.beam * options.lengths
-        parameters = for_many_rows(self.parameters, most)
+        parameters = for_search(self.parameters, most)
         found = map_in_processes(lambda k: self._found(owns[k], finds[k], parameters, options),
                                  len(batches), jobs, "translating, batches")
         for place, translations in zip(chain(*batches), chain(*found), strict=True):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from operator import itemgetter
 
 import numpy as np
 
+from backend.errors import UserError
 from nmt.base_system import BaseSystem
 from nmt.data.batches import IdPair, Rare, TextBatches, lengths_of
 from nmt.data.bpe import Draw
@@ -56,6 +58,12 @@ class Texts(BaseSystem):
         """Raise UserError, naming `name` and the line, for a sentence that cannot be read: too long
         to be translated, or a word without its tags; arguments as those of `check_lengths`."""
         check_lengths(sentences, self.recipe.data, name, numbers)
+        if (most := getattr(self.recipe.model, "positions", None)) is not None:
+            for number, words in zip(numbers or count(1), sentences, strict=False):
+                if (found := len(self.source_ids(words))) > most:
+                    raise UserError(f"{name if isinstance(name, str) else name[0]}:{number}: "
+                                    f"expected at most {most} words or pieces (model.positions), "
+                                    f"got {found}")
         self.check_tags(sentences, name if isinstance(name, str) else name[0], numbers)
 
     def check_tags(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,21 +15,23 @@ from backend import Array
 from backend.errors import UserError
 from nmt.base_system import SECOND
 from nmt.console.messages import several
-from nmt.data.annotation import is_symbol
-from nmt.data.bpe import Codes, learn
+from nmt.data import sentence_pieces
+from nmt.data.annotation import is_symbol, stays_whole
+from nmt.data.bpe import learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair, stream_lines
 from nmt.data.factors import Factors, check_tags, factor_tables, tagged
-from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
+from nmt.data.pieces import PieceOptions, PieceVocabulary, build, read_codes
 from nmt.data.sources import parts
-from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary
+from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
-from nmt.training.transfer import SAME, Parent, start_from
+from nmt.training.transfer import SAME, Parent, embed, start_from
 from nmt.training.warmup import scale
 
 
@@ -68,8 +70,11 @@ def side_vocabularies(
     def sentences() -> Iterator[Sequence[str]]:
         return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
 
+    file = getattr(data, f"{side}_vocabulary", "")
     if data.subwords.used:
         words: Vocabulary = piece_vocabulary(corpora, recipe, side, factors, parent)
+    elif file:
+        words = Vocabulary(read_words(Path(data.directory) / file))
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
@@ -77,6 +82,9 @@ def side_vocabularies(
             raise UserError(f"data.min_frequency: expected a word of the {side} that occurs "
                             f"{data.min_frequency} times or more, among at most "
                             f"{data.max_vocabulary} (data.max_vocabulary), got none")
+    if file and all(i == UNKNOWN for words_of_side in sentences()
+                    for i in words.ids(words.pieces(words_of_side))):
+        raise UserError(f"{file}: expected words of the training text, got none")
     found, characters = {side: words}, f"{side}_characters"
     for place, name in enumerate(factor_tables(recipe.model) if side == "source" else (), 1):
         tags = ([factors.parts(word)[place] for word in pair[0]]
@@ -118,22 +126,32 @@ def piece_vocabulary(
     counts = {name: Counter(word for corpus in corpora for pair in corpus.train
                             for word in _forms(pair, name, factors))
               for name in System.sides_of(recipe)}
-    if own.parent_codes:
+    codes: Segmenter
+    if own.learned:
+        found = sum(counts.values(), _more_words(data)) if own.joint else counts[side]
+        words = {word: n for word, n in found.items() if not stays_whole(word)}
+    if own.merges is not None:
+        codes = learn(words, own.merges, "data.subwords.merges")
+    elif own.size is not None:
+        codes = sentence_pieces.learn(words, own.size, "data.subwords.size")
+    elif own.parent_codes:
         codes = _codes_of(parent, side)
-    elif own.merges is None:
-        codes = Codes.read(Path(data.directory) / getattr(own, f"{side}_codes"))
     else:
-        learned = sum(counts.values(), _more_words(data)) if own.joint else counts[side]
-        codes = learn({word: n for word, n in learned.items() if not stays_whole(word)},
-                      own.merges, "data.subwords.merges")
+        codes = read_codes(Path(data.directory) / getattr(own, f"{side}_codes"))
+    kind = "sentencepiece" if isinstance(codes, sentence_pieces.SentencePieces) else "bpe"
+    if kind != own.kind:
+        raise UserError(f"data.subwords.kind: expected {kind}, of which the codes are, got "
+                        f"{own.kind}")
+    if file := getattr(data, f"{side}_vocabulary", ""):
+        return PieceVocabulary(read_words(Path(data.directory) / file), codes)
     return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
                                                    data.max_vocabulary), side)
 
 
-def _codes_of(parent: Parent | None, name: str) -> Codes:
+def _codes_of(parent: Parent | None, name: str) -> Segmenter:
     """The codes of one side of a parent."""
     words = parent.system.vocabularies.get(name) if parent else None
-    codes: Codes | None = words.codes if words else None
+    codes: Segmenter | None = words.codes if words else None
     if codes is None:
         raise UserError("data.subwords.parent_codes: expected --init and a run of pieces, got "
                         + (f"{parent.path}, which is one of words" if parent else "no --init"))
@@ -153,12 +171,14 @@ def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
     corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
     beside: Collection[str] = (), parent: Parent | None = None,
+    embeddings: Mapping[str, Path] | None = None,
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
     start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
-    that may lie in a new run's directory; parent, whose parameters a new run takes where it can.
+    that may lie in a new run's directory; parent, whose parameters a new run takes where it can;
+    embeddings, side -> file of word vectors, which a new run's tables begin with.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume, beside)
@@ -167,10 +187,13 @@ def train(
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     system, taken = (system, []) if parent is None else start_from(system, parent)
+    system, embedded = (system, []) if not embeddings else embed(system, embeddings)
     batches = system.training_batches(corpus.train)
-    notes = taken + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
-    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
-                               dev_lines(corpus.dev)), observer)
+    notes = taken + embedded + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
+    training = Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
+                        dev_lines(corpus.dev))
+    with run.trainer(system, training, observer) as trainer:
+        trainer.train()
     return system
 
 

@@ -43,7 +43,7 @@ def test_help_of_train_fits_on_a_wider_screen(monkeypatch: pytest.MonkeyPatch) -
     assert len(lines) <= LINES and max(map(len, lines)) <= WIDER
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     narrow = {one.prog: one for one in verbs(nmt.cli.build_parser())}["nmt train"].format_help()
-    assert "subwords.{merges, joint," in " ".join(narrow.split())
+    assert "subwords.{kind, merges," in " ".join(narrow.split())
 
 
 def test_the_first_line_names_what_has_to_be_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from nmt.data.aligner import AlignerOptions, align
 from nmt.data.aligner.symmetrise import grow_diag_final_and
 from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
+from nmt.data.tokenise import tokeniser
 from nmt.data.trees import read_trees, repair
 from nmt.data.vocabulary import Vocabulary
 from nmt.language_models import Streams, tokens_of
@@ -34,6 +35,15 @@ EUROPARL, HANSARDS = DATA / "europarl_deen_gold", DATA / "hansards" / "validatio
 def need(directory):
     reason = f"no {directory.relative_to(DATA)} in ../shared/data"
     return pytest.mark.skipif(not directory.is_dir(), reason=reason)
+
+
+@pytest.mark.parametrize("pattern", ["multi30k/raw/*.*", "tatoeba/fra.txt", "hansards/*/dev.[ef]"])
+def test_the_joiner_restores_every_line(pattern: str) -> None:
+    paths, joiner = sorted(DATA.glob(pattern)), tokeniser("joiner", "en")
+    if not paths:
+        pytest.skip(f"no {pattern} in ../shared/data")
+    for text in {text for path in paths for line in read_lines(path) for text in line.split("\t")}:
+        assert joiner.detokenise(joiner.tokenise(text)) == text
 
 
 @need(MULTI30K)

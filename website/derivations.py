@@ -52,9 +52,9 @@ def table(function: ast.FunctionDef, lines: list[str], module: str) -> Iterator[
     for node in ast.walk(function):
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             code, comment = written(lines, node)
-            found = key(code, places)
-            if found or CITES.search(comment):
-                html, tag = (formulas()[found][of] if found else "" for of in ("html", "tag"))
+            formula = key(code, places)
+            if formula or CITES.search(comment):
+                html, tag = (formulas()[formula][of] if formula else "" for of in ("html", "tag"))
                 kind = ' class="formula" data-search-exclude' if html else ""
                 yield (f"<tr><td{kind}>{html}</td>"
                        f"<td><code>{escape(code)}</code></td>"
@@ -63,6 +63,6 @@ def table(function: ast.FunctionDef, lines: list[str], module: str) -> Iterator[
 
 def written(lines: list[str], node: ast.stmt) -> tuple[str, str]:
     """A statement on one line, and the comments of its lines."""
-    own = lines[node.lineno - 1:node.end_lineno]
-    comments = [match[1] for line in own if (match := COMMENT.search(line))]
-    return " ".join(" ".join(COMMENT.sub("", line) for line in own).split()), " ".join(comments)
+    code = lines[node.lineno - 1:node.end_lineno]
+    comments = [match[1] for line in code if (match := COMMENT.search(line))]
+    return " ".join(" ".join(COMMENT.sub("", line) for line in code).split()), " ".join(comments)

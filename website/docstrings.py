@@ -25,5 +25,6 @@ class PlainText(griffe.Extension):
 def escaped(text: str) -> str:
     """A docstring's text as Markdown that shows it."""
     return "\n".join(line if line.startswith("    ") else
-                     MARKUP.sub(lambda one: one[1] or ("&lt;" if one[2] == "<" else f"\\{one[2]}"),
-                                line) for line in text.split("\n"))
+                     MARKUP.sub(lambda match: match[1] or (
+                         "&lt;" if match[2] == "<" else f"\\{match[2]}"), line)
+                     for line in text.split("\n"))

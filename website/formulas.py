@@ -16,8 +16,8 @@ DISPLAYED = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 def typeset(html: str) -> str:
     """A page's HTML with its formulas as MathML. Raises latex2mathml's error for one that is no
     LaTeX, so that the build stops."""
-    html = BLOCK.sub(lambda one: f'<div class="formula">{mathml(one[1], "block")}</div>', html)
-    return INLINE.sub(lambda one: mathml(one[1], "inline"), html)
+    html = BLOCK.sub(lambda match: f'<div class="formula">{mathml(match[1], "block")}</div>', html)
+    return INLINE.sub(lambda match: mathml(match[1], "inline"), html)
 
 
 def mathml(tex: str, display: str) -> str:
@@ -28,4 +28,4 @@ def mathml(tex: str, display: str) -> str:
 
 def paragraphs(text: str) -> str:
     """Markdown with each displayed formula in a paragraph of its own, on one line."""
-    return DISPLAYED.sub(lambda one: f"\n\n$${' '.join(one[1].split())}$$\n\n", text)
+    return DISPLAYED.sub(lambda match: f"\n\n$${' '.join(match[1].split())}$$\n\n", text)

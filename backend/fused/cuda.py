@@ -30,7 +30,7 @@ class CupyLauncher:
 
     def table(self, entries: Sequence[Any]) -> Any:
         """Whole numbers, and the addresses of arrays, as int64 (n,) on the device."""
-        numbers = [one if isinstance(one, int) else one.data.ptr for one in entries]
+        numbers = [entry if isinstance(entry, int) else entry.data.ptr for entry in entries]
         return self._cupy.asarray(np.array(numbers, dtype=np.int64))
 
     def _load(self, kernel: Kernel, char: str) -> Any:

@@ -55,10 +55,10 @@ def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
     """A mask and its strides in bytes along the axes of e; 0 along a repeated axis."""
     if mask.dtype.char != "?" or mask.ndim != 3:
         raise Unfusable
-    for own, wanted in zip(mask.shape, e.shape, strict=True):
-        if own not in (1, wanted):
+    for size, wanted in zip(mask.shape, e.shape, strict=True):
+        if size not in (1, wanted):
             raise Unfusable
-    strides = (step if own > 1 else 0 for own, step in zip(mask.shape, mask.strides, strict=True))
+    strides = (step if size > 1 else 0 for size, step in zip(mask.shape, mask.strides, strict=True))
     return (mask, *strides)
 
 

@@ -39,7 +39,7 @@ class Source:
     @functools.cached_property
     def declared(self) -> dict[str, list[str]]:
         """Name of each kernel -> its parameters, as declared in C."""
-        return {name: [" ".join(one.split()) for one in parameters.split(",")]
+        return {name: [" ".join(parameter.split()) for parameter in parameters.split(",")]
                 for name, parameters in _KERNEL.findall(self.code)}
 
 

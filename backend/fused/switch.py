@@ -102,7 +102,7 @@ def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
     given: dict[str, Any] = {}
     for name, value in signature(plain).bind(*args, **kwargs).arguments.items():
         if isinstance(value, (tuple, list)):
-            given |= {f"{name}[{place}]": part for place, part in enumerate(value)}
+            given |= {f"{name}[{place}]": element for place, element in enumerate(value)}
         else:
             given[name] = value
     name_mixture(plain.__qualname__, {name: a for name, a in given.items() if is_array(a)})

@@ -6,7 +6,7 @@
 # derivatives, meet a kink, and then try seven wrong backward passes with eight checks, most of
 # which miss some.
 #
-# Beside this page: `docs/checking-gradients.md` and `grads/check/differentiate.py`.
+# Beside this page: `grads/check/simple.py`, the idea on one page; `docs/checking-gradients.md`.
 
 # %%
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import difference, exercise, verdict
 from threadpoolctl import threadpool_limits
 
-from grads.check import check_gradients, check_pair
+from grads.check import check_gradients, check_pair, simple
 from grads.check.differentiate import at_entries, find_kink
 from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
@@ -105,20 +105,44 @@ assert best["complex"] < 1e-13 < best["central"] < best["forward"] < best["float
 # Read it from left to right, from large steps to small. The error of the differences falls with
 # truncation, with slope one and slope two, and rises again with rounding: a V. The float32 curve
 # rises so early that a gradient with an error of a tenth of a per cent can pass as right. The error
-# of the complex step falls and stays low. It is the first method of `check_gradients`. It needs a
-# function that computes with complex numbers and is analytic.
+# of the complex step falls and stays low.
+#
+# ## The idea on one page
+#
+# `grads/check/simple.py` is a whole checker in fifty lines. The rate at which $L = \sum d \odot f$
+# changes along a random direction $v$ is $\sum dx \odot v$ if $dx$ is its gradient. One direction
+# tests all entries at once. The rate is computed by the complex step and by a central difference.
 
 # %%
-v = np.array([0.5, -1.5, 2.0])
-z = v + 1e-30j
-print("complex step", (np.abs(z) * z).imag / 1e-30, "derivative", 2 * np.abs(v))
-print(check_gradients(lambda v: (np.abs(v) * v).sum(), [v], [2 * np.abs(v)]).ok)
+rng = np.random.default_rng(5)
+W, x, d = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
+
+
+def layer(x):
+    return np.tanh(W @ x)
+
+
+da = d * (1 - layer(x) ** 2)
+print("right:", simple.check(layer, x, W.T @ da, d))
+print("the transpose forgotten:", simple.check(layer, x, W @ da, d))
+
+
+def signed_square(x):
+    return np.abs(x) * x
+
+
+print("complex step", simple.complex_step(signed_square, x, np.ones(3)))
+print("derivative  ", 2 * np.abs(x))
+print("by the page:", simple.check(signed_square, x, 2 * np.abs(x) * d, d))
+print("by the tool:", check_gradients(signed_square, [x], [2 * np.abs(x) * d], upstream=d).verdict)
 
 # %% [markdown]
-# `abs` of a complex number is its modulus, which is not analytic, so the complex step by hand is
-# wrong here: half of the derivative. The checker runs the function on arrays whose `abs` is the
-# analytic continuation of the real one. And it uses a second method, Ridders' extrapolated central
-# differences; where the two disagree, the verdict is `undecided`. Never rely on one method.
+# The complex step needs a function that computes with complex numbers and is analytic. `abs` of a
+# complex number is its modulus, which is not analytic, so the complex step is half of the
+# derivative here. The two methods disagree, and the page decides nothing. `check_gradients` runs
+# the function on arrays whose `abs` is the analytic continuation of the real one. Its second method
+# is more exact than a central difference: Ridders' extrapolation of four of them. Where the two
+# disagree, its verdict is `undecided`, too. Never rely on one method.
 #
 # ## Kinks
 #
@@ -373,7 +397,7 @@ def check_exercise_3(answer):
     v = np.array([1.0, -2.0, 2.0])
     if fault := difference(answer(v), length(v), "the length"):
         return fault
-    slopes = [np.imag(answer(v + 1e-30j * unit)) / 1e-30 for unit in np.eye(3)]
+    slopes = [simple.complex_step(answer, v, unit) for unit in np.eye(3)]
     return difference(np.array(slopes), v / 3, "the complex step by hand")
 
 

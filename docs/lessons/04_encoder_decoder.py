@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients
 from grads.derivations import nmt as derivation
 from grads.derivations.rnn import embed, predict, predict_grad
+from grads.derivations.units import deep_step, deep_step_grad, zero_states
 from nmt.data.batches import make_batch, make_sources
 from nmt.data.cldr_phrases import PhraseBook, day, normalise, parse_locale
 from nmt.data.tokenise import natural_tokeniser
@@ -115,7 +116,7 @@ def gradients_along(parameters, x, y):
     _, trace = derivation.forward(parameters, x, y)
     side, parts = derivation.weights(parameters, "decoder"), []
     top = len(side.T)
-    dh, dc = derivation.zero_state(side.T), derivation.zero_state(side.T)  # line 1
+    dh, dc = zero_states(side.T)                                           # line 1
     for t in range(len(x) + 1 + len(y), 0, -1):                            # line 3
         if t == len(x):                                                    # line 4
             side = derivation.weights(parameters, "encoder")
@@ -125,8 +126,8 @@ def gradients_along(parameters, x, y):
                                           parameters["output.W_hy"])       # line 9
         parts.append([np.linalg.norm(vertical), np.linalg.norm(dh[top])])
         dh = {**dh, top: dh[top] + vertical}                               # line 10
-        dh, dc, _, _, _ = derivation.multi_layer_lstm_grad(                # lines 13-15
-            dh, dc, trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
+        dh, dc, _, _, _ = deep_step_grad(                                  # lines 13-15
+            "lstm", dh, dc, trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
     return np.array(parts[::-1])
 
 
@@ -335,7 +336,7 @@ def decoder_of(parameters):
     W_e, T, b = derivation.weights(parameters, "decoder")
 
     def advance(state, word):
-        h, c = derivation.multi_layer_lstm(*state, embed(word, W_e), T, b)     # line 5
+        h, c = deep_step("lstm", *state, embed(word, W_e), T, b)               # line 5
         _, p = predict(1, h[len(T)], parameters["output.W_hy"])                # line 6
         return p[:, 0], (h, c)
     return advance

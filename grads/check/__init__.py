@@ -1,5 +1,7 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
+The idea on one page: grads/check/simple.py.
+
 The first method is the complex step: exact to machine precision, where the function can be
 continued to complex arguments (`grads.check.continuation`). It is taken along two random directions
 a tensor and for one entry, or for every entry. The second is Ridders' extrapolated central
@@ -46,6 +48,7 @@ from grads.check.directions import (
     with_all_methods,
 )
 from grads.check.evaluate import Evaluator, Line, NotAnalytic
+from grads.check.jacobians import jacobian as jacobian
 from grads.check.kinks import find_kink_along
 from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names

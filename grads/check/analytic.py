@@ -10,7 +10,7 @@ import numpy as np
 
 import backend
 from grads.check.case import Case, Labels
-from grads.check.nesting import flatten, holds_arrays, like, matched, same_form
+from grads.check.nesting import flatten, holds_arrays, is_branch, like, matched, same_form
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
@@ -43,7 +43,7 @@ def pair_case(
     def vjp(d: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
         return form.gradients(backward(like(kept.outputs, d), kept.cache))
 
-    return Case(named, forward_pass, vjp, labels=dict(labels))
+    return Case(named, forward_pass, vjp, labels=dict(labels), facts=dict(form.held))
 
 
 def gradients_case(
@@ -60,8 +60,9 @@ def gradients_case(
     def vjp(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
         return form.gradients(form.call(gradients, a) if callable(gradients) else gradients)
 
-    return Case(named, forward_pass, vjp, labels=dict(labels), cacheless=True), (
-        lambda outputs: _given(upstream, outputs))
+    case = Case(named, forward_pass, vjp, labels=dict(labels), facts=dict(form.held),
+                cacheless=True)
+    return case, lambda outputs: _given(upstream, outputs)
 
 
 def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
@@ -71,7 +72,8 @@ def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
             raise ValueError("upstream: expected gradients of the outputs "
                              f"{', '.join(outputs)}, since f is not one number; got none")
         return {"f": np.ones(np.shape(outputs["f"]))}
-    d_out = {name: np.array(d, float) for name, d in flatten(upstream).items()}
+    branch = holds_arrays if list(outputs) == ["f"] else is_branch  # a list may be an array
+    d_out = {name: np.array(d, float) for name, d in flatten(upstream, "", branch).items()}
     if {k: v.shape for k, v in d_out.items()} != {k: np.shape(v) for k, v in outputs.items()}:
         raise ValueError("upstream: expected arrays of the shapes of f's outputs, "
                          f"{[np.shape(v) for v in outputs.values()]}, "
@@ -88,9 +90,13 @@ class Form(NamedTuple):
     inputs: Any  # a mapping, or a list in the order of f's parameters
     names: tuple[str, ...]  # names of the parts of a list
     nested: bool  # whether there are mappings or lists of arrays inside
+    held: Arrays  # integers (ids, labels, masks), which have no derivative: not in `a`
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
         """Call g with inputs that are given by name."""
+        if self.held:
+            order = self.inputs if isinstance(self.inputs, Mapping) else self.names
+            a = {name: a[name] if name in a else self.held[name].copy() for name in map(str, order)}
         if isinstance(self.inputs, Mapping):
             return g(like(self.inputs, a, "", holds_arrays) if self.nested else dict(a))
         return g(*(like(part, a, name, holds_arrays) for name, part in zip(
@@ -100,6 +106,14 @@ class Form(NamedTuple):
         """Name -> gradient, from gradients in this form."""
         parts = self.inputs if isinstance(self.inputs, Mapping) else dict(
             zip(self.names, self.inputs, strict=True))
+        if self.held:
+            floating = {name: x for name, x in parts.items() if name not in self.held}
+            fewer = len(found) == len(floating) if isinstance(found, (tuple, list)) else (
+                len(floating) == 1 and not isinstance(found, Mapping))
+            known = name_gradients(found, floating if fewer else parts)
+            for name in [name for name in self.held if known.get(name) is not None]:
+                raise no_derivative(name, self.held[name])
+            return {name: d for name, d in known.items() if name not in self.held}
         known = name_gradients(found, parts)
         return matched(known, parts) if self.nested else known
 
@@ -108,7 +122,8 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     """Inputs by name, and the form in which functions get them.
 
     A sequence's tensors bear the names of f's parameters where it has one for each, otherwise
-    "0", "1", ...
+    "0", "1", ... Arrays of integers beside floating ones are held: the functions get them as they
+    are, and the backward gives None, or nothing, for them.
     """
     names: list[str] = []
     if not isinstance(inputs, Mapping):
@@ -125,7 +140,11 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     nested = any(map(holds_arrays, parts.values()))
     leaves = flatten(parts, "", holds_arrays) if parts else {}
     named = {str(name): _numbers(name, value) for name, value in leaves.items()}
-    return named, Form(inputs, tuple(names), nested)
+    held = {name: a for name, a in named.items() if a.dtype.kind in "biu" and not nested}
+    if len(held) == len(named):
+        held = {}
+    floating = {name: a for name, a in named.items() if name not in held}
+    return floating, Form(inputs, tuple(names), nested, held)
 
 
 def _numbers(name: Any, value: Any) -> np.ndarray:
@@ -203,14 +222,19 @@ def same_bits(found: Arrays, expected: Arrays) -> list[str]:
             if not np.array_equal(found[name], array, equal_nan=True)]
 
 
+def no_derivative(name: str, value: np.ndarray) -> ValueError:
+    """The error for an input of integers that is to be differentiated."""
+    return ValueError(f"inputs: {name!r} is of {value.dtype}, which has no derivative; {FROZEN}, "
+                      "or without a gradient")
+
+
 def validate_inputs(inputs: Arrays) -> None:
     """Raise ValueError unless there are inputs, all real, floating, finite and not extreme."""
     if not inputs:
         raise ValueError("inputs: expected at least one tensor, got none")
     for name, value in inputs.items():
         if value.dtype.kind in "biu":
-            raise ValueError(f"inputs: {name!r} is of {value.dtype}, which has no derivative; "
-                             f"{FROZEN}")
+            raise no_derivative(name, value)
         if value.dtype.kind != "f":
             raise ValueError(f"inputs: expected {name!r} of a real floating dtype, "
                              f"got {value.dtype}")

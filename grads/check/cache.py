@@ -51,10 +51,13 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     except Exception as error:
         return [Finding("cache", "backward", "a second call of the backward on the same cache "
                         f"fails, {type(error).__name__}: {error}: it changes its cache")]
-    if same_bits(again, gradients):
-        return [Finding("cache", "backward", "a second call of the backward on the same cache "
-                        "gives something else: it changes its cache")]
-    return []
+    names = same_bits(again, gradients)
+    if names and all(np.allclose(again[name], 2 * gradients[name]) for name in names):
+        return [Finding("cache", f"d{name}", "the second is twice the first when the backward is "
+                        "called again: is it not set to zero before it is added to?")
+                for name in names]
+    return [Finding("cache", "backward", "a second call of the backward on the same cache gives "
+                    "something else: it changes its cache")] if names else []
 
 
 def _arrays(cache: Any) -> Iterator[np.ndarray]:
@@ -67,6 +70,8 @@ def _arrays(cache: Any) -> Iterator[np.ndarray]:
     elif isinstance(cache, (tuple, list, Mapping)):
         for part in cache.values() if isinstance(cache, Mapping) else cache:
             yield from _arrays(part)
+    elif hasattr(cache, "__dict__") and not callable(cache):
+        yield from _arrays(list(vars(cache).values()))
 
 
 def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: Any) -> Arrays:
@@ -74,4 +79,5 @@ def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: A
     dtype = next(iter(case.inputs.values())).dtype
     given = {name: np.array(upstream[name], dtype) if name in upstream
              else np.zeros(np.shape(out), dtype) for name, out in outputs.items()}
-    return {name: dense(d, name, case.inputs) for name, d in case.vjp(given, cache).items()}
+    return {name: np.array(dense(d, name, case.inputs))
+            for name, d in case.vjp(given, cache).items()}

@@ -1,7 +1,7 @@
 """Running a user's code so that it ends neither the command nor its output.
 
-Whatever it raises becomes one line. So does `os._exit`, with which the command would end as if all
-were right. It may close or replace the standard streams, which are ours again afterwards.
+Whatever it raises becomes one line. So do `os._exit` and the like, with which the command would end
+as if all were right. It may close or replace the standard streams, which are ours again afterwards.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from backend.errors import UserError
-from grads.check.continuation.state import is_users
+from grads.check.continuation.refusal import is_users
 from grads.check.watch import TimeUp
 
 DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)  # if ours
+LEAVE = ("_exit", "abort", "execv", "execve")  # in os, and in posix or nt, which os takes them from
 _PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are not the user's
 
 
@@ -43,16 +44,22 @@ class Lent:
 @contextmanager
 def contained(what: str) -> Iterator[None]:
     """Context of a user's code. What it raises is raised as a UserError that begins with `what`."""
-    process, leave, streams = os.getpid(), os._exit, (sys.stdin, sys.stdout, sys.stderr)
+    process, streams = os.getpid(), (sys.stdin, sys.stdout, sys.stderr)
     left: list[str] = []
+    ways = [(module, name, getattr(module, name)) for module in (os, sys.modules[os.name])
+            for name in LEAVE if hasattr(module, name)]
 
-    def refused(status: int) -> NoReturn:
-        if os.getpid() != process:  # that of a process which the user's code has started
-            leave(status)
-        left.append(f"os._exit({status})")
-        raise SystemExit(left[-1])
+    def refusing(name: str, leave: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+        def refused(*arguments: Any) -> NoReturn:
+            if os.getpid() != process:  # that of a process which the user's code has started
+                leave(*arguments)
+            left.append(f"os.{name}({', '.join(map(repr, arguments[:1]))})")
+            raise SystemExit(left[-1])
 
-    os._exit = refused
+        return refused
+
+    for module, name, leave in ways:
+        setattr(module, name, refusing(name, leave))
     sys.stdin, sys.stdout, sys.stderr = map(Lent, streams)
     try:
         yield
@@ -63,7 +70,9 @@ def contained(what: str) -> Iterator[None]:
             raise
         raise UserError(f"{what}: {_said(error)}") from error
     finally:
-        os._exit, (sys.stdin, sys.stdout, sys.stderr) = leave, streams
+        sys.stdin, sys.stdout, sys.stderr = streams
+        for module, name, leave in ways:
+            setattr(module, name, leave)
     if sys.stdout.closed:
         left.append("it closes sys.stdout")
     if left:  # the user's code went on

@@ -18,7 +18,7 @@ import numpy as np
 from grads.check.case import Labels
 from grads.check.comparison import Check, Compared, contradictory, index_of, largest_of
 from grads.check.diagnosis.diagnose import diagnose
-from grads.check.diagnosis.elsewhere import right_nearby, right_where_symmetric
+from grads.check.diagnosis.elsewhere import Probe, right_nearby
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
@@ -216,8 +216,7 @@ def _compared_row(
         allowed = np.full(gradient.size, np.nan)
         allowed[where] = first.limit
         kinks = [k for k, word in status.items() if word == "inconclusive"]
-        hints = [*right_where_symmetric(check.case, check.evaluate, check.upstream, name),
-                 *_diagnosis(check, choice, name, examined, allowed, kinks), *hints]
+        hints = [*_diagnosis(check, choice, name, examined, allowed, kinks), *hints]
     elif worst == "disagree":
         hints = [_disagreement(estimates, check, choice, at), *hints]
     elif gradient.size and not gradient.any() and not first.numeric.any():
@@ -332,10 +331,13 @@ def _diagnosis(
     alone = {output: (gradients[output][name], numeric(name, output))
              for output in check.upstream if output in gradients}
     others = {other: numeric(other, choice) for other in gradients[choice] if other != name}
-    hints = diagnose(Evidence(
+    evidence = Evidence(
         name, gradients[choice][name], numeric(name, choice), allowed.reshape(inputs[name].shape),
         check.case.labels.get(name), alone if choice == "all" else {}, inputs, check.case.labels,
-        check.case.facts, others, check.upstream))
+        check.case.facts, others, check.upstream, check.evaluate.outputs)
+    probe = Probe(check.case, check.evaluate,
+                  "complex" if check.evaluate.complex_step else "central")
+    hints = diagnose(evidence, probe if choice == "all" else None)
     checked, size = len(examined[name].where), inputs[name].size
     return hints + [f"this rests on {checked} of {size} entries (every_entry=True: on all)"] * (
         bool(hints) and checked < size)

@@ -1,7 +1,7 @@
 """A function at given inputs and along lines through them, with every evaluation counted.
 
-Complex inputs run on continued arrays (`grads.check.continuation`), unless the first run shows that
-NumPy's complex arithmetic suffices.
+Complex inputs run on continued arrays (`grads.check.continuation`), except for this project's own
+functions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from grads.check.continuation import NotAnalytic, continue_run, namespaces_of
-from grads.check.continuation.state import is_users
+from grads.check.continuation import NotAnalytic, continue_run, is_users, namespaces_of
 from grads.check.watch import Watch
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
-
-ALIKE = 1e-9  # allowed difference between a run on continued arrays and on plain ones
 
 
 class Line(NamedTuple):
@@ -83,8 +80,7 @@ class Evaluator:
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
         self.complex_step = True
-        self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
-        found = self._by_itself({}, False) if outputs is None else outputs
+        found = self._run({}, False) if outputs is None else outputs
         self.outputs = {name: _output(name, a) for name, a in found.items()}
 
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
@@ -106,30 +102,13 @@ class Evaluator:
 
     def _run(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
         """The outputs, copied, since f may reuse its buffers."""
-        if not is_complex or self._plain:
-            return self._by_itself(changed, is_complex)
-        outputs, run = continue_run(self.f, self._version(changed, True), self._namespaces)
-        if self._plain is None:
-            self._plain = not run.differs and (
-                not run.creates or self._alike_by_itself(changed, outputs))
-        return outputs
-
-    def _by_itself(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
-        """The outputs on plain NumPy arrays."""
-        outputs = self.f(self._version(changed, is_complex))
-        return {name: np.array(out) for name, out in outputs.items()}
-
-    def _alike_by_itself(self, changed: Mapping[str, Array], outputs: Mapping[str, Array]) -> bool:
-        """Whether a run on plain NumPy arrays gives the same outputs, without dropped imaginary
-        parts."""
-        try:
-            found = self._by_itself(changed, True)
-        except Exception:  # an imaginary part would be dropped
-            return False
-        return all(_alike(found[name], out) for name, out in outputs.items())
+        version = self._version(changed, is_complex)
+        if is_complex and self._namespaces is not None:
+            return continue_run(self.f, version, self._namespaces)
+        return {name: np.array(out) for name, out in self.f(version).items()}
 
     @cached_property
-    def _namespaces(self) -> list[dict[str, Any]]:
+    def _namespaces(self) -> list[dict[str, Any]] | None:
         return namespaces_of(self.f)
 
     def _version(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
@@ -152,19 +131,6 @@ def _output(name: str, a: Array) -> Array:
     if a.dtype.kind not in "fiub":
         raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
     return a.astype(np.float64)
-
-
-def _alike(found: Array, out: Array) -> bool:
-    """Whether two results differ by rounding only, in real and imaginary parts separately."""
-    if found.shape != out.shape or np.iscomplexobj(found) != np.iscomplexobj(out):
-        return False
-    parts = [(found.real, out.real), (found.imag, out.imag)]
-    return all(np.allclose(a, b, ALIKE, ALIKE * _largest(b), equal_nan=True) for a, b in parts)
-
-
-def _largest(a: Array) -> float:
-    """The largest finite magnitude, zero where there is none."""
-    return float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
 
 
 @contextmanager

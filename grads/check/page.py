@@ -1,4 +1,5 @@
-"""The report of gradient checks as one self-contained page: no scripts, nothing loaded.
+"""The report of gradient checks as one self-contained page, or as a cell's output in a notebook: no
+scripts, nothing loaded.
 
 Each check has its verdict, its tensors with their relative errors, the diagnosis, and a heat map of
 each tensor whose entries were differentiated one by one. Wrong checks come first. Checks that would
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 import html
 import platform
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
-from grads.check.report import SAID, VERDICTS, Report, Row, said_seconds
+from grads.check.report import BAD, SAID, VERDICTS, Report, Row, said_seconds
 from grads.check.step_sizes import chart
 from nmt.console.messages import several
 from nmt.console.package import PACKAGE
@@ -25,6 +28,9 @@ STYLE = Path(__file__).parent / "assets" / "report.css"
 LIMIT = 900_000  # characters of a page
 LISTED = 1500  # checks in the table at the head
 CELLS, FEW = 24_000, 64  # cells of all maps together; least cells of a map
+LIGHT_THEMES = '[data-jp-theme-light="true"], .vscode-light'  # of JupyterLab, of VS Code
+DARK_THEMES = '[data-jp-theme-light="false"], .vscode-dark'
+CELL = "color: var(--ink); background: var(--paper); padding: 6px 12px;"  # of a notebook
 FIRST = ("wrong", "undecided", "unfinished", "ok")
 METHODS = (
     "Complex step is the derivative Im f(x + i h) / h with h = 1e-30 (Squire and Trapp, 1998): "
@@ -71,6 +77,25 @@ def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None)
         f"<details><summary>How this was checked</summary>{methods}</details>"
         f"<main>{''.join(sections)}</main>{left}</body></html>\n"
     )
+
+
+def html_cell(report: Report) -> str:
+    """The report as a notebook shows it: what the page says of it, with maps of what is wrong.
+
+    Its style sheet is the page's, nested below a class, so that it changes nothing else in the
+    notebook; the notebook's theme decides between the light and the dark palette, where it says
+    which it has.
+    """
+    style = "".join(path.read_text(encoding="utf-8") for path in (BASE, STYLE))
+    light, dark = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    themes = "".join(f":is({theme}) & {{ {palette} }}" for theme, palette in (
+        (LIGHT_THEMES, light), (DARK_THEMES, dark)))
+    bad = replace(report, rows=[row if row.status in BAD else replace(row, entries=None)
+                                for row in report.rows])
+    maps = legend() if any(row.entries is not None for row in bad.rows) else ""
+    return (f'<div class="grads-report"><style>.grads-report {{ {CELL} '
+            f"{style.replace(':root', '&')}{themes} }}</style>"
+            f"{_said(bad, _cells([bad]))}{maps}</div>")
 
 
 def _cells(reports: Sequence[Report]) -> int:
@@ -129,22 +154,26 @@ def _table_of_checks(reports: Sequence[Report], order: Sequence[int], shown: set
 
 def _section(report: Report, number: int, cells: int) -> str:
     """One check."""
+    return (f'<section id="check-{number}"><h2>{html.escape(_title(report))}</h2>'
+            f"{_said(report, cells)}</section>")
+
+
+def _said(report: Report, cells: int) -> str:
+    """What is said of one check: its verdict, remarks, tensors and drawings."""
     directory = report.title.partition(".py:")[0].rpartition("/")[0]
-    inside = [html.escape(text.replace(f"{directory}/", "") if directory else text)
-              for text in report.remarks()]
-    remarks = "".join(f"<li>{text}</li>" for text in inside)
+    remarks = "".join(
+        f"<li>{html.escape(text.replace(f'{directory}/', '') if directory else text)}</li>"
+        for text in report.remarks())
     maps = "".join(heat_map(row, cells) for row in report.rows)
     steps = "".join(chart(row.name, row.steps) for row in report.rows if row.steps is not None)
-    summary = report.summary().replace(report.title, "", 1).removeprefix(": ")
+    summary = html.escape(report.summary().removeprefix(f"{report.title}: {SAID[report.verdict]}"))
     return (
-        f'<section id="check-{number}"><h2>{html.escape(_title(report))}</h2>'
         f'<p class="{report.verdict}"><span class="verdict {report.verdict}">'
-        f"{SAID[report.verdict]}</span>{html.escape(summary.removeprefix(SAID[report.verdict]))}</p>"
+        f"{SAID[report.verdict]}</span>{summary}</p>"
         + (f'<ul class="remarks">{remarks}</ul>' if remarks else "")
         + (_tensors(report) if report.rows else "")
         + (f"<h3>Relative error</h3><div class=\"maps\">{maps}</div>" if maps else "")
-        + (f"<h3>Error against step size</h3><div class=\"maps\">{steps}</div>" if steps else "")
-        + "</section>")
+        + (f"<h3>Error against step size</h3><div class=\"maps\">{steps}</div>" if steps else ""))
 
 
 def _title(report: Report) -> str:

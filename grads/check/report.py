@@ -91,10 +91,10 @@ class Finding(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
-    """The outcome of a check, true if it is ok; `print(report)` shows it, `raise_if_wrong()` is for
-    tests."""
+    """The outcome of a check, true if it is ok. Its text is a table, in a notebook with heat maps;
+    `raise_if_wrong()` is for tests."""
 
     rows: list[Row]
     findings: list[Finding] = field(default_factory=list)
@@ -190,6 +190,14 @@ class Report:
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
                  for line in [headings, *body]]
         return "\n".join([self.summary(), *(line.rstrip() for line in lines), *self.remarks()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        from grads.check.page import html_cell
+
+        return html_cell(self)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         """The report for `rich.print`; verdicts and errors keep their width on a narrow

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grads.check.report import Row
+from grads.check.report import Report, Row
 from grads.check.watch import Watch
 from nmt.console.messages import several
 
@@ -50,6 +50,11 @@ def completed(rows: Sequence[Row], inputs: Mapping[str, np.ndarray], names: Sequ
     known = {row.name for row in rows}
     return [*rows, *(uncovered(name, "all", np.shape(inputs[name])) for name in names
                      if name not in known)]
+
+
+def nothing_covered(title: str, watch: Watch) -> Report:
+    """The report of a check whose time was up before it began."""
+    return Report([], title=title, seconds=watch.seconds, stopped=covered([], watch))
 
 
 def covered(rows: Sequence[Row], watch: Watch) -> str:

@@ -17,8 +17,10 @@ from grads.check import check_gradients, check_pair
 from grads.check.analytic import name_inputs
 from grads.check.case import Block, Labels
 from grads.check.contained import contained
+from grads.check.layers import BACKWARDS, check_layer
+from grads.check.losses import check_loss
 from grads.check.report import Report
-from grads.check.stopped import covered
+from grads.check.stopped import nothing_covered
 from grads.check.watch import TimeUp, Watch
 
 SHOWN = 8  # most names of a file in an error
@@ -28,14 +30,15 @@ ENDS = ("_inputs", "_forward", "_backward", "_gradient")  # of the names of func
 def check_file(
     target: str, rng: np.random.Generator, *, watch: Watch | None = None, **how: Any
 ) -> Report:
-    """Check the function of `FILE.py:NAME`; watch and how as in `grads.check.check_case`. The time
-    includes that of the file itself.
+    """Check the function or layer of `FILE.py:NAME`; watch and how as in `grads.check.check_case`.
+    The time includes that of the file itself.
 
-    The file has NAME_inputs(rng), which returns the inputs, and either NAME_forward and
-    NAME_backward or a scalar NAME and its NAME_gradient. It may have NAME_labels: for an input the
-    names of its axes, ("gate", "input"), or these and its blocks, (axes, {"i": slice(0, 5)}), whose
-    slices are of the first axis, or one for each axis. Raises UserError naming the file and what it
-    lacks, or what its own code raised and where.
+    The file has NAME_inputs(rng), which returns the inputs, and one of: NAME_forward and
+    NAME_backward; a scalar NAME and its NAME_gradient; NAME alone, a layer or a function that
+    returns a loss with its gradients. It may have NAME_labels: for an input the names of its axes,
+    ("gate", "input"), or these and its blocks, (axes, {"i": slice(0, 5)}), whose slices are of the
+    first axis, or one for each axis. Raises UserError naming the file and what it lacks, or what
+    its own code raised and where.
     """
     file, _, name = target.rpartition(":")
     path = Path(file)
@@ -47,17 +50,23 @@ def check_file(
             raise UserError(f"{path}: expected FILE.py:NAME, got no name{_names(module)}")
         find(module, path, f"{name}_inputs")
         check, functions = _functions(module, path, name)
-        f, g = (find(module, path, function) for function in functions)
         with watch.user_code():
             inputs = make_inputs(module, path, name, rng)
     except TimeUp:
-        return Report([], title=target.rstrip(":"), seconds=watch.seconds,
-                      stopped=covered([], watch))
+        return nothing_covered(target.rstrip(":"), watch)
+    how |= {"rng": rng, "title": target, "watch": watch}
+    labels = getattr(module, f"{name}_labels", {})
+    if len(functions) == 1:
+        if labels:
+            raise UserError(f"{path}: {name}_labels: expected none for a layer or a loss")
+        given = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+        with contained(target):
+            return check(*functions, *given, **how)
     with contained(f"{path}: {name}_inputs"):
-        named = name_inputs(f, inputs)[0]
-    labels = _labels(getattr(module, f"{name}_labels", {}), named, f"{path}: {name}_labels")
+        named = name_inputs(functions[0], inputs)[0]
+    how["labels"] = _labels(labels, named, f"{path}: {name}_labels")
     with contained(target):
-        return check(f, g, inputs, rng=rng, title=target, labels=labels, watch=watch, **how)
+        return check(*functions, inputs, **how)
 
 
 def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Generator) -> Any:
@@ -74,15 +83,24 @@ def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Genera
 
 def _functions(
     module: ModuleType, path: Path, name: str
-) -> tuple[Callable[..., Report], tuple[str, str]]:
-    """The check for the functions that the file has under a name, and the names of these two
-    functions."""
+) -> tuple[Callable[..., Report], tuple[Any, ...]]:
+    """The check for what the file has under a name, and the one or two things to be checked."""
     if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_backward"):
-        return check_pair, (f"{name}_forward", f"{name}_backward")
-    if hasattr(module, name) or hasattr(module, f"{name}_gradient"):
-        return _check_scalar, (name, f"{name}_gradient")
-    raise UserError(f"{path}: expected {name}_forward and {name}_backward, or {name} and "
-                    f"{name}_gradient, beside {name}_inputs; found none of them")
+        return check_pair, tuple(find(module, path, f"{name}_{kind}")
+                                 for kind in ("forward", "backward"))
+    alone = getattr(module, name, None)
+    if hasattr(module, f"{name}_gradient"):
+        return _check_scalar, (find(module, path, name), find(module, path, f"{name}_gradient"))
+    if isinstance(alone, type):
+        raise UserError(f"{path}: expected a layer, as in {name.lower()} = {name}(...), got the "
+                        f"class {name}")
+    if isinstance(alone, (list, tuple)) or any(hasattr(alone, kind) for kind in BACKWARDS):
+        return check_layer, (alone,)
+    if alone is None:
+        raise UserError(f"{path}: expected {name}_forward and {name}_backward, {name} and "
+                        f"{name}_gradient, or a layer or a loss {name}, beside {name}_inputs; "
+                        "found none of them")
+    return check_loss, (find(module, path, name),)
 
 
 def _labels(given: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labels]:

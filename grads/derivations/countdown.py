@@ -65,8 +65,8 @@ def countdown_backward(
     d_memory_length, of_lengths = predict_length_grad(parameters, len(y), memory, of_length)
     d_memory = d_memory_words + d_memory_length                  # both terms of J read the source
     of_encoder = encode_grad(d_memory, parameters, x, shape, of_x)
-    found = {**of_encoder, **of_decoder, **of_lengths}
-    gradients = {name: found[name] for name in parameters}
+    by_name = {**of_encoder, **of_decoder, **of_lengths}
+    gradients = {name: by_name[name] for name in parameters}
     return gradients
 
 

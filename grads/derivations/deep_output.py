@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array
+from grads.derivations.calculus import Array, tanh_prime
 from grads.derivations.rnn import predict, predict_grad
+from grads.derivations.units import Part
 
 
 class Output(NamedTuple):
@@ -50,6 +51,19 @@ def maxout_grad(dt: Array, t_tilde: Array) -> Array:
     return dt_tilde
 
 
+def tanh(t_tilde: Array) -> Array:
+    """The hidden layer of Sennrich's models (2016), in the place of the maxout."""
+    return np.tanh(t_tilde)
+
+
+def tanh_grad(dt: Array, t_tilde: Array) -> Array:
+    """dt~, given dt."""
+    return tanh_prime(t_tilde) * dt
+
+
+HIDDEN = {"maxout": Part(maxout, maxout_grad), "tanh": Part(tanh, tanh_grad)}
+
+
 def deep(s: Array, y: Array, c: Array, output: Output) -> Array:
     """t~ (2M, 1), the input of the maxout; (M, 1) for another hidden layer."""
     _, U_o, V_o, C_o, b_t, _ = output
@@ -68,23 +82,23 @@ def deep_grad(
 
 
 def deep_output(
-    word: int, s: Array, y: Array, c: Array, output: Output
+    word: int, s: Array, y: Array, c: Array, output: Output, layer: str = "maxout"
 ) -> tuple[Any, Array]:
-    """-log p(y_i), in nats, and p (V, 1); `word` is y_i."""
+    """-log p(y_i), in nats, and p (V, 1); `word` is y_i, `layer` a key of HIDDEN."""
     W_o, b = output.W_o, output.b
     t_tilde = deep(s, y, c, output)
-    t = maxout(t_tilde)                                          # (Bahdanau A.2.2 maxout)
+    t = HIDDEN[layer].forward(t_tilde)                           # (Bahdanau A.2.2 maxout)
     l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
     return l, p
 
 
 def deep_output_grad(
-    word: int, p: Array, s: Array, y: Array, c: Array, output: Output
+    word: int, p: Array, s: Array, y: Array, c: Array, output: Output, layer: str = "maxout"
 ) -> tuple[Array, Array, Array, Output]:
     """ds (H, 1), dy (E, 1), dc (He, 1) and the weights' gradients."""
     W_o, t_tilde = output.W_o, deep(s, y, c, output)
-    t = maxout(t_tilde)
+    t = HIDDEN[layer].forward(t_tilde)
     dt, dW_o, db = predict_grad(word, p, t, W_o)                 # (Bahdanau A.2.2 output)
-    dt_tilde = maxout_grad(dt, t_tilde)                          # (Bahdanau A.2.2 maxout)
+    dt_tilde = HIDDEN[layer].backward(dt, t_tilde)               # (Bahdanau A.2.2 maxout)
     ds, dy, dc, dU_o, dV_o, dC_o = deep_grad(dt_tilde, s, y, c, output)
     return ds, dy, dc, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db)

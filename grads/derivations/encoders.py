@@ -17,17 +17,18 @@ import numpy as np
 
 from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.fusion import factored_embed, factored_embed_grad
-from grads.derivations.nmt import Layers, add
 from grads.derivations.rnn import embed, embed_grad
 from grads.derivations.units import (
     UNITS,
+    Layers,
     Part,
     Stack,
+    add,
     deep_step,
     deep_step_grad,
     named,
-    nothing,
     stack_of,
+    zero_states,
     zeros_of,
 )
 
@@ -48,11 +49,16 @@ class Encoded(NamedTuple):
 INPUTS = {"word": Part(embed, embed_grad), "factors": Part(factored_embed, factored_embed_grad)}
 
 
-def tables_of(parameters: Mapping[str, Array], factors: Sequence[str]) -> Any:
+def reads(factors: Sequence[str]) -> str:
+    """What is read at a position, of INPUTS."""
+    return "factors" if factors else "word"
+
+
+def tables_of(parameters: Mapping[str, Array], side: str, factors: Sequence[str]) -> Any:
     """The table of the words, or by name it and those of the factors."""
     if not factors:
-        return parameters["encoder.W_e"]
-    return {name: parameters[f"encoder.W_{name}"] for name in ("e", *factors)}
+        return parameters[f"{side}.W_e"]
+    return {name: parameters[f"{side}.W_{name}"] for name in ("e", *factors)}
 
 
 def zero_tables(W_e: Any) -> Any:
@@ -62,46 +68,89 @@ def zero_tables(W_e: Any) -> Any:
     return np.zeros_like(W_e)
 
 
-def named_tables(dW_e: Any) -> dict[str, Array]:
+def named_tables(dW_e: Any, side: str) -> dict[str, Array]:
     """The gradients under the parameters' names."""
     tables = dW_e if isinstance(dW_e, dict) else {"e": dW_e}
-    return {f"encoder.W_{name}": dW for name, dW in tables.items()}
+    return {f"{side}.W_{name}": dW for name, dW in tables.items()}
 
 
 # --- one direction ------------------------------------------------------------------------------
 
 
 def encode(
-    model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
-) -> tuple[Array, Layers, Encoded]:
-    """Algorithm 3, t = 1 .. m_x, of any unit."""
-    W_e, (W, b) = tables_of(parameters, model.factors), stack_of(parameters, "encoder")
-    g, k = {0: nothing(W, model.H)}, {0: nothing(W, model.H, UNITS[model.unit].cells)}
+    parameters: Mapping[str, Array], x: Sequence[Any], h_0: Layers | None = None,
+    c_0: Layers | None = None, side: str = "encoder", unit: str = "lstm",
+    factors: Sequence[str] = (),
+) -> tuple[dict[int, Layers], dict[int, Layers]]:
+    """The states and cells of one side at every position; Algorithm 3, t = 1 .. m_x, of any unit.
+
+    Arguments: x, ids of words, or of words and their factors; h_0, c_0, zero if None.
+    """
+    W_e, (T, b) = tables_of(parameters, side, factors), stack_of(parameters, side)
+    zero_h, zero_c = zero_states(T, unit)
+    g, k = {0: h_0 or zero_h}, {0: c_0 or zero_c}
     for s, word in enumerate(x, start=1):
-        v = INPUTS[model.reads].forward(word, W_e)
-        g[s], k[s] = deep_step(model.unit, g[s - 1], k[s - 1], v, W, b)
-    h_bar = np.hstack([g[s][len(W)] for s in range(1, len(x) + 1)])
-    ends = {l: np.vstack([g[len(x)][l], k[len(x)][l]]) for l in W}
-    return h_bar, ends, Encoded(g, k, None)
+        v = INPUTS[reads(factors)].forward(word, W_e)
+        g[s], k[s] = deep_step(unit, g[s - 1], k[s - 1], v, T, b)
+    return g, k
 
 
 def encode_grad(
+    parameters: Mapping[str, Array], x: Sequence[Any], g: dict[int, Layers],
+    k: dict[int, Layers], dh_bar: Array, dg_last: Layers, dk_last: Layers, side: str = "encoder",
+    unit: str = "lstm", factors: Sequence[str] = (),
+) -> tuple[dict[str, Array], Layers, Layers]:
+    """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer; gradients, dg_0, dk_0.
+
+    Arguments: those and the results of `encode`; dh_bar (He, S); dg_last, dk_last, gradients of the
+    last states and cells from the decoder.
+    """
+    W_e, (T, b) = tables_of(parameters, side, factors), stack_of(parameters, side)
+    L, dW_e, (dT, db) = len(T), zero_tables(W_e), zeros_of(T)
+    dg, dk = {len(x): dg_last}, {len(x): dk_last}
+    for s in range(len(x), 0, -1):
+        dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
+        dg[s - 1], dk[s - 1], dv, dT_s, db_s = deep_step_grad(
+            unit, dg[s], dk[s], g[s - 1], k[s - 1], g[s], T, b)
+        dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
+        dW_e = INPUTS[reads(factors)].backward(x[s - 1], dv, dW_e)  # Algorithm 4 line 18
+    return {**named_tables(dW_e, side), **named(Stack(dT, db), side)}, dg[0], dk[0]
+
+
+def source_states(g: dict[int, Layers]) -> Array:
+    """h_bar (He, S): the top layer's states hbar_1 .. hbar_S as columns."""
+    return columns(tops(g))
+
+
+def tops(g: dict[int, Layers]) -> dict[int, Array]:
+    """The top layer's states by position from 1."""
+    return {s: g[s][max(g[0])] for s in range(1, len(g))}
+
+
+def columns(by_position: Mapping[int, Array]) -> Array:
+    """Columns side by side, in the order of their positions."""
+    return np.hstack([by_position[s] for s in sorted(by_position)])
+
+
+def encode_once(
+    model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
+) -> tuple[Array, Layers, Encoded]:
+    """In the order of the words."""
+    g, k = encode(parameters, x, unit=model.unit, factors=model.factors)
+    ends = {l: np.vstack([g[len(x)][l], k[len(x)][l]]) for l in k[0]}
+    return source_states(g), ends, Encoded(g, k, None)
+
+
+def encode_once_grad(
     model: Any, parameters: Mapping[str, Array], x: Sequence[Any], encoded: Encoded,
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
-    """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer, of any unit."""
-    W_e, (W, b) = tables_of(parameters, model.factors), stack_of(parameters, "encoder")
-    L, H, g, k = len(W), model.H, encoded.g, encoded.k
-    dW_e, (dW, db) = zero_tables(W_e), zeros_of(W)
-    dg = {len(x): {l: d_ends[l][:H] for l in W}}
-    dk = {len(x): {l: d_ends[l][H:] for l in W}}
-    for s in range(len(x), 0, -1):
-        dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
-        dg[s - 1], dk[s - 1], dv, dW_s, db_s = deep_step_grad(
-            model.unit, dg[s], dk[s], g[s - 1], k[s - 1], g[s], W, b)
-        dW, db = add(dW, dW_s), add(db, db_s)                    # Algorithm 4 line 16
-        dW_e = INPUTS[model.reads].backward(x[s - 1], dv, dW_e)  # Algorithm 4 line 18
-    return {**named_tables(dW_e), **named(Stack(dW, db), "encoder")}
+    """The gradients by name."""
+    to_h, to_c = ({l: d_ends[l][rows] for l in d_ends}           # d_ends of a layer: [dh; dc]
+                  for rows in (slice(model.H), slice(model.H, None)))
+    gradients, _, _ = encode_grad(parameters, x, encoded.g, encoded.k, dh_bar, to_h, to_c,
+                                  unit=model.unit, factors=model.factors)
+    return gradients
 
 
 # --- two directions -----------------------------------------------------------------------------
@@ -111,11 +160,11 @@ def encode_both(
     model: Any, parameters: Mapping[str, Array], x: Sequence[Any]
 ) -> tuple[Array, Layers, Encoded]:
     """Bidirectional, layer by layer; each layer reads [->h_s; <-h_s] of the layer below."""
-    S, W_e, unit, H = len(x), tables_of(parameters, model.factors), model.unit, model.H
+    S, W_e, unit, H = len(x), tables_of(parameters, "encoder", model.factors), model.unit, model.H
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
     v, right, left, right_c, left_c = {}, {}, {}, {}, {}
     for j in range(1, S + 1):
-        v[0, j] = INPUTS[model.reads].forward(x[j - 1], W_e)
+        v[0, j] = INPUTS[reads(model.factors)].forward(x[j - 1], W_e)
     for l in range(1, len(right_W) + 1):
         right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((UNITS[unit].cells * H, 1))
         left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((UNITS[unit].cells * H, 1))
@@ -138,7 +187,7 @@ def encode_both_grad(
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
     """The gradients of the bidirectional encoder, from the top layer down."""
-    S, W_e, unit, H = len(x), tables_of(parameters, model.factors), model.unit, model.H
+    S, W_e, unit, H = len(x), tables_of(parameters, "encoder", model.factors), model.unit, model.H
     right, right_c, (left, left_c, v) = encoded
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
     dW_e, L, C = zero_tables(W_e), len(right_W), UNITS[unit].cells * H
@@ -165,8 +214,8 @@ def encode_both_grad(
             dleft_W = {**dleft_W, l: dleft_W[l] + dW}
             dleft_b = {**dleft_b, l: dleft_b[l] + db}
     for j in range(S, 0, -1):
-        dW_e = INPUTS[model.reads].backward(x[j - 1], dv[0, j], dW_e)
-    return {**named_tables(dW_e), **named(Stack(dright_W, dright_b), "encoder", RIGHT),
+        dW_e = INPUTS[reads(model.factors)].backward(x[j - 1], dv[0, j], dW_e)
+    return {**named_tables(dW_e, "encoder"), **named(Stack(dright_W, dright_b), "encoder", RIGHT),
             **named(Stack(dleft_W, dleft_b), "encoder", LEFT)}
 
 
@@ -206,15 +255,15 @@ def bridge_grad(
     H: int, parameters: Mapping[str, Array], ends: Layers, dh_0: Layers, dc_0: Layers
 ) -> tuple[Layers, dict[str, Array]]:
     """The ends' gradients, and those of the bridge's weights by name; Lemma 1 for each layer."""
-    d_ends, found = {}, {}
+    d_ends, by_name = {}, {}
     for l in range(1, len(ends) + 1):
         W = parameters[f"bridge.{l - 1}.W"]
         joined = W @ ends[l]
         d_joined = tanh_prime(joined) * np.vstack([dh_0[l], dc_0[l]])
         dW = d_joined @ ends[l].T                                # (2.12)
-        found[f"bridge.{l - 1}.W"] = dW
+        by_name[f"bridge.{l - 1}.W"] = dW
         d_ends[l] = W.T @ d_joined                               # (2.11)
-    return d_ends, found
+    return d_ends, by_name
 
 
 def first_state(
@@ -240,6 +289,7 @@ def first_state_grad(
     return d_ends, {"bridge.W_s": dW_s, "bridge.b": da_s[:, 0]}
 
 
-ENCODERS = {"one end": Part(encode, encode_grad), "both ends": Part(encode_both, encode_both_grad)}
+ENCODERS = {"one end": Part(encode_once, encode_once_grad),
+            "both ends": Part(encode_both, encode_both_grad)}
 STARTS = {"handed over": Part(hand_over, hand_over_grad), "bridge": Part(bridge, bridge_grad),
           "first state": Part(first_state, first_state_grad)}

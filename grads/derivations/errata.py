@@ -26,7 +26,7 @@ MISTAKES = {
         f"{HERE}.lstm.lstm_grad", "T_h.T @ da", "0.0 * dh",
         "the printed algorithm ends at dT (erratum 2)"),
     "Algorithm 4 without line 15": Mistake(
-        f"{HERE}.nmt.multi_layer_lstm_grad", "dh[l - 1] + dx", "dh[l - 1]",
+        f"{HERE}.units.deep_step_grad", "dh[l - 1] + dx", "dh[l - 1]",
         "dx_t is not printed in Algorithm 2 (erratum 2)"),
     "dc not accumulated": Mistake(
         f"{HERE}.lstm.lstm_grad", "dc + tanh_prime(c) * o * dh", "tanh_prime(c) * o * dh",
@@ -55,4 +55,13 @@ MISTAKES = {
     "Algorithm 2 lines 14 and 15 as printed": Mistake(
         f"{HERE}.lstm.backward", "dT, db = dT + dT_t,", "dT, db = dT_t,",
         "dT <- where dT <- dT + is meant: only the first step is left"),
+    "dh_T not zero": Mistake(
+        f"{HERE}.rnn.backward", "{len(x): np.zeros_like(h[0])}", "{len(x): np.ones_like(h[0])}",
+        "Algorithm 1 adds to a dh_T that it never sets (erratum 50)"),
+    "dc_T not zero": Mistake(
+        f"{HERE}.lstm.backward", "{len(x): np.zeros_like(c[0])}", "{len(x): np.ones_like(c[0])}",
+        "Algorithm 2 adds to a dc_T that it never sets (erratum 50)"),
+    "dW_e not accumulated": Mistake(
+        f"{HERE}.rnn.embed_grad", "dW_e + one_hot", "0 * dW_e + one_hot",
+        "Algorithm 1 line 7 assigns, where remark (a) says that it accumulates (erratum 51)"),
 }  # fmt: skip

@@ -156,9 +156,9 @@ def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """The parameters of a score, and of a predicted position."""
     H, A = sizes.hidden, sizes.hidden + 1  # differs from H, so that shapes identify tensors
     position: dict[str, tuple[int, ...]] = {"W_p": (A, H), "v_p": (A,)}
-    found = weight_shapes(sizes.score, H, A, L_MAX)
-    found |= position if sizes.window == "local-p" else {}
-    return {f"attention.{name}": shape for name, shape in found.items()}
+    shapes = weight_shapes(sizes.score, H, A, L_MAX)
+    shapes |= position if sizes.window == "local-p" else {}
+    return {f"attention.{name}": shape for name, shape in shapes.items()}
 
 
 def draw(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from grads.derivations.calculus import Array
 from grads.derivations.declaration import OUTPUT, Declaration
-from grads.derivations.deep_output import Output, deep, deep_grad, maxout, maxout_grad
+from grads.derivations.deep_output import HIDDEN, Output, deep, deep_grad
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import Example, Request, draw, no_sentence
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
@@ -109,26 +109,27 @@ def fused_grad(
 
 
 def fused_output(
-    word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate
+    word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate,
+    layer: str = "maxout",
 ) -> tuple[Any, Fused]:
-    """-log p(y_i), in nats, and p and g; `word` is y_i."""
+    """-log p(y_i), in nats, and p and g; `word` is y_i, `layer` a key of HIDDEN."""
     W_o, b = output.W_o, output.b
     t_tilde, g = fused(s, y, c, s_lm, output, gate)
-    t = maxout(t_tilde)                                          # (Bahdanau A.2.2 maxout)
+    t = HIDDEN[layer].forward(t_tilde)                           # (Bahdanau A.2.2 maxout)
     l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
     return l, Fused(p, g)
 
 
 def fused_output_grad(
     word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate,
-    kept: Fused,
+    kept: Fused, layer: str = "maxout",
 ) -> tuple[Array, Array, Array, Array, Output, Gate]:
     """ds, dy, dc, ds_lm, and the gradients of the weights."""
     p, g = kept
     t_tilde, _ = fused(s, y, c, s_lm, output, gate)
-    t = maxout(t_tilde)
+    t = HIDDEN[layer].forward(t_tilde)
     dt, dW_o, db = predict_grad(word, p, t, output.W_o)          # (Bahdanau A.2.2 output)
-    dt_tilde = maxout_grad(dt, t_tilde)                          # (Bahdanau A.2.2 maxout)
+    dt_tilde = HIDDEN[layer].backward(dt, t_tilde)               # (Bahdanau A.2.2 maxout)
     ds, dy, dc, ds_lm, dU_o, dV_o, dC_o, d_gate = fused_grad(
         dt_tilde, g, s, y, c, s_lm, output, gate)
     return ds, dy, dc, ds_lm, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db), d_gate

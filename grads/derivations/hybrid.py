@@ -31,27 +31,16 @@ from grads.derivations.attention import (
     Seeds,
     attentional_nmt_backward,
     attentional_nmt_forward,
-    encoder_grad,
-    run_encoder,
 )
-from grads.derivations.calculus import Array, bias, tanh_prime
-from grads.derivations.nmt import (
-    END,
-    Layers,
-    Weights,
-    add,
-    by_name,
-    multi_layer_lstm,
-    multi_layer_lstm_grad,
-    weights,
-    zero_gradients,
-    zero_state,
-)
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.encoders import columns, encode, encode_grad, tops
+from grads.derivations.nmt import END
+from grads.derivations.rnn import predictions, predictions_grad
 from grads.derivations.scores import Variant
+from grads.derivations.units import Layers, stack_of, zero_states
 
 SOURCE, TARGET = "source_characters", "target_characters"
-SEPARATE, OUTPUT, OUTPUT_BIAS = f"{TARGET}.W_c", f"{TARGET}.output.W_hy", f"{TARGET}.output.b"
+SEPARATE, OUTPUT = f"{TARGET}.W_c", f"{TARGET}.output"
 Word = Sequence[int]  # characters by number, without "_"
 
 
@@ -82,7 +71,7 @@ def represent(
     parameters: Mapping[str, Array], word: Word
 ) -> tuple[Array, dict[int, Layers], dict[int, Layers]]:
     """q (E, 1), the last hidden state of the top layer, and all states and cells, from zero."""
-    g, k = run_encoder(parameters, [*word, END], side=SOURCE)    # 'c', 'u', 't', 'e', '_'
+    g, k = encode(parameters, [*word, END], side=SOURCE)         # 'c', 'u', 't', 'e', '_'
     q = g[len(word) + 1][max(g[0])]
     return q, g, k
 
@@ -92,9 +81,10 @@ def represent_grad(
     k: dict[int, Layers],
 ) -> dict[str, Array]:
     """The gradients of the source's character network by name, given dq (E, 1)."""
-    unread, nothing = np.zeros((len(dq), len(word) + 1)), zero_state(weights(parameters, SOURCE).T)
-    gradients, _, _ = encoder_grad(                              # only the last state is read
-        parameters, [*word, END], g, k, unread, {**nothing, max(nothing): dq}, nothing, SOURCE)
+    zero, none = zero_states(stack_of(parameters, SOURCE).W)
+    gradients, _, _ = encode_grad(                               # only the last state is read
+        parameters, [*word, END], g, k, np.zeros((len(dq), len(word) + 1)),
+        {**zero, max(zero): dq}, none, SOURCE)
     return gradients
 
 
@@ -132,16 +122,10 @@ def spell(
     parameters: Mapping[str, Array], first: Array, word: Word
 ) -> tuple[Any, SpellingTrace]:
     """-log p(word), in nats; `first` (H, 1) is the initial hidden state of layer 1."""
-    W_e, T, b = weights(parameters, TARGET)
-    W_hy, b_hy = parameters[OUTPUT], bias(parameters, OUTPUT_BIAS)
-    h, c = {0: {**zero_state(T), 1: first}}, {0: zero_state(T)}  # cells and higher layers are zero
-    p, l = {}, {}
-    for i, (character, following) in enumerate(
-            zip([END, *word], [*word, END], strict=True), start=1):
-        v = embed(character, W_e)
-        h[i], c[i] = multi_layer_lstm(h[i - 1], c[i - 1], v, T, b)
-        l[i], p[i] = predict(following, h[i][len(T)], W_hy, b_hy)
-    J = sum(l.values())
+    zero, c_0 = zero_states(stack_of(parameters, TARGET).W)
+    h_0 = {**zero, 1: first}                                     # cells and higher layers are zero
+    h, c = encode(parameters, [END, *word], h_0, c_0, side=TARGET)
+    J, p, l = predictions(parameters, [*word, END], tops(h), OUTPUT)
     return J, SpellingTrace(h, c, p, l)
 
 
@@ -149,21 +133,12 @@ def spell_grad(
     parameters: Mapping[str, Array], word: Word, trace: SpellingTrace
 ) -> tuple[Array, dict[str, Array]]:
     """d first (H, 1), and the gradients of the target's character network by name."""
-    side, W_hy = weights(parameters, TARGET), parameters[OUTPUT]
-    L, m = len(side.T), len(word) + 1
-    dW_e, dT, db = zero_gradients(side)
-    dW_hy, db_hy = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
-    dh, dc = {m: zero_state(side.T)}, {m: zero_state(side.T)}
-    for i in range(m, 0, -1):
-        d_vertical, dW, d_hy = predict_grad([*word, END][i - 1], trace.p[i], trace.h[i][L], W_hy)
-        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy
-        dh[i] = {**dh[i], L: dh[i][L] + d_vertical}
-        dh[i - 1], dc[i - 1], dx, dT_i, db_i = multi_layer_lstm_grad(
-            dh[i], dc[i], trace.h[i - 1], trace.c[i - 1], trace.h[i], side.T, side.b)
-        dT, db = add(dT, dT_i), add(db, db_i)
-        dW_e = embed_grad([END, *word][i - 1], dx, dW_e)
-    output = {OUTPUT: dW_hy, OUTPUT_BIAS: db_hy[:, 0]}
-    return dh[0][1], {**by_name(TARGET, Weights(dW_e, dT, db)), **output}
+    h, c, p, _ = trace
+    d_above, output = predictions_grad(parameters, [*word, END], p, tops(h), OUTPUT)
+    gradients, dh_0, _ = encode_grad(
+        parameters, [END, *word], h, c, columns(d_above),
+        *zero_states(stack_of(parameters, TARGET).W), side=TARGET)
+    return dh_0[1], {**gradients, **output}
 
 
 # --- the model ----------------------------------------------------------------------------------
@@ -186,10 +161,11 @@ def hybrid_forward(
     W = np.vstack([parameters["encoder.W_e"], *(q[r].T for r in q)])
     J_w, words = attentional_nmt_forward(                        # (5.1), (5.2), (5.3), (5.4)
         of_words(parameters, W), x, y, variant=variant)
+    states = words.states
     for t in range(1, len(y) + 1):
         if t in spellings:                                       # once for each token (5.3.3)
-            h = words.h[t][max(words.c[t])]
-            h_check = seed(parameters, words.h_tilde[t], words.context[t], h)  # (5.6)
+            h = states.h[t][max(states.c[t])]
+            h_check = seed(parameters, states.h_tilde[t], states.context[t], h)  # (5.6)
             l[t], spelled[t] = spell(parameters, h_check, spellings[t])
     J_c = sum(l.values())                                        # the characters of rare words
     J = J_w + alpha * J_c                                        # (5.5)
@@ -206,13 +182,14 @@ def hybrid_backward(
     feeding reads h~_t again, then the characters of all rare source words.
     """
     words, alpha, V = trace.words, trace.alpha, len(parameters["encoder.W_e"])
+    states = words.states
     source, target, seeds = zeros(parameters, SOURCE), zeros(parameters, TARGET), {}
     for t in range(len(y), 0, -1):
         if t in spellings:
-            h = words.h[t][max(words.c[t])]
+            h = states.h[t][max(states.c[t])]
             d_first, d_word = spell_grad(parameters, spellings[t], trace.spelled[t])
             dh_check = alpha * d_first                           # (5.5)
-            seeds[t], d_path = seed_grad(parameters, dh_check, words.context[t], h)  # (5.6)
+            seeds[t], d_path = seed_grad(parameters, dh_check, states.context[t], h)  # (5.6)
             target = plus(target, {name: alpha * d for name, d in d_word.items()})  # (5.5)
             target = plus(target, d_path)
     d_words, _, _ = attentional_nmt_backward(                    # (5.4), (5.3), (5.2), (5.1)
@@ -222,8 +199,8 @@ def hybrid_backward(
         dq = dW[[V + r - 1]].T                                   # its row of W is q^T
         source = plus(source, represent_grad(
             parameters, rare[r - 1], dq, trace.g[r], trace.k[r]))
-    found = {**d_words, "encoder.W_e": dW[:V], **source, **target}
-    gradients = {name: found[name] for name in parameters}
+    by_name = {**d_words, "encoder.W_e": dW[:V], **source, **target}
+    gradients = {name: by_name[name] for name in parameters}
     return gradients
 
 
@@ -243,6 +220,6 @@ def zeros(parameters: Mapping[str, Array], side: str) -> dict[str, Array]:
             if name.startswith(f"{side}.")}
 
 
-def plus(total: Mapping[str, Array], part: Mapping[str, Array]) -> dict[str, Array]:
+def plus(total: Mapping[str, Array], term: Mapping[str, Array]) -> dict[str, Array]:
     """The sum of gradients by name, of those in `total`."""
-    return {name: d + part[name] if name in part else d for name, d in total.items()}
+    return {name: d + term[name] if name in term else d for name, d in total.items()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from grads.derivations.attention import GENERAL, PARTNERS
+from grads.derivations.attention import GENERAL
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
@@ -40,8 +40,7 @@ def hybrid_example(separate: bool, request: Request) -> Example:
     y = numbers(bare(target), words["decoder.W_e"])
     spellings = {t: numbers(word[:-1], letters[1]) for t, word in enumerate(target, start=1)
                  if word.endswith(RARE)}
-    shapes = hybrid_shapes([len(one) for one in words.values()], [len(one) for one in letters],
-                           sizes, separate)
+    shapes = hybrid_shapes(list(map(len, words.values())), list(map(len, letters)), sizes, separate)
     names = {"encoder.W_e": [*words["encoder.W_e"], *rare], "decoder.W_e": words["decoder.W_e"]}
     return Example((draw(request.rng, shapes), x, y, [numbers(word, letters[0]) for word in rare],
                     spellings), {"variant": sizes.variant}, names)
@@ -102,26 +101,26 @@ SEPARATE_MISTAKES = {
         f"{HERE}.attention_step.attend_grad", "dc_joined + dc_seed", "dc_joined",
         "c_t gets its gradient through W only, not through W' of (5.6)."),
     "state read once": Mistake(
-        f"{HERE}.attention.decoder_grad", "+ d_vertical + seed.dh}", "+ d_vertical}",
+        f"{HERE}.attention.decode_grad", "+ d_vertical + seed.dh}", "+ d_vertical}",
         "h_t gets its gradient through W only, not through W' of (5.6)."),
 }
 SAME_MISTAKES = {
     "speller's gradient lost": Mistake(
-        f"{HERE}.attention.decoder_grad", "+ P.T @ d_fed + seed.dh_tilde", "+ P.T @ d_fed",
+        f"{HERE}.attention.decode_grad", "+ P.T @ d_fed + seed.dh_tilde", "+ P.T @ d_fed",
         "h~_t gets no gradient from the word that is spelled from it."),
-    "recurrent term of the speller dropped": Mistake(
-        f"{HERE}.hybrid.spell_grad", "L: dh[i][L] + d_vertical", "L: d_vertical",
-        "the top layer's dh is what the prediction sends back, without the next character's."),
+    "recurrent term dropped": Mistake(
+        f"{HERE}.encoders.encode_grad", "L: dg[s][L] + dh_bar", "L: dh_bar",
+        "the top layer's dg_s is what its reader sends back, without the next position's."),
 }
 
 SETTINGS = (*TRANSLATION, "layers")
 DECLARATIONS = (
     Declaration(
         "hybrid", "Hybrid word-character model, separate path, chapter 5",
-        hybrid_forward, hybrid_backward, partial(hybrid_example, True), PAIR, SETTINGS, PARTNERS,
+        hybrid_forward, hybrid_backward, partial(hybrid_example, True), PAIR, SETTINGS,
         mistakes=SEPARATE_MISTAKES | ONE_PLACE),
     Declaration(
         "hybrid-same", "Hybrid word-character model, same path, chapter 5",
-        hybrid_forward, hybrid_backward, partial(hybrid_example, False), PAIR, SETTINGS, PARTNERS,
+        hybrid_forward, hybrid_backward, partial(hybrid_example, False), PAIR, SETTINGS,
         mistakes=SAME_MISTAKES | ONE_PLACE),
 )

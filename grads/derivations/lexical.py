@@ -24,19 +24,15 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
-    PARTNERS,
     AttentionTrace,
     Seeds,
     as_written,
-    decoder_grad,
-    encoder_grad,
-    fed_rows,
-    run_encoder,
-    source_states,
+    decode,
+    decode_grad,
 )
-from grads.derivations.attention_step import attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax, tanh_prime
 from grads.derivations.declaration import Declaration
+from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
     PAIR,
@@ -48,10 +44,9 @@ from grads.derivations.examples import (
     pair_of,
     translation_shapes,
 )
-from grads.derivations.nmt import END, weights
-from grads.derivations.rnn import embed
+from grads.derivations.nmt import END
+from grads.derivations.rnn import predictions_grad
 from grads.derivations.scores import Variant
-from grads.derivations.units import deep_step
 
 W_NAME, W_L_NAME = "lexical.W", "output.W_l"
 
@@ -132,45 +127,37 @@ def lexical_forward(
 
     Arguments: x (at least one word) and y, token ids without end markers; variant, how a_t is made.
     """
-    unit = "lstm"                                                # of the encoder, too
-    W_e, T, b = weights(parameters, "decoder")
-    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, W_l, b_hy = parameters["output.W_hy"], parameters[W_L_NAME], bias(parameters, "output.b")
     W_lex, W_f = parameters[W_NAME], parameters["encoder.W_e"]
-    g, k = run_encoder(parameters, x)
+    g, k = encode(parameters, x)
     h_bar, F = as_written(source_states(g), variant), source_words(W_f, x, variant)
-    h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
-    a, context, h_l, p, l = {}, {}, {}, {}, {}
-    for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
-        v = embed(word, W_e)
-        fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
-        z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = deep_step(unit, h[t - 1], c[t - 1], z, T, b)
-        h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
-        h_l[t] = lexical(a[t], F, W_lex)                         # (Nguyen 3.2.4 lexical)
-        l[t], p[t] = predict_both(following, h_tilde[t], h_l[t], W_hy, W_l, b_hy)
+    states = decode(parameters, y, h_bar, g[len(x)], k[len(x)], variant)
+    h_l, p, l = {}, {}, {}
+    for t, word in enumerate([*y, END], start=1):
+        h_l[t] = lexical(states.a[t], F, W_lex)                 # (Nguyen 3.2.4 lexical)
+        l[t], p[t] = predict_both(word, states.h_tilde[t], h_l[t], W_hy, W_l, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, LexicalTrace(AttentionTrace(
-        g, k, h_bar, h, c, context, h_tilde, a, p, l, variant), h_l)
+    return J, LexicalTrace(AttentionTrace(g, k, states, p, l), h_l)
 
 
 def lexical_backward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: LexicalTrace
 ) -> dict[str, Array]:
     """The gradient of J for every parameter."""
-    W_lex, W_l, words = parameters[W_NAME], parameters[W_L_NAME], trace.words
-    W_f = parameters["encoder.W_e"]
-    F = source_words(W_f, x, words.variant)
+    W_lex, W_l, W_f = parameters[W_NAME], parameters[W_L_NAME], parameters["encoder.W_e"]
+    (g, k, states, p, _), h_l = trace
+    F = source_words(W_f, x, states.variant)
     dW_lex, dW_l, dF, seeds = np.zeros_like(W_lex), np.zeros_like(W_l), np.zeros_like(F), {}
     for t in range(len(y) + 1, 0, -1):
-        dh_l, dW_l_t = predict_both_grad([*y, END][t - 1], words.p[t], trace.h_l[t], W_l)
-        da, dF_t, dW_lex_t = lexical_grad(dh_l, words.a[t], F, W_lex)
+        dh_l, dW_l_t = predict_both_grad([*y, END][t - 1], p[t], h_l[t], W_l)
+        da, dF_t, dW_lex_t = lexical_grad(dh_l, states.a[t], F, W_lex)
         seeds[t] = Seeds(da=da)                                  # a_t is read by c_t too
         dW_lex, dW_l, dF = dW_lex + dW_lex_t, dW_l + dW_l_t, dF + dF_t
-    decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, words, seeds)
-    encoder, _, _ = encoder_grad(parameters, x, words.g, words.k, d_read, dg_last, dk_last)
-    dW_f = source_words_grad(dF, W_f, x, words.variant)
-    gradients = {**encoder, **decoder, W_NAME: dW_lex, W_L_NAME: dW_l,
+    d_above, output = predictions_grad(parameters, [*y, END], p, states.h_tilde)
+    decoder, d_read, dg_last, dk_last = decode_grad(parameters, y, states, d_above, seeds)
+    encoder, _, _ = encode_grad(parameters, x, g, k, d_read, dg_last, dk_last)
+    dW_f = source_words_grad(dF, W_f, x, states.variant)
+    gradients = {**encoder, **decoder, **output, W_NAME: dW_lex, W_L_NAME: dW_l,
                  "encoder.W_e": encoder["encoder.W_e"] + dW_f}   # f_s is read by the encoder too
     return {name: gradients[name] for name in parameters}
 
@@ -203,5 +190,5 @@ DECLARATIONS = (Declaration(
     "lexical", "Attention with the lexical module ({score}, {window}{feeding}), Nguyen 3.2.4",
     lexical_forward, lexical_backward, lexical_example, PAIR,
     (*TRANSLATION, "layers", *SCORED, "feeding"),
-    {**PARTNERS, "decoder_grad": "lexical_forward", "predict_grad": "predict_both"},
+    {"predictions_grad": "lexical_forward", "predict_grad": "predict_both"},
     mistakes=MISTAKES),)

@@ -18,19 +18,15 @@ import numpy as np
 
 from grads.derivations.attention import (
     GENERAL,
-    PARTNERS,
     AttentionTrace,
     Seeds,
     as_written,
-    decoder_grad,
-    encoder_grad,
-    fed_rows,
-    run_encoder,
-    source_states,
+    decode,
+    decode_grad,
 )
-from grads.derivations.attention_step import attend, weights_of
 from grads.derivations.calculus import Array, bias, log_sum_exp, one_hot, softmax
 from grads.derivations.declaration import Declaration
+from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
     PAIR,
@@ -41,10 +37,9 @@ from grads.derivations.examples import (
     pair_of,
     translation_shapes,
 )
-from grads.derivations.nmt import END, weights
-from grads.derivations.rnn import embed
+from grads.derivations.nmt import END
+from grads.derivations.rnn import predictions_grad
 from grads.derivations.scores import Variant
-from grads.derivations.units import deep_step
 
 EPSILON = 1e-2  # of the example; 1e-3 in the paper
 
@@ -109,25 +104,16 @@ def lexicon_forward(
     Arguments: x (at least one word) and y, token ids without end markers; lexicon, P (V_t, V_s);
     epsilon, above 0; variant, how a_t is made.
     """
-    unit = "lstm"                                                # of the encoder, too
-    W_e, T, b = weights(parameters, "decoder")
-    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
-    g, k = run_encoder(parameters, x)
+    g, k = encode(parameters, x)
     h_bar, L = as_written(source_states(g), variant), sentence_columns(lexicon, x, variant)
-    h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
-    a, context, p, l = {}, {}, {}, {}
-    for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
-        v = embed(word, W_e)
-        fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
-        z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = deep_step(unit, h[t - 1], c[t - 1], z, T, b)
-        h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
-        b_lex = lexicon_bias(a[t], L, epsilon)                   # (Nguyen 3.2.5.2 bias)
-        l[t], p[t] = predict_with_bias(following, h_tilde[t], b_lex, W_hy, b_hy)
+    states = decode(parameters, y, h_bar, g[len(x)], k[len(x)], variant)
+    p, l = {}, {}
+    for t, word in enumerate([*y, END], start=1):
+        b_lex = lexicon_bias(states.a[t], L, epsilon)           # (Nguyen 3.2.5.2 bias)
+        l[t], p[t] = predict_with_bias(word, states.h_tilde[t], b_lex, W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, LexiconTrace(AttentionTrace(
-        g, k, h_bar, h, c, context, h_tilde, a, p, l, variant), L)
+    return J, LexiconTrace(AttentionTrace(g, k, states, p, l), L)
 
 
 def lexicon_backward(
@@ -135,14 +121,16 @@ def lexicon_backward(
     epsilon: float = EPSILON,
 ) -> dict[str, Array]:
     """The gradient of J for every parameter."""
-    words, seeds = trace.words, {}
+    (g, k, states, p, _), L = trace
+    seeds = {}
     for t in range(len(y) + 1, 0, -1):
-        db_lex = predict_with_bias_grad([*y, END][t - 1], words.p[t])
-        da = lexicon_bias_grad(db_lex, words.a[t], trace.L, epsilon)
+        db_lex = predict_with_bias_grad([*y, END][t - 1], p[t])
+        da = lexicon_bias_grad(db_lex, states.a[t], L, epsilon)
         seeds[t] = Seeds(da=da)                                  # a_t is read by c_t too
-    decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, words, seeds)
-    encoder, _, _ = encoder_grad(parameters, x, words.g, words.k, d_read, dg_last, dk_last)
-    gradients = {**encoder, **decoder}
+    d_above, output = predictions_grad(parameters, [*y, END], p, states.h_tilde)
+    decoder, d_read, dg_last, dk_last = decode_grad(parameters, y, states, d_above, seeds)
+    encoder, _, _ = encode_grad(parameters, x, g, k, d_read, dg_last, dk_last)
+    gradients = {**encoder, **decoder, **output}
     return {name: gradients[name] for name in parameters}
 
 
@@ -180,5 +168,5 @@ DECLARATIONS = (Declaration(
     "lexicon", "Attention with a lexicon's bias ({score}, {window}{feeding}), Nguyen 3.2.5.2",
     lexicon_forward, lexicon_backward, lexicon_example, PAIR,
     ("sentence", "target", "layers", *SCORED, "feeding"),
-    {**PARTNERS, "decoder_grad": "lexicon_forward", "predict_grad": "predict_with_bias"},
+    {"predictions_grad": "lexicon_forward", "predict_grad": "predict_with_bias"},
     mistakes=MISTAKES),)

@@ -155,16 +155,18 @@ def heads_of(parameters: Mapping[str, Array], prefix: str, n: int) -> dict[int, 
         rows: Array = np.split(parameters[f"{prefix}.{name}"], n)[i]
         return rows
 
-    return {i + 1: Head(*(part(f"W_{one}", i).T for one in "qkv"),
-                        *(part(f"b_{one}", i)[None] for one in "qv")) for i in range(n)}
+    return {i + 1: Head(*(part(f"W_{letter}", i).T for letter in "qkv"),
+                        *(part(f"b_{letter}", i)[None] for letter in "qv")) for i in range(n)}
 
 
 def parameters_of(prefix: str, d_heads: Heads, dW_O: Array, db_O: Array) -> dict[str, Array]:
     """Gradients by the kernels' names and in their shapes: `heads_of`, undone."""
     heads = d_heads.values()
-    found = {f"{prefix}.W_o": dW_O.T, f"{prefix}.b_o": db_O[0]}
-    for one in "qkv":
-        found[f"{prefix}.W_{one}"] = np.vstack([getattr(d, f"W_{one.upper()}").T for d in heads])
-    for one in "qv":
-        found[f"{prefix}.b_{one}"] = np.hstack([getattr(d, f"b_{one.upper()}")[0] for d in heads])
-    return found
+    by_name = {f"{prefix}.W_o": dW_O.T, f"{prefix}.b_o": db_O[0]}
+    for letter in "qkv":
+        by_name[f"{prefix}.W_{letter}"] = np.vstack(
+            [getattr(d, f"W_{letter.upper()}").T for d in heads])
+    for letter in "qv":
+        by_name[f"{prefix}.b_{letter}"] = np.hstack(
+            [getattr(d, f"b_{letter.upper()}")[0] for d in heads])
+    return by_name

@@ -17,7 +17,7 @@ from grads.derivations.calculus import Array, bias, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import PAIR, TRANSLATION, translation_example
-from grads.derivations.lstm import FORGOTTEN_DC, NO_DH_PREV, lstm, lstm_grad
+from grads.derivations.lstm import FORGOTTEN_DC, NO_DH_PREV
 from grads.derivations.rnn import (
     ONE_EMBEDDING,
     PRINTED_SIGN,
@@ -26,11 +26,20 @@ from grads.derivations.rnn import (
     predict,
     predict_grad,
 )
+from grads.derivations.units import (
+    Layers,
+    Stack,
+    add,
+    deep_step,
+    deep_step_grad,
+    named,
+    stack_of,
+    zero_states,
+    zeros_of,
+)
 
 END = 1  # Index(_): ends a sentence and starts the decoder; </s> in the vocabulary
 ALPHA = 1.5  # length factor of Algorithm 5, footnote 7
-
-Layers = dict[int, Array]  # one array per layer l = 1 .. L; l = 0 is the embedding layer
 
 
 class Weights(NamedTuple):
@@ -56,63 +65,17 @@ class NMTTrace(NamedTuple):
 
 def weights(parameters: Mapping[str, Array], side: str) -> Weights:
     """The weights of one side, "encoder" or "decoder", by layer from 1."""
-    number = sum(name.startswith(f"{side}.") and name.endswith(".W") for name in parameters)
-    layers = range(1, number + 1)
-    T = {l: parameters[f"{side}.{l - 1}.W"] for l in layers}
-    b = {l: bias(parameters, f"{side}.{l - 1}.b") for l in layers}
-    return Weights(parameters[f"{side}.W_e"], T, b)
+    return Weights(parameters[f"{side}.W_e"], *stack_of(parameters, side))
 
 
 def zero_gradients(of: Weights) -> Weights:
     """Zeros shaped like dW_e, dT and db."""
-    dT = {l: np.zeros_like(T) for l, T in of.T.items()}
-    return Weights(np.zeros_like(of.W_e), dT, {l: dT[l][:, :1] for l in dT})
-
-
-def add(d: Layers, more: Layers) -> Layers:
-    """The sum of two gradients, layer by layer."""
-    return {l: d[l] + more[l] for l in d}
+    return Weights(np.zeros_like(of.W_e), *zeros_of(of.T))
 
 
 def by_name(side: str, d: Weights) -> dict[str, Array]:
     """The gradients of one side under the parameters' names."""
-    dT = {f"{side}.{l - 1}.W": dT for l, dT in d.T.items()}
-    db = {f"{side}.{l - 1}.b": db[:, 0] for l, db in d.b.items()}
-    return {f"{side}.W_e": d.W_e, **dT, **db}
-
-
-def zero_state(T: Layers) -> Layers:
-    """A zero column (H, 1) for each layer."""
-    return {l: np.zeros((len(T[l]) // 4, 1)) for l in T}
-
-
-# --- one time step through all layers -----------------------------------------------------------
-
-
-def multi_layer_lstm(
-    h_prev: Layers, c_prev: Layers, x: Array, T: Layers, b: dict[int, Any]
-) -> tuple[Layers, Layers]:
-    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3 line 8."""
-    h, c = {0: x}, {}
-    for l in range(1, len(T) + 1):                               # line 8
-        h[l], c[l] = lstm(h_prev[l], c_prev[l], h[l - 1], T[l], b[l])
-    return h, c
-
-
-def multi_layer_lstm_grad(
-    dh: Layers, dc: Layers, h_prev: Layers, c_prev: Layers, h: Layers, T: Layers, b: dict[int, Any]
-) -> tuple[Layers, Layers, Array, Layers, Layers]:
-    """Lines 13-16 of Algorithm 4: dh_{t-1}, dc_{t-1}, dx (E, 1), dT and db of one time step.
-
-    Arguments: dh, dc by layer 1..L, gradients of the states at t; the states at t - 1; h_t^(0..L).
-    """
-    dh = {**dh, 0: np.zeros_like(h[0])}
-    dh_prev, dc_prev, dT, db = {}, {}, {}, {}
-    for l in range(len(T), 0, -1):                               # line 13
-        dh_prev[l], dc_prev[l], dx, dT[l], db[l] = lstm_grad(
-            dh[l], dc[l], h_prev[l], c_prev[l], h[l - 1], T[l], b[l])  # line 14
-        dh = {**dh, l - 1: dh[l - 1] + dx}                       # line 15
-    return dh_prev, dc_prev, dh[0], dT, db
+    return {f"{side}.W_e": d.W_e, **named(Stack(d.T, d.b), side)}
 
 
 # --- training: Algorithms 3 and 4 ---------------------------------------------------------------
@@ -130,15 +93,15 @@ def forward(
     m_x, m_y = len(x), len(y)
     s = dict(enumerate([*x, END, *y, END], start=1))             # line 1
     W_e, T, b = weights(parameters, "encoder")                   # line 2
-    h = {0: zero_state(T) if h_0 is None else h_0}               # line 3
-    c = {0: zero_state(T) if c_0 is None else c_0}
+    h, c = ({0: zero} for zero in zero_states(T))                # line 3
+    h, c = {0: h_0 or h[0]}, {0: c_0 or c[0]}
     p, l = {}, {}
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     for t in range(1, m_x + 1 + m_y + 1):                        # line 4
         if t == m_x + 1:                                         # line 5
             W_e, T, b = weights(parameters, "decoder")
         v = embed(s[t], W_e)                                     # line 7
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)
+        h[t], c[t] = deep_step("lstm", h[t - 1], c[t - 1], v, T, b)
         if t >= m_x + 1:                                         # line 10
             l[t], p[t] = predict(s[t + 1], h[t][len(T)], W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (2.51)
@@ -153,8 +116,7 @@ def backward(
     s, h, c, p, _ = trace
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     L = len(side.T)
-    dh = {m_x + 1 + m_y: zero_state(side.T)}                     # line 1
-    dc = {m_x + 1 + m_y: zero_state(side.T)}
+    dh, dc = ({m_x + 1 + m_y: zero} for zero in zero_states(side.T))  # line 1
     dW_e, dT, db = zero_gradients(side)                          # line 2
     dW_hy, db_hy = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
     saved: dict[str, Array] = {}
@@ -167,8 +129,8 @@ def backward(
             d_vertical, dW, d_hy = predict_grad(s[t + 1], p[t], h[t][L], W_hy)  # line 9
             dh[t] = {**dh[t], L: dh[t][L] + d_vertical}          # line 10
             dW_hy, db_hy = dW_hy + dW, db_hy + d_hy              # line 11
-        dh[t - 1], dc[t - 1], dx, dT_t, db_t = multi_layer_lstm_grad(
-            dh[t], dc[t], h[t - 1], c[t - 1], h[t], side.T, side.b)
+        dh[t - 1], dc[t - 1], dx, dT_t, db_t = deep_step_grad(
+            "lstm", dh[t], dc[t], h[t - 1], c[t - 1], h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # line 16
         dW_e = embed_grad(s[t], dx, dW_e)                        # line 18
     saved = {**saved, **by_name("encoder", Weights(dW_e, dT, db))}  # line 20
@@ -182,9 +144,9 @@ def backward(
 def encode(parameters: Mapping[str, Array], x: Sequence[int]) -> tuple[Layers, Layers]:
     """The encoder's last states h and c by layer; the loop of Algorithm 3 up to t = m_x."""
     W_e, T, b = weights(parameters, "encoder")
-    h, c = zero_state(T), zero_state(T)
+    h, c = zero_states(T)
     for word in x:
-        h, c = multi_layer_lstm(h, c, embed(word, W_e), T, b)
+        h, c = deep_step("lstm", h, c, embed(word, W_e), T, b)
     return h, c
 
 
@@ -202,7 +164,7 @@ def greedy(
     t = 1                                                        # line 2
     y = {1: END}                                                 # line 3
     while t <= alpha * len(x):                                   # line 4
-        h, c = multi_layer_lstm(h, c, embed(y[t], W_e), T, b)    # line 5
+        h, c = deep_step("lstm", h, c, embed(y[t], W_e), T, b)    # line 5
         p = softmax(W_hy @ h[len(T)] + b_hy)                     # (2.4), (2.5), line 6
         y[t + 1] = int(p.real.argmax())                          # line 7
         if y[t + 1] == END:                                      # line 8
@@ -218,7 +180,7 @@ HERE = "grads.derivations.nmt"
 MISTAKES = {
     **PRINTED_SIGN, **FORGOTTEN_DC, **NO_DH_PREV,
     "without line 15": Mistake(
-        f"{HERE}.multi_layer_lstm_grad", "dh[l - 1] + dx", "dh[l - 1] + 0 * dx",
+        "grads.derivations.units.deep_step_grad", "dh[l - 1] + dx", "dh[l - 1] + 0 * dx",
         "dx of a layer is not added to the layer below: lower layers and embeddings get no "
         "gradient from above."),
     "encoder one step early": Mistake(

@@ -8,39 +8,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, tanh_prime
-from grads.derivations.deep_output import Output, deep, deep_grad, deep_output, deep_output_grad
+from grads.derivations.calculus import Array, bias
+from grads.derivations.deep_output import Output, deep_output, deep_output_grad
+from grads.derivations.encoders import Columns, columns, encode, encode_grad
 from grads.derivations.fusion import (
     Fused,
     Gate,
-    fused,
-    fused_grad,
     fused_output,
     fused_output_grad,
 )
-from grads.derivations.nmt import END, Layers, add
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.nmt import END
+from grads.derivations.rnn import embed, embed_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
 from grads.derivations.units import (
     UNITS,
+    Layers,
     Part,
     Stack,
-    deep_step,
-    deep_step_grad,
+    add,
     named,
-    nothing,
     stack_of,
+    zero_states,
     zeros_of,
 )
+
+
+class Read(NamedTuple):
+    """The states of a decoder, by time step."""
+
+    v: dict[int, Array]  # E y_{i-1}
+    s: dict[int, Array]
+    c: dict[int, Array]
+    alpha: dict[int, Array]  # weights over the source
 
 
 class Decoded(NamedTuple):
     """The values of a decoder, by time step."""
 
-    s: Any
-    c: Any
-    alpha: Any  # weights over the source
+    read: Read
     p: Any
     l: Any
     language: Any = None  # with deep fusion: states and cells of the language model, and g
@@ -64,30 +70,7 @@ def the_last_grad(
     return np.zeros_like(s_prev), dh_context, alignment
 
 
-def tanh_output(word: int, s: Array, y: Array, c: Array, output: Output) -> tuple[Any, Array]:
-    """The deep output with tanh in the place of the maxout (Sennrich, 2016)."""
-    W_o, b = output.W_o, output.b
-    t_tilde = deep(s, y, c, output)
-    t = np.tanh(t_tilde)
-    l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
-    return l, p
-
-
-def tanh_output_grad(
-    word: int, p: Array, s: Array, y: Array, c: Array, output: Output
-) -> tuple[Array, Array, Array, Output]:
-    """ds (H, 1), dy (E, 1), dc (He, 1) and the weights' gradients."""
-    W_o, t_tilde = output.W_o, deep(s, y, c, output)
-    t = np.tanh(t_tilde)
-    dt, dW_o, db = predict_grad(word, p, t, W_o)                 # (Bahdanau A.2.2 output)
-    dt_tilde = tanh_prime(t_tilde) * dt
-    ds, dy, dc, dU_o, dV_o, dC_o = deep_grad(dt_tilde, s, y, c, output)
-    return ds, dy, dc, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db)
-
-
 CONTEXTS = {"search": Part(context, context_grad), "last": Part(the_last, the_last_grad)}
-OUTPUTS = {"maxout": Part(deep_output, deep_output_grad),
-           "tanh": Part(tanh_output, tanh_output_grad)}
 
 
 def output_of(parameters: Mapping[str, Array]) -> Output:
@@ -114,40 +97,10 @@ def gate_of(parameters: Mapping[str, Array]) -> Gate:
 def named_parts(parameters: Mapping[str, Array], *parts: Any) -> dict[str, Array]:
     """The gradients of the alignment model, the output and the gate by the parameters' names,
     columns as vectors."""
-    found = {name: d for part in parts for name, d in part._asdict().items()}
-    prefixes = {name: "attention" if name in Alignment._fields else "output" for name in found}
+    by_name = {name: d for weights in parts for name, d in weights._asdict().items()}
+    prefixes = {name: "attention" if name in Alignment._fields else "output" for name in by_name}
     return {f"{prefixes[name]}.{name}": d[:, 0] if name.startswith(("v", "b")) else d
-            for name, d in found.items() if f"{prefixes[name]}.{name}" in parameters}
-
-
-def fused_tanh(
-    word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate
-) -> tuple[Any, Fused]:
-    """The deep output with a language model, and tanh in the place of the maxout."""
-    W_o, b = output.W_o, output.b
-    t_tilde, g = fused(s, y, c, s_lm, output, gate)
-    t = np.tanh(t_tilde)
-    l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
-    return l, Fused(p, g)
-
-
-def fused_tanh_grad(
-    word: int, s: Array, y: Array, c: Array, s_lm: Array, output: Output, gate: Gate,
-    kept: Fused,
-) -> tuple[Array, Array, Array, Array, Output, Gate]:
-    """ds, dy, dc, ds_lm, and the gradients of the weights."""
-    p, g = kept
-    t_tilde, _ = fused(s, y, c, s_lm, output, gate)
-    t = np.tanh(t_tilde)
-    dt, dW_o, db = predict_grad(word, p, t, output.W_o)          # (Bahdanau A.2.2 output)
-    dt_tilde = tanh_prime(t_tilde) * dt
-    ds, dy, dc, ds_lm, dU_o, dV_o, dC_o, d_gate = fused_grad(
-        dt_tilde, g, s, y, c, s_lm, output, gate)
-    return ds, dy, dc, ds_lm, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db), d_gate
-
-
-FUSED = {"maxout": Part(fused_output, fused_output_grad),
-         "tanh": Part(fused_tanh, fused_tanh_grad)}
+            for name, d in by_name.items() if f"{prefixes[name]}.{name}" in parameters}
 
 
 # --- one step: the context, and the state -------------------------------------------------------
@@ -183,6 +136,51 @@ def reading_step_grad(
     return ds_prev, dv, dh_align, dW, db, d_score
 
 
+# --- the states -----------------------------------------------------------------------------------
+
+
+def read_contexts(
+    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, s_0: Array
+) -> Read:
+    """The unit reads [E y_{i-1}; c_i]; c_i is from the query s_{i-1}, or fixed; A.2.2."""
+    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
+    v, s, c, alpha, alignment = {}, {0: s_0}, {}, {}, alignment_of(parameters)
+    for i, word in enumerate([END, *y], start=1):
+        v[i] = embed(word, W_e)                                  # E y_{i-1}
+        s[i], c[i], alpha[i] = reading_step(model, v[i], s[i - 1], h_bar, W[1], b[1], alignment)
+    return Read(v, s, c, alpha)
+
+
+def read_contexts_grad(
+    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, read: Read,
+    dv_deep: Columns, ds_deep: Columns, dc_deep: Columns,
+) -> tuple[dict[str, Array], Array, Array]:
+    """Gradients by name, dh_bar and ds_0, from what the predictions read, by time step."""
+    W_e, (W, b), alignment = (parameters["decoder.W_e"], stack_of(parameters, "decoder"),
+                              alignment_of(parameters))
+    v, s, c, alpha = read
+    d_alignment, dh_bar = zeros_like(alignment), np.zeros_like(h_bar)
+    dW_e, (dW, db) = np.zeros_like(W_e), zeros_of(W)
+    ds = {len(v): ds_deep[len(v)]}
+    for i in range(len(v), 0, -1):
+        ds_prev, dv_read, dh_read, dW_i, db_i, d_score = reading_step_grad(
+            model, ds[i], dc_deep[i], v[i], s[i - 1], c[i], alpha[i], h_bar, W[1], b[1], alignment)
+        dW, db = add(dW, {1: dW_i}), add(db, {1: db_i})
+        d_alignment = plus(d_alignment, d_score)
+        ds[i - 1] = ds_deep[i - 1] + ds_prev
+        dv = dv_deep[i] + dv_read                                # E y_{i-1} is read by both
+        dh_bar = dh_bar + dh_read
+        dW_e = embed_grad([END, *y][i - 1], dv, dW_e)
+    gradients = {"decoder.W_e": dW_e, **named(Stack(dW, db), "decoder"),
+                 **named_parts(parameters, d_alignment)}
+    return gradients, dh_bar, ds[0]
+
+
+def deep_time(model: Any, i: int) -> int:
+    """The time of the state that the output reads at i (erratum 18)."""
+    return i - 1 if model.deep_state == "before" else i
+
+
 # --- RNNsearch and RNNencdec --------------------------------------------------------------------
 
 
@@ -190,18 +188,15 @@ def decode_reading(
     model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
 ) -> tuple[Any, Decoded]:
-    """The unit reads [E y_{i-1}; c_i]; c_i is from the query s_{i-1}, or fixed; A.2.2."""
-    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
-    alignment, output = alignment_of(parameters), output_of(parameters)
-    s, alpha, c, p, l = {0: h_0[1]}, {}, {}, {}, {}
-    for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
-        v = embed(before, W_e)                                   # E y_{i-1}
-        s[i], c[i], alpha[i] = reading_step(model, v, s[i - 1], h_bar, W[1], b[1], alignment)
-        deep = s[i - 1] if model.deep_state == "before" else s[i]  # erratum 18
-        l[i], p[i] = OUTPUTS[model.layer].forward(               # (Bahdanau A.2.2 output)
-            word, deep, v, c[i], output)
+    """The deep output reads s_i or s_{i-1}, E y_{i-1} and c_i."""
+    read, output = read_contexts(model, parameters, y, h_bar, h_0[1]), output_of(parameters)
+    (v, s, c, _), p, l = read, {}, {}
+    for i, word in enumerate([*y, END], start=1):
+        deep = s[deep_time(model, i)]                            # erratum 18
+        l[i], p[i] = deep_output(                                # (Bahdanau A.2.2 output)
+            word, deep, v[i], c[i], output, model.layer)
     J = sum(l.values())                                          # (Bahdanau 2)
-    return J, Decoded(s, c, alpha, p, l)
+    return J, Decoded(read, p, l)
 
 
 def decode_reading_grad(
@@ -209,51 +204,21 @@ def decode_reading_grad(
     kept: Decoded,
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, ds_0, and no dc_0."""
-    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
-    alignment, output, T = alignment_of(parameters), output_of(parameters), len(y) + 1
-    s, c = kept.s, kept.c
-    d_alignment, d_output = zeros_like(alignment), zeros_like(output)
-    dh_bar, dW_e, (dW, db) = np.zeros_like(h_bar), np.zeros_like(W_e), zeros_of(W)
-    ds = {i: np.zeros_like(s[0]) for i in range(T + 1)}
-    for i in range(T, 0, -1):
-        v = embed([END, *y][i - 1], W_e)                         # E y_{i-1}
-        k = i - 1 if model.deep_state == "before" else i          # erratum 18
-        ds_deep, dv_deep, dc_deep, d_out = OUTPUTS[model.layer].backward(
-            [*y, END][i - 1], kept.p[i], s[k], v, c[i], output)
+    output, (v, s, c, _) = output_of(parameters), kept.read
+    d_output, dv, dc = zeros_like(output), {}, {}
+    ds = {i: np.zeros_like(s[0]) for i in s}
+    for i in range(len(v), 0, -1):
+        k = deep_time(model, i)                                  # erratum 18
+        ds[k], dv[i], dc[i], d_out = deep_output_grad(
+            [*y, END][i - 1], kept.p[i], s[k], v[i], c[i], output, model.layer)
         d_output = plus(d_output, d_out)
-        ds[k] = ds[k] + ds_deep                                  # what the prediction read
-        ds_prev, dv_read, dh_read, dW_i, db_i, d_score = reading_step_grad(
-            model, ds[i], dc_deep, v, s[i - 1], c[i], kept.alpha[i], h_bar, W[1], b[1], alignment)
-        dW, db = add(dW, {1: dW_i}), add(db, {1: db_i})
-        d_alignment = plus(d_alignment, d_score)
-        ds[i - 1] = ds[i - 1] + ds_prev
-        dv = dv_deep + dv_read                                   # E y_{i-1} is read by both
-        dh_bar = dh_bar + dh_read
-        dW_e = embed_grad([END, *y][i - 1], dv, dW_e)
-    gradients = {"decoder.W_e": dW_e, **named(Stack(dW, db), "decoder"),
-                 **named_parts(parameters, d_alignment, d_output)}
-    return gradients, dh_bar, {1: ds[0]}, {1: np.zeros((0, 1))}
+    gradients, dh_bar, ds_0 = read_contexts_grad(
+        model, parameters, y, h_bar, kept.read, dv, ds, dc)
+    return ({**gradients, **named_parts(parameters, d_output)}, dh_bar, {1: ds_0},
+            {1: np.zeros((0, 1))})
 
 
 # --- deep fusion --------------------------------------------------------------------------------
-
-
-def language_step(
-    unit: str, word: int, r_prev: Layers, k_prev: Layers, W_e: Array, W: Layers, b: Any
-) -> tuple[Layers, Layers]:
-    """The language model's states r_i and cells k_i by layer, when it has read y_{i-1}."""
-    v = embed(word, W_e)
-    r, k = deep_step(unit, r_prev, k_prev, v, W, b)
-    return r, k
-
-
-def language_step_grad(
-    unit: str, word: int, dr: Layers, dk: Layers, r_prev: Layers, k_prev: Layers, r: Layers,
-    dW_e: Array, W: Layers, b: Any,
-) -> tuple[Layers, Layers, Array, Layers, Layers]:
-    """dr_{i-1}, dk_{i-1}, dW_e with the word's added, dW and db."""
-    dr_prev, dk_prev, dv, dW, db = deep_step_grad(unit, dr, dk, r_prev, k_prev, r, W, b)
-    return dr_prev, dk_prev, embed_grad(word, dv, dW_e), dW, db
 
 
 def decode_fused(
@@ -261,21 +226,17 @@ def decode_fused(
     c_0: Layers,
 ) -> tuple[Any, Decoded]:
     """As `decode_reading`; the output reads a language model's top state, too, through a gate."""
-    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
-    W_m, (W_r, b_r) = parameters["lm.W_e"], stack_of(parameters, "lm")
-    alignment, output, gate = alignment_of(parameters), output_of(parameters), gate_of(parameters)
-    H, L = gate.L_o.shape[1], len(W_r)
-    s, alpha, c, p, g, l = {0: h_0[1]}, {}, {}, {}, {}, {}
-    r, k = {0: nothing(W_r, H)}, {0: nothing(W_r, H, UNITS[model.language].cells)}
-    for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
-        v = embed(before, W_e)                                   # E y_{i-1}
-        s[i], c[i], alpha[i] = reading_step(model, v, s[i - 1], h_bar, W[1], b[1], alignment)
-        r[i], k[i] = language_step(model.language, before, r[i - 1], k[i - 1], W_m, W_r, b_r)
-        deep = s[i - 1] if model.deep_state == "before" else s[i]  # erratum 18
-        l[i], (p[i], g[i]) = FUSED[model.layer].forward(         # (Sennrich fusion)
-            word, deep, v, c[i], r[i][L], output, gate)
+    read, output, gate = (read_contexts(model, parameters, y, h_bar, h_0[1]),
+                          output_of(parameters), gate_of(parameters))
+    r, k = encode(parameters, [END, *y], side="lm", unit=model.language)
+    (v, s, c, _), L = read, max(k[0])
+    p, g, l = {}, {}, {}
+    for i, word in enumerate([*y, END], start=1):
+        deep = s[deep_time(model, i)]                            # erratum 18
+        l[i], (p[i], g[i]) = fused_output(                       # (Sennrich fusion)
+            word, deep, v[i], c[i], r[i][L], output, gate, model.layer)
     J = sum(l.values())                                          # (Bahdanau 2)
-    return J, Decoded(s, c, alpha, p, l, (r, k, g))
+    return J, Decoded(read, p, l, (r, k, g))
 
 
 def decode_fused_grad(
@@ -283,39 +244,23 @@ def decode_fused_grad(
     kept: Decoded,
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar, ds_0, and no dc_0."""
-    W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
-    W_m, (W_r, b_r) = parameters["lm.W_e"], stack_of(parameters, "lm")
-    alignment, output, gate = alignment_of(parameters), output_of(parameters), gate_of(parameters)
-    T, L, s, c, (r, k, g) = len(y) + 1, len(W_r), kept.s, kept.c, kept.language
-    d_alignment, d_output, d_gate = map(zeros_like, (alignment, output, gate))
-    dh_bar, dW_e, (dW, db) = np.zeros_like(h_bar), np.zeros_like(W_e), zeros_of(W)
-    dW_m, (dW_r, db_r) = np.zeros_like(W_m), zeros_of(W_r)
-    ds = {i: np.zeros_like(s[0]) for i in range(T + 1)}
-    dr, dk = ({T: {l: np.zeros_like(states[0][l]) for l in W_r}} for states in (r, k))
-    for i in range(T, 0, -1):
-        before, word = [END, *y][i - 1], [*y, END][i - 1]
-        v = embed(before, W_e)                                   # E y_{i-1}
-        j = i - 1 if model.deep_state == "before" else i          # erratum 18
-        ds_deep, dv_deep, dc_deep, d_vertical, d_out, d_step = FUSED[model.layer].backward(
-            word, s[j], v, c[i], r[i][L], output, gate, Fused(kept.p[i], g[i]))
+    output, gate, (v, s, c, _) = output_of(parameters), gate_of(parameters), kept.read
+    (r, k, g), d_output, d_gate = kept.language, zeros_like(output), zeros_like(gate)
+    L, dv, dc, ds_lm = max(k[0]), {}, {}, {}
+    ds = {i: np.zeros_like(s[0]) for i in s}
+    for i in range(len(v), 0, -1):
+        j = deep_time(model, i)                                  # erratum 18
+        ds[j], dv[i], dc[i], ds_lm[i], d_out, d_step = fused_output_grad(
+            [*y, END][i - 1], s[j], v[i], c[i], r[i][L], output, gate, Fused(kept.p[i], g[i]),
+            model.layer)
         d_output, d_gate = plus(d_output, d_out), plus(d_gate, d_step)
-        ds[j] = ds[j] + ds_deep                                  # what the prediction read
-        dr[i] = {**dr[i], L: dr[i][L] + d_vertical}              # from above, and from i + 1
-        dr[i - 1], dk[i - 1], dW_m, dW_i, db_i = language_step_grad(
-            model.language, before, dr[i], dk[i], r[i - 1], k[i - 1], r[i], dW_m, W_r, b_r)
-        dW_r, db_r = add(dW_r, dW_i), add(db_r, db_i)
-        ds_prev, dv_read, dh_read, dW_s, db_s, d_score = reading_step_grad(
-            model, ds[i], dc_deep, v, s[i - 1], c[i], kept.alpha[i], h_bar, W[1], b[1], alignment)
-        dW, db = add(dW, {1: dW_s}), add(db, {1: db_s})
-        d_alignment = plus(d_alignment, d_score)
-        ds[i - 1] = ds[i - 1] + ds_prev
-        dv = dv_deep + dv_read                                   # E y_{i-1} is read by both
-        dh_bar = dh_bar + dh_read
-        dW_e = embed_grad(before, dv, dW_e)
-    gradients = {"decoder.W_e": dW_e, **named(Stack(dW, db), "decoder"), "lm.W_e": dW_m,
-                 **named(Stack(dW_r, db_r), "lm"),
-                 **named_parts(parameters, d_alignment, d_output, d_gate)}
-    return gradients, dh_bar, {1: ds[0]}, {1: np.zeros((0, 1))}
+    language, _, _ = encode_grad(
+        parameters, [END, *y], r, k, columns(ds_lm),
+        *zero_states(stack_of(parameters, "lm").W, model.language), side="lm", unit=model.language)
+    gradients, dh_bar, ds_0 = read_contexts_grad(
+        model, parameters, y, h_bar, kept.read, dv, ds, dc)
+    return ({**gradients, **language, **named_parts(parameters, d_output, d_gate)}, dh_bar,
+            {1: ds_0}, {1: np.zeros((0, 1))})
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -326,5 +271,5 @@ SHARES = {
     "reading_step_grad.dc_unit": "what the unit sends to c_i, added in dc below",
     "reading_step_grad.ds_align": "zero: s_{i-1} has no part in a context that stays",
     **{f"{name}.d_score": "a context that stays has no alignment model"
-       for name in ("reading_step_grad", "decode_reading_grad", "decode_fused_grad")},
+       for name in ("reading_step_grad", "read_contexts_grad")},
 }

@@ -71,6 +71,32 @@ def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array,
     return dh, dW_hy, ds
 
 
+def predictions(
+    parameters: Mapping[str, Array], y: Sequence[int], above: Mapping[int, Array],
+    prefix: str = "output",
+) -> tuple[Any, dict[int, Array], dict[int, Any]]:
+    """J = -log p(y), in nats, p_t and l_t, from the vector (H, 1) above each word y_t, t from 1."""
+    W_hy, b_hy = parameters[f"{prefix}.W_hy"], bias(parameters, f"{prefix}.b")
+    p, l = {}, {}
+    for t, word in enumerate(y, start=1):
+        l[t], p[t] = predict(word, above[t], W_hy, b_hy)         # (2.4), (4.6)
+    J = sum(l.values())                                          # -log p(y | x), (2.51), (4.1)
+    return J, p, l
+
+
+def predictions_grad(
+    parameters: Mapping[str, Array], y: Sequence[int], p: Mapping[int, Array],
+    above: Mapping[int, Array], prefix: str = "output",
+) -> tuple[dict[int, Array], dict[str, Array]]:
+    """The gradient of each vector (H, 1), by time step, and those of the weights by name."""
+    W_hy = parameters[f"{prefix}.W_hy"]
+    dW_hy, db_hy, d_above = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1]), {}
+    for t in range(len(y), 0, -1):
+        d_above[t], dW, d_hy = predict_grad(y[t - 1], p[t], above[t], W_hy)
+        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # Algorithm 4 line 11
+    return d_above, {f"{prefix}.W_hy": dW_hy, f"{prefix}.b": db_hy[:, 0]}
+
+
 # --- the recurrent unit -------------------------------------------------------------------------
 
 

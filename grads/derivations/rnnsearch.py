@@ -271,14 +271,14 @@ def named(prefix: str, gradients: Any) -> dict[str, Array]:
             for name, d in gradients._asdict().items()}
 
 
-def nothing(part: Any) -> Any:
+def nothing(weights: Any) -> Any:
     """Zero gradients for a part; a bias's gradient takes its shape when it is added to."""
-    return type(part)(*(np.zeros_like(weight) for weight in part))
+    return type(weights)(*(np.zeros_like(weight) for weight in weights))
 
 
-def plus(total: Any, part: Any) -> Any:
+def plus(total: Any, term: Any) -> Any:
     """The sum of two parts' gradients, weight by weight."""
-    return type(total)(*(a + b for a, b in zip(total, part, strict=True)))
+    return type(total)(*(a + b for a, b in zip(total, term, strict=True)))
 
 
 # --- the example ----------------------------------------------------------------------------------

@@ -35,22 +35,6 @@ class Variant(NamedTuple):
     renormalise: bool = False  # local-p: whether a_t is divided by its sum (erratum 8)
 
 
-def weight_shapes(
-    kind: str, H: int, A: int, L_max: int, He: int | None = None
-) -> dict[str, tuple[int, ...]]:
-    """The weights of a score by name: h_t is H wide, hbar_s He (H if None), hidden layers A.
-
-    A score without weights needs H = He.
-    """
-    He = H if He is None else He
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        "dot": {}, "scaled-dot": {}, "general": {"W_a": (H, He)},
-        "concat": {"W_a": (A, H + He), "v_a": (A,)},
-        "concat-identity": {"W_a": (He, H), "v_a": (He,)}, "location": {"W_a": (L_max, H)},
-        "additive": {"W_a": (A, H), "U_a": (A, He), "v_a": (A,)}}
-    return shapes[kind]
-
-
 # --- content-based scores -----------------------------------------------------------------------
 
 
@@ -196,22 +180,37 @@ def location_score_grad(
 
 
 class Score(NamedTuple):
-    """A score, its backward, and the names of the weights that both take after h and h_bar."""
+    """A score, its backward, and the weights that both take after h and h_bar."""
 
     forward: Callable[..., Array]
     backward: Callable[..., tuple[Array, ...]]
-    weights: tuple[str, ...] = ()
+    weights: Mapping[str, tuple[str, ...]] = {}  # name -> sizes of its axes, as in `weight_shapes`
 
 
 CONTENT = {  # they depend on h_bar
     "dot": Score(dot_score, dot_score_grad),
     "scaled-dot": Score(scaled_dot_score, scaled_dot_score_grad),
-    "general": Score(general_score, general_score_grad, ("W_a",)),
-    "concat": Score(concat_score, concat_score_grad, ("W_a", "v_a")),
-    "concat-identity": Score(concat_identity_score, concat_identity_score_grad, ("W_a", "v_a")),
-    "additive": Score(additive_score, additive_score_grad, ("W_a", "U_a", "v_a")),
+    "general": Score(general_score, general_score_grad, {"W_a": ("H", "He")}),
+    "concat": Score(concat_score, concat_score_grad, {"W_a": ("A", "H + He"), "v_a": ("A",)}),
+    "concat-identity": Score(
+        concat_identity_score, concat_identity_score_grad, {"W_a": ("He", "H"), "v_a": ("He",)}),
+    "additive": Score(additive_score, additive_score_grad,
+                      {"W_a": ("A", "H"), "U_a": ("A", "He"), "v_a": ("A",)}),
 }
-SCORES = {**CONTENT, "location": Score(location_score, location_score_grad, ("W_a",))}
+SCORES = {**CONTENT,
+          "location": Score(location_score, location_score_grad, {"W_a": ("L_max", "H")})}
+
+
+def weight_shapes(
+    kind: str, H: int, A: int, L_max: int, He: int | None = None
+) -> dict[str, tuple[int, ...]]:
+    """The weights of a score by name: h_t is H wide, hbar_s He (H if None), hidden layers A.
+
+    A score without weights needs H = He.
+    """
+    sizes = {"H": H, "A": A, "L_max": L_max, "He": H if He is None else He}
+    return {name: tuple(sum(sizes[size] for size in axis.split(" + ")) for axis in axes)
+            for name, axes in SCORES[kind].weights.items()}
 
 
 def require(kind: str, known: Mapping[str, Score], where: str = "") -> None:

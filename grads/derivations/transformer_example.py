@@ -86,7 +86,7 @@ def drawn(request: Request) -> tuple[Array, Array, Attention, Array, dict[int, A
     values = draw(request.rng, {"Y": (T, d), "X": (S, d), "W_O": (d, d), "b_O": (1, d),
                                 "dZ": (T, d)})
     part = d // HEADS
-    shapes = {**{f"W_{one}": (d, part) for one in "QKV"}, "b_Q": (1, part), "b_V": (1, part)}
+    shapes = {**{f"W_{letter}": (d, part) for letter in "QKV"}, "b_Q": (1, part), "b_V": (1, part)}
     heads = {i: Head(**draw(request.rng, shapes)) for i in range(1, HEADS + 1)}
     dead = np.triu(np.ones((T, T), bool), 1)
     return (values["Y"], values["X"], Attention(heads, values["W_O"], values["b_O"]), dead,
@@ -120,22 +120,22 @@ def transformer_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """The parameters, under the kernels' names."""
     d, F = width(sizes), width(sizes) + sizes.embedding
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for side, V in (("encoder", V_s), ("decoder", V_t)):
-        found[f"{side}.W_e"] = (V, d)
+        shapes[f"{side}.W_e"] = (V, d)
         for l in range(max(sizes.layers // 2, 1)):
-            for one in SUBLAYERS[side]:
-                name = f"{side}.{l}.{one}"
+            for sublayer in SUBLAYERS[side]:
+                name = f"{side}.{l}.{sublayer}"
                 attends = {**{f"W_{map_}": (d, d) for map_ in "qkvo"},
                            **{f"b_{map_}": (d,) for map_ in "qvo"}}
                 weights: dict[str, Any] = {"W_1": (F, d), "b_1": (F,), "W_2": (d, F), "b_2": (d,)}
-                weights = weights if one == "feed_forward" else attends
-                found |= {f"{name}.{weight}": shape for weight, shape in weights.items()}
-                found |= {f"{name}.norm.g": (d,), f"{name}.norm.b": (d,)}
+                weights = weights if sublayer == "feed_forward" else attends
+                shapes |= {f"{name}.{weight}": shape for weight, shape in weights.items()}
+                shapes |= {f"{name}.norm.g": (d,), f"{name}.norm.b": (d,)}
         if placed == "pre":
-            found |= {f"{side}.norm.g": (d,), f"{side}.norm.b": (d,)}
-    found["output.W_hy"] = (V_t, d)
-    return found | ({"output.b": (V_t,)} if sizes.biases else {})
+            shapes |= {f"{side}.norm.g": (d,), f"{side}.norm.b": (d,)}
+    shapes["output.W_hy"] = (V_t, d)
+    return shapes | ({"output.b": (V_t,)} if sizes.biases else {})
 
 
 # --- what the tracer is told --------------------------------------------------------------------

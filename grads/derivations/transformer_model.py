@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias
+from grads.derivations.calculus import Array
+from grads.derivations.encoders import columns
 from grads.derivations.multihead import heads_of, parameters_of
 from grads.derivations.nmt import END
 from grads.derivations.positions import countdown_encoding, position_encoding
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.transformer import (
     PLACED,
     Attention,
@@ -78,8 +79,8 @@ def transformer_backward(
     of_x, memory, of_y, shape = trace
     d_memory, of_decoder = decode_grad(parameters, y, memory, shape, of_y)
     of_encoder = encode_grad(d_memory, parameters, x, shape, of_x)
-    found = {**of_encoder, **of_decoder}
-    gradients = {name: found[name] for name in parameters}
+    by_name = {**of_encoder, **of_decoder}
+    gradients = {name: by_name[name] for name in parameters}
     return gradients
 
 
@@ -104,14 +105,10 @@ def decode(
     parameters: Parameters, y: Sequence[int], memory: Array, shape: Shape
 ) -> tuple[Any, tuple[Any, ...]]:
     """J: the word at t sees itself and those before it, and the whole source."""
-    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     read, words = read_and_predicted(y, shape)
     H, trace = stack("decoder", parameters, read, decoder_reads(len(read), memory), shape)
-    h, p, l = {}, {}, {}
-    for t in range(1, len(words) + 1):
-        h[t] = H[t - 1][:, None]                                 # the row of word t, as a column
-        l[t], p[t] = predict(words[t - 1], h[t], W_hy, b_hy)
-    J = sum(l.values())                                          # -log p(y | x), (2.51)
+    h = {t: H[t - 1][:, None] for t in range(1, len(H) + 1)}     # the row of word t, as a column
+    J, p, l = predictions(parameters, words, h)
     return J, (h, p, l, trace)
 
 
@@ -120,17 +117,13 @@ def decode_grad(
 ) -> tuple[Array, dict[str, Array]]:
     """d_memory (S, d), and gradients by name."""
     h, p, _, trace = kept
-    W_hy = parameters["output.W_hy"]
     read, words = read_and_predicted(y, shape)
-    dW_hy, db_hy, dh = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1]), {}
-    for t in range(1, len(words) + 1):
-        dh[t], dW, d_hy = predict_grad(words[t - 1], p[t], h[t], W_hy)
-        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy
-    dH = np.hstack(list(dh.values())).T                          # a row for each word
+    dh, output = predictions_grad(parameters, words, p, h)
+    dH = columns(dh).T                                           # a row for each word
     d_reads, gradients = stack_grad(
         dH, "decoder", parameters, read, decoder_reads(len(read), memory), shape, trace)
     d_memory = np.sum(list(d_reads.values()), axis=0)            # every layer reads the source
-    return d_memory, {**gradients, "output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
+    return d_memory, {**gradients, **output}
 
 
 def read_and_predicted(y: Sequence[int], shape: Shape) -> tuple[list[int], list[int]]:
@@ -175,15 +168,15 @@ def stack_grad(
 ) -> tuple[dict[int, Array], dict[str, Array]]:
     """What each layer sends to the memory (S, d), and gradients by name."""
     X, layers = trace
-    L, dX, d_memory, found = len(layers), {}, {}, {}
+    L, dX, d_memory, by_layer = len(layers), {}, {}, {}
     if shape.placed == "pre":
         w_N = norm_of(parameters, side)
         dX[L], dw_N = norm_rows_grad(shape.norm, dy, X[L], w_N)
-        found[0] = norm_named(side, dw_N)
+        by_layer[0] = norm_named(side, dw_N)
     else:
         dX[L] = dy
     for l in range(L, 0, -1):
-        dX[l - 1], d_reads, found[l] = layer_grad(
+        dX[l - 1], d_reads, by_layer[l] = layer_grad(
             dX[l], side, l, parameters, X[l - 1], reads, shape, layers[l])
         if d_reads:
             d_memory[l] = d_reads["memory"]
@@ -191,7 +184,7 @@ def stack_grad(
     dE = dW_e.shape[1] ** 0.5 * dX[0]                            # X_0 = sqrt(d) E + PE
     for t in range(1, len(ids) + 1):
         dW_e = embed_grad(ids[t - 1], dE[t - 1][:, None], dW_e)
-    return d_memory, {**together(found), f"{side}.W_e": dW_e}
+    return d_memory, {**together(by_layer), f"{side}.W_e": dW_e}
 
 
 def layer(
@@ -213,15 +206,15 @@ def layer_grad(
     """dx (T, d), the gradients of what is read, and those of the weights, by name."""
     u, kept = trace
     d_reads: Reads = {}
-    found, du = {}, {len(kept): dy}
+    by_sublayer, du = {}, {len(kept): dy}
     for k in range(len(kept), 0, -1):
         F = SUBLAYERS[side][k - 1]
         w_F, w_N = weights_of(F, parameters, f"{side}.{l - 1}.{F}", shape)
         du[k - 1], d_read, dw_F, dw_N = PLACED[shape.placed].backward(
             F, du[k], u[k - 1], w_F, reads.get(F, {}), shape.norm, w_N, kept[k])
         d_reads = d_read or d_reads                              # one of them reads the memory
-        found[k] = named(F, f"{side}.{l - 1}.{F}", dw_F, dw_N)
-    return du[0], d_reads, together(found)
+        by_sublayer[k] = named(F, f"{side}.{l - 1}.{F}", dw_F, dw_N)
+    return du[0], d_reads, together(by_sublayer)
 
 
 # --- parameters ---------------------------------------------------------------------------------
@@ -251,16 +244,16 @@ def weights_of(F: str, parameters: Parameters, prefix: str, shape: Shape) -> tup
 def named(F: str, prefix: str, dw_F: Any, dw_N: Columns) -> dict[str, Array]:
     """The gradients of a sublayer by the kernels' names and in their shapes."""
     if F == "feed_forward":
-        found = {f"{prefix}.{name}": d.T if name.startswith("W") else d[0]
+        by_name = {f"{prefix}.{name}": d.T if name.startswith("W") else d[0]
                  for name, d in dw_F._asdict().items()}
     else:
-        found = parameters_of(prefix, *dw_F)
-    return {**found, **norm_named(prefix, dw_N)}
+        by_name = parameters_of(prefix, *dw_F)
+    return {**by_name, **norm_named(prefix, dw_N)}
 
 
-def together(found: Mapping[int, Mapping[str, Array]]) -> dict[str, Array]:
+def together(by_number: Mapping[int, Mapping[str, Array]]) -> dict[str, Array]:
     """The gradients of several layers."""
-    return {name: d for one in found.values() for name, d in one.items()}
+    return {name: d for gradients in by_number.values() for name, d in gradients.items()}
 
 
 def norm_named(prefix: str, dw_N: Columns) -> dict[str, Array]:

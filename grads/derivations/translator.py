@@ -14,8 +14,8 @@ from grads.derivations.attention import as_written
 from grads.derivations.calculus import Array
 from grads.derivations.decoders import DECODERS
 from grads.derivations.encoders import ENCODERS, STARTS
-from grads.derivations.nmt import Layers
 from grads.derivations.scores import Variant
+from grads.derivations.units import Layers
 
 
 class Model(NamedTuple):
@@ -28,16 +28,11 @@ class Model(NamedTuple):
     decoder: str  # of DECODERS
     variant: Variant = Variant()  # of Luong's attention
     context: str = ""  # of CONTEXTS, where the decoder reads a context
-    layer: str = ""  # of OUTPUTS, there
+    layer: str = ""  # of HIDDEN, there
     deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
     query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
     factors: tuple[str, ...] = ()  # of the source's words, by name
     language: str = ""  # the unit of the language model whose state the output reads (deep fusion)
-
-    @property
-    def reads(self) -> str:
-        """What the encoder reads of a word, of INPUTS."""
-        return "factors" if self.factors else "word"
 
 
 class TranslatorTrace(NamedTuple):

@@ -23,18 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.attention import (
-    GENERAL,
-    PARTNERS,
-    as_written,
-    encoder_grad,
-    fed_rows,
-    run_encoder,
-    source_states,
-)
+from grads.derivations.attention import GENERAL, as_written, fed_rows
 from grads.derivations.attention_step import PREFIX, align, align_grad, parameters_of, weights_of
-from grads.derivations.calculus import Array, bias, tanh_prime
+from grads.derivations.calculus import Array, tanh_prime
 from grads.derivations.declaration import Declaration
+from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
     SCORED,
@@ -47,20 +40,10 @@ from grads.derivations.examples import (
     translation_shapes,
     vocabulary_of,
 )
-from grads.derivations.nmt import (
-    END,
-    Layers,
-    Weights,
-    add,
-    by_name,
-    multi_layer_lstm,
-    multi_layer_lstm_grad,
-    weights,
-    zero_gradients,
-    zero_state,
-)
-from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+from grads.derivations.nmt import END, Weights, by_name, weights, zero_gradients
+from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.scores import Variant
+from grads.derivations.units import Layers, add, deep_step, deep_step_grad, zero_states
 
 SOURCES = (1, 2)
 PREFIXES = {1: "", 2: "second_"}  # of the names of a source's parameters
@@ -109,7 +92,7 @@ def combine_grad(
 
 def attend_both(
     variant: Variant, h: Array, h_bar: Mapping[int, Array], W_c: Array,
-    w: Mapping[int, Mapping[str, Array]], t: int = 1,
+    w: Mapping[int, Mapping[str, Array]], t: int,
 ) -> tuple[Array, dict[int, Array]]:
     """h~_t (H, 1), and a_t (S_n, 1) of each source n."""
     a, c = dict[int, Array](), dict[int, Array]()
@@ -123,7 +106,7 @@ def attend_both(
 
 def attend_both_grad(
     variant: Variant, dh_tilde: Array, h: Array, h_bar: Mapping[int, Array], W_c: Array,
-    w: Mapping[int, Mapping[str, Array]], t: int = 1,
+    w: Mapping[int, Mapping[str, Array]], t: int,
 ) -> tuple[Array, dict[int, Array], Array, dict[int, dict[str, Array]]]:
     """dh_t, dh_bar[n], dW_c and the gradients of w[n] by name, given dh~_t (H, 1)."""
     a = {n: align(variant, h, h_bar[n], w[n], t) for n in SOURCES}
@@ -158,25 +141,23 @@ def two_sources_forward(
     """
     W_e, T, b = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], both_weights(parameters), fed_rows(W_e, T)
-    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     g, k, g_last, k_last = {}, {}, {}, {}
     for n, x in enumerate((x_1, x_2), start=1):
-        g[n], k[n] = run_encoder(parameters, x, side=f"{PREFIXES[n]}encoder")
+        g[n], k[n] = encode(parameters, x, side=f"{PREFIXES[n]}encoder")
         g_last[n], k_last[n] = g[n][len(x)], k[n][len(x)]
     h_bar = {n: as_written(source_states(g[n]), variant) for n in SOURCES}
     h, c = {0: Layers()}, {0: Layers()}
     for l in range(1, len(T) + 1):
         h[0][l], c[0][l] = combine(g_last[1][l], k_last[1][l], g_last[2][l], k_last[2][l],
                                    parameters[f"combiner.{l - 1}.W"])
-    h_tilde, a, p, loss = {0: np.zeros((len(W_c), 1))}, {}, {}, {}
-    for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
+    h_tilde, a = {0: np.zeros((len(W_c), 1))}, {}
+    for t, word in enumerate([END, *y], start=1):
         v = embed(word, W_e)
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        h[t], c[t] = deep_step("lstm", h[t - 1], c[t - 1], z, T, b)
         h_tilde[t], a[t] = attend_both(variant, h[t][len(T)], h_bar, W_c, w, t)
-        loss[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
-    J = sum(loss.values())                                       # -log p(y | x^1, x^2)
+    J, p, loss = predictions(parameters, [*y, END], h_tilde)
     return J, TwoSourcesTrace(g, k, h, c, h_tilde, a, p, loss, variant)
 
 
@@ -190,7 +171,9 @@ def two_sources_backward(
     trace: TwoSourcesTrace,
 ) -> dict[str, Array]:
     """The gradient of J for every parameter."""
-    gradients, d_read, dh_0, dc_0 = two_decoder_grad(parameters, y, trace)
+    d_above, output = predictions_grad(parameters, [*y, END], trace.p, trace.h_tilde)
+    gradients, d_read, dh_0, dc_0 = two_decoder_grad(parameters, y, trace, d_above)
+    gradients = {**gradients, **output}
     x = {1: x_1, 2: x_2}
     g_last = {n: trace.g[n][len(x[n])] for n in SOURCES}
     k_last = {n: trace.k[n][len(x[n])] for n in SOURCES}
@@ -201,7 +184,7 @@ def two_sources_backward(
             dh_0[l], dc_0[l], g_last[1][l], k_last[1][l], g_last[2][l], k_last[2][l], W)
         gradients = {**gradients, f"combiner.{l - 1}.W": dW}
     for n in range(2, 0, -1):
-        encoder, _, _ = encoder_grad(
+        encoder, _, _ = encode_grad(
             parameters, x[n], trace.g[n], trace.k[n], d_read[n], dg_last[n], dk_last[n],
             side=f"{PREFIXES[n]}encoder")
         gradients = {**gradients, **encoder}
@@ -209,40 +192,38 @@ def two_sources_backward(
 
 
 def two_decoder_grad(
-    parameters: Mapping[str, Array], y: Sequence[int], trace: TwoSourcesTrace
+    parameters: Mapping[str, Array], y: Sequence[int], trace: TwoSourcesTrace,
+    d_above: Mapping[int, Array],
 ) -> tuple[dict[str, Array], dict[int, Array], Layers, Layers]:
     """From the losses to the decoder's first states: gradients by name, of each source dh_bar in
     the order in which the encoder read, dh_0, dc_0."""
-    side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
+    side = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], both_weights(parameters), fed_rows(side.W_e, side.T)
     L, E, variant = len(side.T), side.W_e.shape[1], trace.variant
     h_bar = {n: as_written(source_states(trace.g[n]), variant) for n in SOURCES}
     dW_e, dT, db = zero_gradients(side)
-    dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
+    dW_c = np.zeros_like(W_c)
     dw = {n: {name: np.zeros_like(weight) for name, weight in w[n].items()} for n in SOURCES}
-    dh, dc = {len(y) + 1: zero_state(side.T)}, {len(y) + 1: zero_state(side.T)}
+    dh, dc = ({len(y) + 1: zero} for zero in zero_states(side.T))
     dh_bar = {n: np.zeros_like(h_bar[n]) for n in SOURCES}
     d_fed = np.zeros((len(P), 1))  # from the input of time t + 1
     for t in range(len(y) + 1, 0, -1):
-        dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
-        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
-        dh_tilde = dh_tilde + P.T @ d_fed                        # (2.13) on fed = P h~_t
+        dh_tilde = d_above[t] + P.T @ d_fed                      # (2.13) on fed = P h~_t
         d_vertical, d_source, dW, dw_t = attend_both_grad(
             variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
         dW_c = dW_c + dW
         dw = {n: {name: dw[n][name] + dw_t[n][name] for name in dw[n]} for n in SOURCES}
         dh_bar = add(dh_bar, d_source)                           # hbar_s is read at every t
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
-        dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(
-            dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
+        dh[t - 1], dc[t - 1], dz, dT_t, db_t = deep_step_grad(
+            "lstm", dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
         dv, d_fed = np.split(dz, [E])                            # z_t = [x_t; fed]
         dW_e = embed_grad([END, *y][t - 1], dv, dW_e)            # Algorithm 4 line 18
     attention = {name: d for n in SOURCES
                  for name, d in parameters_of(dw[n], PREFIXES[n] + PREFIX).items()}
     d_read = {n: as_written(dh_bar[n], variant) for n in SOURCES}  # as the encoders read them
-    gradients = {**by_name("decoder", Weights(dW_e, dT, db)), **attention, "attention.W_c": dW_c,
-                 "output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
+    gradients = {**by_name("decoder", Weights(dW_e, dT, db)), **attention, "attention.W_c": dW_c}
     return gradients, d_read, dh[0], dc[0]
 
 
@@ -257,7 +238,7 @@ def two_sources_example(request: Request) -> Example:
              for name, side in zip(names, sides, strict=True)}
     ids = [numbers(side, words[name]) for name, side in zip(names, sides, strict=True)]
     parameters = dict(request.parameters or draw(
-        request.rng, two_sources_shapes([len(one) for one in words.values()], request.sizes)))
+        request.rng, two_sources_shapes(list(map(len, words.values())), request.sizes)))
     return Example((parameters, *ids), {"variant": request.sizes.variant}, words)
 
 
@@ -291,4 +272,4 @@ DECLARATIONS = (Declaration(
     "two-sources", "Two encoders, one decoder, Zoph and Knight ({score}, {window}{feeding})",
     two_sources_forward, two_sources_backward, two_sources_example, TRIPLE,
     ("sentence", "layers", *SCORED, "feeding"),
-    {**PARTNERS, "two_decoder_grad": "two_sources_forward"}, mistakes=MISTAKES),)
+    {"two_decoder_grad": "two_sources_forward"}, mistakes=MISTAKES),)

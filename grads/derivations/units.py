@@ -16,8 +16,9 @@ from grads.derivations import gru as gated
 from grads.derivations.calculus import Array, bias
 from grads.derivations.gru import gru, gru_grad
 from grads.derivations.lstm import lstm, lstm_grad
-from grads.derivations.nmt import Layers
 from grads.derivations.rnn import rnn, rnn_grad
+
+Layers = dict[int, Array]  # one array per layer l = 1 .. L; l = 0 is the embedding layer
 
 
 class Part(NamedTuple):
@@ -113,15 +114,23 @@ def zeros_of(W: Layers) -> tuple[Layers, Layers]:
     return dW, {l: dW[l][:, :1] for l in dW}
 
 
-def nothing(W: Layers, H: int, cells: int = 1) -> Layers:
-    """A zero column for each layer: h, or c with so many rows for each unit."""
-    return {l: np.zeros((cells * H, 1)) for l in W}
+def add(d: Layers, term: Layers) -> Layers:
+    """The sum of two gradients, layer by layer."""
+    return {l: d[l] + term[l] for l in d}
+
+
+def zero_states(W: Layers, unit: str = "lstm") -> tuple[Layers, Layers]:
+    """h_0 (H, 1) and c_0 by layer."""
+    _, _, gates, cells = UNITS[unit]
+    return ({l: np.zeros((len(W[l]) // gates, 1)) for l in W},
+            {l: np.zeros((len(W[l]) // gates * cells, 1)) for l in W})
 
 
 def deep_step(
     unit: str, h_prev: Layers, c_prev: Layers, x: Array, W: Layers, b: dict[int, Any]
 ) -> tuple[Layers, Layers]:
-    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x; Algorithm 3 line 8, of any unit."""
+    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3 line 8, of any
+    unit."""
     h, c = {0: x}, {}
     for l in range(1, len(W) + 1):                               # line 8
         h[l], c[l] = UNITS[unit].forward(h_prev[l], c_prev[l], h[l - 1], W[l], b[l])
@@ -132,7 +141,10 @@ def deep_step_grad(
     unit: str, dh: Layers, dc: Layers, h_prev: Layers, c_prev: Layers, h: Layers, W: Layers,
     b: dict[int, Any],
 ) -> tuple[Layers, Layers, Array, Layers, Layers]:
-    """Lines 13-16 of Algorithm 4, of any unit: dh_{t-1}, dc_{t-1}, dx, dW and db."""
+    """Lines 13-16 of Algorithm 4, of any unit: dh_{t-1}, dc_{t-1}, dx (E, 1), dW and db of a step.
+
+    Arguments: dh, dc by layer 1..L, gradients of the states at t; the states at t - 1; h_t^(0..L).
+    """
     dh = {**dh, 0: np.zeros_like(h[0])}
     dh_prev, dc_prev, dW, db = {}, {}, {}, {}
     for l in range(len(W), 0, -1):                               # line 13

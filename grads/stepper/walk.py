@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from grads.progress import limited
 from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.own import containing, is_own, trace_alone
 from grads.stepper.explorer.settings import Settings
@@ -46,17 +47,18 @@ def walk(
     hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
     score: str | None = None, window: str | None = None, feeding: bool | None = None,
     seed: int | None = None, model: str | Path | None = None, checkpoint: str | None = None,
-    all: bool = False,
+    all: bool = False, time_limit: float | None = None,
 ) -> None:
     """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
 
     Arguments: name to checkpoint as in `grads.stepper.explorer.build`; all, whether to print every
-    step instead of waiting for keys, which is the default if input or output is no terminal.
-    Raises `UserError` as `build` does, and for a file that has no such function.
+    step instead of waiting for keys, which is the default if input or output is no terminal;
+    time_limit in seconds, before the steps are shown. Raises `UserError` as `build` does, and for a
+    file that has no such function; TimeUp (`grads.check.watch`) where the time is up.
     """
     settings = Settings(sentence, target, hidden, embedding, layers, score, window, feeding, seed,
                         model, checkpoint)
-    with progress.busy(f"verifying {name}"):
+    with progress.busy(f"verifying {name}"), limited(time_limit):
         shown, notes = open_shown(name, settings)
     if all or not has_keys():
         print_all(shown, notes)

@@ -18,7 +18,7 @@ are the thesis's (Eqs. 2.11-2.18).
 
 from __future__ import annotations
 
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
 from lstm.cells.cell import (
@@ -37,11 +37,11 @@ GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, t
 def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     """h_i from W_x x_i and h_{i-1} (A.2.1); arguments as in `Cell`. It saves m."""
     u, (h_prev,), (h,), m = step.u, step.before, step.now, step.saved
-    H = h.shape[1]
+    xp, H = array_module(W_h), h.shape[1]
     add_recurrent(u, None, b)
-    a_h = matmul(h_prev, W_h[:, : 2 * H], out=step.scratch[:, : 2 * H])    # U_r h, U_z h
+    a_h = xp.matmul(h_prev, W_h[:, : 2 * H], out=step.scratch[:, : 2 * H])  # U_r h, U_z h
     gru_gates_forward(u, a_h, h_prev, m)
-    matmul(m, W_h[:, 2 * H :], out=h)                                      # U m
+    xp.matmul(m, W_h[:, 2 * H :], out=h)                                   # U m
     gru_state_forward(u, h_prev, h)
     if pad is not None:
         copy_through(pad, step.before, step.now)

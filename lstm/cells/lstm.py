@@ -19,7 +19,7 @@ as fast at 8 x 64, and 1.02 to 1.04 times at 32 x 256 and 64 x 512.
 
 from __future__ import annotations
 
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused, in_place
 from lstm.cells.cell import (
@@ -39,7 +39,7 @@ GATES = ("i", "f", "o", "h_hat")  # the row blocks of W, in this order (Eq. 2.35
 
 def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     """(h_t, c_t) = f(x_t, h_{t-1}, c_{t-1}); arguments as in `Cell`."""
-    matmul(step.before[0], W_h, out=step.scratch)              # T_h h_{t-1}
+    array_module(W_h).matmul(step.before[0], W_h, out=step.scratch)        # T_h h_{t-1}
     lstm_forward(step.u, step.scratch, b, step.before, step.now, step.saved, pad)
 
 

@@ -7,7 +7,7 @@ are in `lstm.prediction`.
 
 from __future__ import annotations
 
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.pointwise import tanh_slope
 from lstm.cells.cell import (
     Cell,
@@ -22,9 +22,9 @@ from lstm.cells.cell import (
 
 def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1} + b) (Eqs. 2.3, 2.24); arguments as in `Cell`."""
-    (h_prev,), (h,) = step.before, step.now
-    add_recurrent(step.u, matmul(h_prev, W_h, out=step.scratch), b)                          # (2.3)
-    array_module(h).tanh(step.u, out=h)            # h_t = sigma(T_rnn z_t)      (2.24)
+    xp, (h_prev,), (h,) = array_module(W_h), step.before, step.now
+    add_recurrent(step.u, xp.matmul(h_prev, W_h, out=step.scratch), b)             # (2.3)
+    xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
     if pad is not None:
         copy_through(pad, step.before, step.now)
 

@@ -50,6 +50,7 @@ VERBS = (
          "nmt.cli.bpe"),
     Verb("bpe apply", "cut the words of a file or of stdin into pieces", "nmt.cli.bpe"),
     Verb("bpe join", "join the pieces of a file or of stdin", "nmt.cli.bpe"),
+    Verb("reproduce", "the papers' main results: list them, run one", "nmt.cli.reproducing"),
     Verb("average", "average the parameters of a run's checkpoints", "nmt.cli.averaging"),
     Verb("rerank", "choose from n-best lists by several models", "nmt.cli.reranking"),
     Verb("back-translate", "make sources for text of the target language",

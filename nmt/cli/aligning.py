@@ -8,20 +8,28 @@ from pathlib import Path
 
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.alignment_error import file_links, word_counts
-from nmt.cli.options import add_aligned_word, add_drop_bad_links, add_pairs, need_attention
+from nmt.cli.alignment_error import file_links, sizes_of
+from nmt.cli.options import (
+    add_aligned_word,
+    add_drop_bad_links,
+    add_pairs,
+    add_tokens_read,
+    add_tokens_written,
+    need_attention,
+)
 from nmt.cli.sources import need_one_source, read_pairs
 from nmt.console import progress
 from nmt.console.arguments import chance, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
-from nmt.data.align import Link, pharaoh_line
+from nmt.data.align import Link, pharaoh_line, read_tokens, tokens_line
 from nmt.data.aligner import METHODS, AlignerOptions, Links, Words, align_with_entries
 from nmt.data.aligner.eflomal import align_by_eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.corpus import Pair, read_parallel, split_words, write_lines
 from nmt.data.lexicon import write_entries
 from nmt.data.rare_words import dictionary_of, write_dictionary
+from nmt.files import check_writable
 from nmt.system import System
 
 ALIGNERS = (*METHODS, "eflomal")
@@ -47,6 +55,7 @@ def add_align(parser: argparse.ArgumentParser) -> None:
                         help="align by force-decoding the pairs with this run directory instead")
     add_checkpoint(parser)
     add_aligned_word(parser)
+    add_tokens_written(parser)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
 
 
@@ -54,8 +63,11 @@ def run_align(options: argparse.Namespace) -> None:
     """`nmt align`: a line of links for each pair, from the corpus alone or by force-decoding."""
     if (options.method is None) == (options.model is None):
         raise UserError("expected --method NAME or --model DIR, got both or neither")
+    if options.tokens is not None:
+        check_writable(options.tokens)
     if options.method is not None:
-        links = _links_of_files(options)
+        pairs = _pairs_of_files(options)
+        links = _links_of_files(pairs, options)
     elif options.symmetrise is not None or options.lexicon is not None:
         name = "--lexicon" if options.lexicon is not None else "--symmetrise"
         raise UserError(f"{name}: expected --method beside it, got --model")
@@ -63,7 +75,10 @@ def run_align(options: argparse.Namespace) -> None:
         system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt align")
         need_one_source(system, "nmt align")
-        links = _forced_links(system, read_pairs(system, options), options.aligned_word)
+        pairs = read_pairs(system, options)
+        links = _forced_links(system, pairs, options.aligned_word)
+    if options.tokens is not None:
+        write_lines(options.tokens, (tokens_line(*pair) for pair in pairs))
     lines = [pharaoh_line(sentence) for sentence in links]
     if options.output is not None:
         write_lines(options.output, lines)
@@ -71,10 +86,15 @@ def run_align(options: argparse.Namespace) -> None:
         print("".join(line + "\n" for line in lines), end="")
 
 
-def _links_of_files(options: argparse.Namespace) -> list[list[Link]]:
-    """The links of each pair of lines; words are those between spaces."""
+def _pairs_of_files(options: argparse.Namespace) -> list[Pair]:
+    """The words between spaces of each pair of lines."""
     lines = read_parallel(options.source, options.target)
-    sources, targets = ([split_words(line) for line in side] for side in lines)
+    return [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+
+
+def _links_of_files(pairs: Sequence[Pair], options: argparse.Namespace) -> list[list[Link]]:
+    """The links of each pair, by the pairs alone."""
+    sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
     join = SYMMETRISATIONS[options.symmetrise or SYMMETRISE]
     both = _both_directions(sources, targets, options)
     return [join(*pair) for pair in zip(*both, strict=True)]
@@ -112,6 +132,7 @@ def add_dictionary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; words are those between spaces")
+    add_tokens_read(parser)
     add_drop_bad_links(parser)
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align the pairs by force-decoding them instead")
@@ -129,12 +150,12 @@ def run_dictionary(options: argparse.Namespace) -> None:
     """`nmt dictionary`: from the links of a file, or from force-decoding with a model."""
     if (options.links is None) == (options.model is None):
         raise UserError("expected --links FILE or --model DIR, got both or neither")
-    pairs: list[Pair]
+    if options.tokens is not None and options.links is None:
+        raise UserError("--tokens: expected --links beside it, which count them, got --model")
     links: Sequence[Sequence[Link]]
     if options.links is not None:
-        lines = read_parallel(options.source, options.target)
-        pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-        links = file_links(options.links, word_counts(*lines), options.drop_bad_links)
+        pairs = _pairs_of_files(options) if options.tokens is None else read_tokens(options.tokens)
+        links = file_links(options.links, sizes_of(pairs), options.drop_bad_links)
     else:
         system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt dictionary")

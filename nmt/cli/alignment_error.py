@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from nmt.cli.options import add_drop_bad_links, add_links_format
+from nmt.cli.options import add_drop_bad_links, add_links_format, add_tokens_read
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import (
+    COUNTED,
     AlignmentScore,
     Gold,
     GoldOptions,
@@ -19,9 +20,11 @@ from nmt.data.align import (
     alignment_score,
     number_of_pairs,
     read_gold,
+    read_tokens,
 )
-from nmt.data.corpus import read_parallel, split_words
+from nmt.data.corpus import Pair, read_parallel, split_words
 
+DROPPED = 100  # links for each that does not fit, from which on these are odd lines
 UNFIT = ("link does not fit its sentence and is left out",
          "links do not fit their sentences and are left out")
 
@@ -39,6 +42,7 @@ def add_aer(parser: argparse.ArgumentParser) -> None:
                         help="the sentences, with --target, so that links outside are found; "
                              "words are those between spaces")
     parser.add_argument("--target", type=Path, metavar="FILE")
+    add_tokens_read(parser)
     for name in ("links", "gold"):
         add_links_format(parser, name)
     add_drop_bad_links(parser)
@@ -75,20 +79,30 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
     sentence. Raises UserError as `read_gold`."""
     gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
     if dropped:
-        print(f"{path}: {several(dropped, *UNFIT)}")
+        many = DROPPED * dropped > sum(len(pair.possible) for pair in gold)
+        print(f"{path}: {several(dropped, *UNFIT)}" + COUNTED * many)
     return [sorted(pair.possible) for pair in gold]
 
 
 def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
     """The number of words of each pair of lines, separated by spaces."""
-    return [(len(split_words(x)), len(split_words(y)))
-            for x, y in zip(sources, targets, strict=True)]
+    return sizes_of([(split_words(x), split_words(y))
+                     for x, y in zip(sources, targets, strict=True)])
+
+
+def sizes_of(pairs: Sequence[Pair]) -> list[Sizes]:
+    """The number of words of each pair."""
+    return [(len(source), len(target)) for source, target in pairs]
 
 
 def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
     """The number of words of each pair; None for all if the sentences are not given."""
     if (options.source is None) != (options.target is None):
         raise UserError("expected --source and --target together, got one of them")
+    if options.tokens is not None:
+        if options.source is not None:
+            raise UserError("--tokens: expected no --source and --target beside it")
+        return sizes_of(read_tokens(options.tokens))
     if options.source is None:
         return [None] * number_of_pairs(options.gold, options.links)
     return word_counts(*read_parallel(options.source, options.target))

@@ -30,6 +30,8 @@ def add_average(parser: argparse.ArgumentParser) -> None:
                              "in one")
     parser.add_argument("--last", type=lambda text: natural(text, 2), metavar="K",
                         help="of a run directory the last K that it kept (default: all)")
+    parser.add_argument("--force", action="store_true",
+                        help="average checkpoints of different runs, whose units need not agree")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="run directory to make")
 
@@ -40,6 +42,10 @@ def run_average(options: argparse.Namespace) -> None:
     paths = [path for argument in options.checkpoints for path in _files(argument, options.last)]
     read = [open_system(path) for path in counted(paths, "reading checkpoints")]
     made = average([str(path) for path in paths], read)
+    runs = list(dict.fromkeys(path.resolve().parent for path in paths))
+    if len(runs) > 1 and not options.force:
+        raise UserError(f"{options.checkpoints[-1]}: expected checkpoints of one run, got those of "
+                        f"{', '.join(map(str, runs))}, whose units need not agree (--force)")
     epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
     RunDirectory(options.output, made.recipe, resume=False).write(
         made, {"epoch": max(epochs, default=None), "averaged": [path.name for path in paths]})

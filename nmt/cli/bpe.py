@@ -14,9 +14,9 @@ from backend.errors import UserError
 from nmt.console.arguments import chance, natural, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
+from nmt.data.annotation import stays_whole
 from nmt.data.bpe import Codes, joined, learn, require_library
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
-from nmt.data.pieces import stays_whole
 from nmt.files import check_writable
 
 

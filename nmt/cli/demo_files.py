@@ -37,9 +37,9 @@ def check(directory: Path) -> None:
     """Raise UserError unless a demo may write here: the directory is new or an earlier demo's."""
     if not directory.exists():
         return
-    found = {MANIFEST} if not directory.is_dir() else {
+    ours = {MANIFEST} if not directory.is_dir() else {
         name for name in os.listdir(directory) if name != LOCK and not UNFINISHED.fullmatch(name)}
-    if found and not (directory / MANIFEST).is_file():
+    if ours and not (directory / MANIFEST).is_file():
         raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
                         "files")
     for name in _listed(directory):

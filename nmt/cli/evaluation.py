@@ -46,7 +46,7 @@ from nmt.search.combine import AVERAGES
 from nmt.system import System
 from nmt.training.run import LOG
 
-Lines = tuple[list[str], list[str]]  # of the source file and of the target file
+Lines = list[list[str]]  # of the source file and of the target file
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,8 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trees", action="store_true",
                         help="F1 of linear trees (nmt trees), by length")
     parser.add_argument("--gold", type=Path, metavar="FILE",
-                        help="alignments in Pharaoh or NAACL format, for the alignment error rate")
+                        help="alignments in Pharaoh or NAACL format, of words between spaces, for "
+                             "the alignment error rate")
     add_links_format(parser, "gold")
     add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
@@ -122,8 +123,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
         results.append(evaluate(system, subject, test, questions))
     print(report.as_text(results))
     if options.second_source is not None:
-        lines = [" ||| ".join(pair) for pair in zip(lines[0], read_lines(options.second_source),
-                                                    strict=True)], lines[1]
+        lines[0] = [" ||| ".join(pair) for pair in zip(lines[0], read_lines(options.second_source),
+                                                       strict=True)]
     if options.output is not None:
         for line in report.write(results, curves, lines, options.output, options.format):
             print(line)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from backend.errors import UserError
 from nmt.cli.options import add_model, add_models
-from nmt.cli.training import train_translator
+from nmt.cli.training import begin, end
 from nmt.console.arguments import at_least_zero, positive
 from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel
@@ -64,7 +63,9 @@ def run_fuse(options: argparse.Namespace) -> None:
     language = LanguageSystem.open(options.lm)
     recipe = fusion_recipe(options.model, system, language, options.overrides)
     start = fusion_start(recipe, system, language, str(options.lm))
-    train_translator(recipe, options.output, partial(train, recipe, options.output, start=start))
+    observer, corpus = begin(recipe, options.output)
+    system = train(recipe, options.output, observer, corpus=corpus, start=start)
+    end(system, options.output, corpus)
 
 
 def run_tune(options: argparse.Namespace) -> None:

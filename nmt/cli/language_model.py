@@ -26,17 +26,13 @@ def add_train(parser: argparse.ArgumentParser) -> None:
     add_training(parser)
 
 
-def run_train(options: argparse.Namespace) -> int | None:
+def run_train(options: argparse.Namespace) -> None:
     """`nmt lm train`."""
-    return among_ranks(partial(_train, options), options.mpi, getattr(options, "threads", None))
-
-
-def _train(options: argparse.Namespace) -> None:
-    """The work of a rank."""
-    recipe, directory = recipe_and_directory(LanguageModelRecipe, options)
-    observer = new_observer(new_console(), directory, options.tensorboard)
-    language_models.train(recipe, directory, observer, resume=options.resume is not None)
-    print(f"run directory: {directory}")
+    with among_ranks(options.mpi, getattr(options, "threads", None)):
+        recipe, directory = recipe_and_directory(LanguageModelRecipe, options)
+        observer = new_observer(new_console(), directory, options.tensorboard)
+        language_models.train(recipe, directory, observer, resume=options.resume is not None)
+        print(f"run directory: {directory}")
 
 
 def add_sample(parser: argparse.ArgumentParser) -> None:

@@ -39,11 +39,10 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_models(parser: argparse.ArgumentParser) -> None:
     """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="a run directory, or a checkpoint of one; of several the ensemble "
-                             "translates")
+                        help="run directory or checkpoint; of several an ensemble")
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
-                        help="what an ensemble averages at each step (default: probabilities)")
+                        help="what an ensemble averages (default: probabilities)")
 
 
 def names_of_runs(directories: Sequence[Path]) -> list[str]:
@@ -101,15 +100,14 @@ def need_attention(system: System, wanted: str) -> None:
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
     """`--aligned-word`."""
     parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT,
-                        help="whose alignment a step's weights are; thesis, footnote 13: read for "
-                             f"dot, general and concat (default: {DEFAULT})")
+                        help="whose alignment a step's weights are; thesis: by its footnote 13 "
+                             f"(default: {DEFAULT})")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
-                        help="replace unknown words by their aligned source words, or these "
-                             "words' translations")
+                        help="copy source words aligned to <unk>, or translate them")
 
 
 def dictionary_option(text: str) -> Dictionary:
@@ -123,6 +121,19 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
         return None
     need_attention(system, "--replace-unk")
     return UnkReplacement(dictionary_option(options.replace_unk), options.aligned_word)
+
+
+def add_tokens_written(parser: argparse.ArgumentParser) -> None:
+    """`--tokens FILE` of what writes links."""
+    parser.add_argument("--tokens", type=Path, metavar="FILE",
+                        help="write the tokens that these links count")
+
+
+def add_tokens_read(parser: argparse.ArgumentParser) -> None:
+    """`--tokens FILE` of what reads links."""
+    parser.add_argument("--tokens", type=Path, metavar="FILE",
+                        help="what the links count, as --tokens of nmt align wrote it, in place of "
+                             "words between spaces")
 
 
 def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:

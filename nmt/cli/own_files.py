@@ -12,6 +12,7 @@ from babel import localedata
 
 from backend.errors import UserError
 from nmt.console.terminal import print
+from nmt.data.tokenise import BY_LANGUAGE
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe, packaged_recipe
 
@@ -82,12 +83,14 @@ def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) 
 def english_where_unknown(
     values: dict[str, str], overrides: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The values with English for files whose names have no language, which a line then says."""
+    """The values with English for files whose names have no language, which a line then says where
+    the tokeniser goes by languages."""
+    by_language = {f"--data.tokenise={name}" for name in BY_LANGUAGE} & {*overrides}
     for side in SIDES:
         file, key = values.get(f"data.train_{side}"), f"data.{side}_language"
         if file is not None and key not in values:
             values = values | {key: "en"}
-            if not any(override.startswith(f"--{key}=") for override in overrides):
+            if by_language and not any(override.startswith(f"--{key}=") for override in overrides):
                 print(f"{file}: no language in its name: its words are split and joined by the "
                       f"rules of English; --{key} names another", file=sys.stderr)
     return values

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from backend.errors import UserError
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.training import train_translator
+from nmt.cli.training import begin, end
 from nmt.console.terminal import print
 from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import (
@@ -114,11 +113,12 @@ def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
 def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -> None:
     """Train the remaining weights, and print the scores."""
     how: Any = _how(options)
-    train = partial(retrain, pruned, recipe, options.output, how)
     if isinstance(recipe, Recipe):
-        train_translator(recipe, options.output, train)  # type: ignore[arg-type]
+        observer, corpus = begin(recipe, options.output)
+        trained: Any = retrain(pruned, recipe, options.output, how, observer, corpus)
+        end(trained, options.output, corpus)
         return
-    train(observer=ConsoleObserver())
+    retrain(pruned, recipe, options.output, how, ConsoleObserver())
     print(f"run directory: {options.output}")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import backend
@@ -28,43 +29,36 @@ def launched() -> tuple[int, int]:
     return 1, 0
 
 
-def among_ranks(work: Callable[[], None], wanted: bool, threads: int | None) -> int | None:
-    """Do a command's work, together with the other processes that `mpiexec` started, if it did.
+@contextmanager
+def among_ranks(wanted: bool, threads: int | None) -> Iterator[None]:
+    """For a command's work in the with-block: together with the other processes that `mpiexec`
+    started, if it did.
 
-    Arguments: work; wanted, whether `--mpi` was given, for launchers that are not recognised;
-    threads, `--threads`. Returns an exit status where there are other ranks. What ends one rank
-    ends all, with one line and its status: an error that all have is told by the first one.
+    Arguments: wanted, whether `--mpi` was given, for launchers that are not recognised; threads,
+    `--threads`. What ends one rank ends all, with one line and its status: an error that all have
+    is told by the first one.
     """
     size, _ = launched()
-    if size == 1 and not wanted:
-        work()
-        return None
-    communicator = _communicator(size)
-    if communicator.Get_size() == 1:
-        work()
-        return None
-    _quiet_but_first(communicator.Get_rank())
-    return _run(communicator, work, threads)
-
-
-def _run(communicator: Any, work: Callable[[], None], threads: int | None) -> int | None:
-    """The work of a rank, and the end of all where it fails."""
+    communicator = _communicator(size) if size > 1 or wanted else None
+    if communicator is None or communicator.Get_size() == 1:
+        yield
+        return
     rank = communicator.Get_rank()
-
-    def run() -> None:
-        try:
-            _join(communicator, threads)
-            work()
-        except BaseException as error:
-            if rank:
-                time.sleep(GRACE)
-                if isinstance(error, KeyboardInterrupt):  # of all ranks, and told by the first
-                    communicator.Abort(130)
-            raise
-
-    if status := guarded(f"nmt: rank {rank}" if rank else "nmt", run):
-        communicator.Abort(status)
-    return status
+    _quiet_but_first(rank)
+    try:
+        with guarded(f"nmt: rank {rank}" if rank else "nmt"):
+            try:
+                _join(communicator, threads)
+                yield
+            except BaseException as error:
+                if rank:
+                    time.sleep(GRACE)
+                    if isinstance(error, KeyboardInterrupt):  # of all ranks, and told by the first
+                        communicator.Abort(130)
+                raise
+    except SystemExit as error:
+        communicator.Abort(error.code)
+        raise
 
 
 def _quiet_but_first(rank: int) -> None:

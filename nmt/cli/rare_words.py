@@ -39,7 +39,7 @@ def add_annotate(parser: argparse.ArgumentParser) -> None:
                         help="left out for sentences that are to be translated")
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--links", type=Path, metavar="FILE",
-                        help="alignments of the pairs; not for noalign")
+                        help="alignments of the pairs, of words between spaces; not for noalign")
     add_drop_bad_links(parser)
     for side in SIDES:
         parser.add_argument(f"--{side}-vocabulary", required=side == "source", metavar="N|FILE",

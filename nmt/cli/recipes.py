@@ -18,7 +18,8 @@ from nmt.cli.own_files import (
     own_values,
 )
 from nmt.console.terminal import print
-from nmt.data.corpus import write_lines
+from nmt.data.corpus import stream_lines, write_lines
+from nmt.data.prepared import tell
 from nmt.recipe import AnyRecipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
@@ -54,7 +55,10 @@ def run_init(options: argparse.Namespace) -> None:
     text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
     text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
     values = english_where_unknown(own_values(options))
-    own_recipe(None, values, [])  # checks the values before the file is written
+    recipe = own_recipe(None, values, [])  # checks the values before the file is written
+    paths = [path for path in (options.train or ()) if Path(path).is_file()]
+    if recipe.data.tokenise != "none":
+        tell(map(stream_lines, paths), paths)
     for key, value in values.items():
         text = _with_value(text, key.removeprefix("data."), value)
     write_lines(options.recipe, text.rstrip("\n").split("\n"))

@@ -144,20 +144,20 @@ def _tuned(
 ) -> np.ndarray:
     """The weights with the highest BLEU, written to a file; prints the scores."""
     statistics = np.array(bleu_statistics(
-        [one.text for own in scored for one in own],
-        [line for line, own in zip(references, scored, strict=True) for _ in own],
+        [translation.text for nbest in scored for translation in nbest],
+        [line for line, nbest in zip(references, scored, strict=True) for _ in nbest],
         options.tokenize))
     first = lists.starts[:-1]
     models = [float(name == OWN or ":" in name) for name in names]
     own = [float(name == OWN) for name in names] if OWN in names else models
     with busy("tuning"):
-        found: Tuned = tune(lists, statistics, [np.array(own), np.array(models)])
-    weights = dict(zip(names, found.weights.tolist(), strict=True))
+        tuned: Tuned = tune(lists, statistics, [np.array(own), np.array(models)])
+    weights = dict(zip(names, tuned.weights.tolist(), strict=True))
     write_lines(options.weights, json.dumps(weights, indent=1).split("\n"))
     print(f"BLEU {float(bleu_of(statistics[first].sum(axis=0))):.2f} of the first of each list, "
-          f"{found.bleu:.2f} of those chosen; {options.weights}: "
+          f"{tuned.bleu:.2f} of those chosen; {options.weights}: "
           + ", ".join(f"{name} {value:.4f}" for name, value in weights.items()), file=sys.stderr)
-    return found.weights
+    return tuned.weights
 
 
 def _read_weights(path: Path) -> dict[str, float]:
@@ -186,14 +186,14 @@ def _write(
     options: argparse.Namespace,
 ) -> None:
     """The best of each line; the lists in their new order, where they are asked for."""
-    best = [one for own in scored for one in own]
+    best = [translation for nbest in scored for translation in nbest]
     texts = [best[place].text for place in choose(lists, weights)]
     if options.nbest_output is not None:
         scores = lists.features @ weights
         lines = []
-        for number, (start, own) in enumerate(zip(lists.starts, scored, strict=False)):
-            mine = scores[start : start + len(own)]
-            lines += [line_of(number, own[k]._replace(score=float(mine[k])))
+        for number, (start, nbest) in enumerate(zip(lists.starts, scored, strict=False)):
+            mine = scores[start : start + len(nbest)]
+            lines += [line_of(number, nbest[k]._replace(score=float(mine[k])))
                       for k in np.argsort(-mine, kind="stable").tolist()]
         write_lines(options.nbest_output, lines)
     if options.output is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
@@ -30,7 +31,7 @@ def check_restore(options: argparse.Namespace) -> None:
 
 
 def copying_of(
-    name: str, system: System, lines: tuple[list[str], list[str]], options: argparse.Namespace
+    name: str, system: System, lines: Sequence[list[str]], options: argparse.Namespace
 ) -> Copying | None:
     """The restoration of `--restore` for a system; None without the option, or for a system without
     unknown-word symbols, whose unknown words are replaced by attention.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
@@ -14,23 +15,41 @@ from nmt.console.arguments import positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
-from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words
+from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.prepared import signs
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
-from nmt.evaluation.scores import bleu, chrf, paired_bootstrap
+from nmt.evaluation.scores import (
+    METRICS,
+    TESTS,
+    Metric,
+    compare,
+    metrics_of,
+    score_against,
+)
+from nmt.files import check_writable
 from nmt.system import System
+
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
 def add_score(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt score`."""
     parser.add_argument("hypotheses", type=Path)
-    parser.add_argument("references", type=Path)
-    parser.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
+    parser.add_argument("references", type=Path, nargs="+")
+    parser.add_argument("--metrics", choices=METRICS, nargs="+", default=METRICS[:2], metavar="M",
+                        help=f"{', '.join(METRICS)} (default: {' '.join(METRICS[:2])})")
+    parser.add_argument("--tokenize", default="13a",
+                        help="sacrebleu's tokenisation for BLEU (default: 13a)")
+    parser.add_argument("--lowercase", "-lc", action="store_true", help="ignore case")
     parser.add_argument("--source", type=Path, metavar="FILE",
                         help="with --rarity: the sentences that were translated, in tokens")
-    parser.add_argument("--against", type=Path, nargs="+", metavar="FILE",
-                        help="other translations: BLEU, its interval and p by paired bootstrap")
-    parser.add_argument("--samples", type=positive, default=1000, metavar="N",
-                        help="... of so many resampled test sets (default: 1000)")
+    parser.add_argument("--compare", "--against", type=Path, nargs="+", metavar="FILE",
+                        help="other translations: do they differ by more than chance?")
+    parser.add_argument("--test", choices=TESTS, default="bootstrap",
+                        help="... by paired bootstrap or approximate randomisation (default: "
+                             "bootstrap)")
+    parser.add_argument("--samples", type=positive, metavar="N",
+                        help="... of so many test sets or trials (default: 1000, 10000)")
     add_rarity(parser)
     parser.add_argument("--trees", type=Path, metavar="WORDS",
                         help="bracketing F1 instead, of linear trees over the sentences of this "
@@ -41,50 +60,56 @@ def run_score(options: argparse.Namespace) -> None:
     """`nmt score`."""
     if (options.source is None) != (options.rarity is None):
         raise UserError("expected --source and --rarity together, got one of them")
+    if len(options.references) > 1 and (options.trees or options.rarity):
+        raise UserError("--trees, --rarity: expected one file of references, got "
+                        f"{len(options.references)}")
     if options.trees is not None:
         score_trees(options)
         return
-    hypotheses, references = read_parallel(options.hypotheses, options.references)
-    _advise_on_tokens(references, options)
-    print(bleu(hypotheses, references, options.tokenize).as_text("BLEU"))
-    print(chrf(hypotheses, references).as_text("chrF"))
-    if options.against is not None:
-        _compare(hypotheses, references, options)
+    hypotheses, *references = read_parallel(options.hypotheses, *options.references)
+    others = [read_parallel(path, options.references[0])[0] for path in options.compare or ()]
+    metrics = metrics_of(options.metrics, options.tokenize, options.lowercase)
+    _advise_on_tokens(references[0], options)
+    for name, metric in zip(options.metrics, metrics, strict=True):
+        print(score_against(metric, hypotheses, references).as_text(NAMES[name]))
+    if others:
+        _compare([hypotheses, *others], references, metrics, options)
     if options.rarity is not None:
-        sources, _ = read_parallel(options.source, options.references)
+        sources, _ = read_parallel(options.source, options.references[0])
         rarity = rarities([split_words(line) for line in sources],
                           [split_words(line) for line in read_lines(options.rarity)],
                           options.rarity_order)
-        for group in bleu_by_rarity(rarity, hypotheses, references, options.tokenize):
+        for group in bleu_by_rarity(rarity, hypotheses, references[0], options.tokenize):
             print(f"BLEU {group.bleu:.2f} of sentences {group.label} by rarity")
 
 
 def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:
     """A line on stderr if most references seem to be in tokens and are to be split once more."""
-    apart = sum(line.endswith(" .") for line in references)
-    if options.tokenize != "none" and 2 * apart > len(references):
-        print(f"{options.references}: {apart} of {several(len(references), 'line')} with a period "
-              "that stands apart at the end; for text in tokens there is --tokenize none",
-              file=sys.stderr)
+    if options.tokenize != "none" and (said := signs(references)):
+        print(f"{options.references[0]}: seems to be in tokens: {said}. For those there is "
+              "--tokenize none", file=sys.stderr)
 
 
 def _compare(
-    baseline: list[str], references: list[str], options: argparse.Namespace
+    systems: list[list[str]], references: list[list[str]], metrics: Sequence[Metric],
+    options: argparse.Namespace,
 ) -> None:
-    """`--against`: a line for each file, the baseline first."""
-    others = [read_parallel(path, options.references)[0] for path in options.against]
-    scores, signature = paired_bootstrap([baseline, *others], references, options.tokenize,
-                                         options.samples)
-    print(f"paired bootstrap ({signature})")
-    for path, score in zip([options.hypotheses, *options.against], scores, strict=True):
-        p = "baseline" if score.p is None else f"p = {score.p:.4f}"
-        print(f"BLEU {score.score:.2f} ({score.mean:.2f} ± {score.interval:.2f}) {p} {path}")
+    """`--compare`: for each metric a line for each file, the baseline first."""
+    for found in compare(systems, references, metrics, options.test, options.samples):
+        print(f"paired {options.test} ({found.signature})")
+        for path, score in zip([options.hypotheses, *options.compare], found.systems, strict=True):
+            p = "baseline" if score.p is None else f"p = {score.p:.4f}"
+            spread = "" if score.mean is None else f"({score.mean:.2f} ± {score.interval:.2f}) "
+            print(f"{found.metric} {score.score:.2f} {spread}{p} {path}")
 
 
 def add_perplexity(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt perplexity`."""
     add_pairs(parser)
     add_second_source(parser)
+    parser.add_argument("--log-probabilities", type=Path, metavar="FILE",
+                        help="write log p of each target, in nats, by forced decoding; an empty "
+                             "line where a side is empty")
     add_model(parser)
 
 
@@ -95,6 +120,8 @@ def run_perplexity(options: argparse.Namespace) -> None:
     sources, targets = read_parallel(options.source, options.target)
     texts, cut_target = source_texts(system, sources, options), tokenisers(system.recipe.data)[1]
     system.check_tags(map(system.cut_source, texts), str(options.source))
+    if options.log_probabilities is not None:
+        check_writable(options.log_probabilities)
     prepared = prepare_pairs(texts, targets, None, system.cut_source, cut_target.tokenise)
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
@@ -107,6 +134,12 @@ def run_perplexity(options: argparse.Namespace) -> None:
               "outside the vocabulary")
     if "length_perplexity" in perplexities:
         print(f"length perplexity {perplexities['length_perplexity']:.4f} per sentence")
+    if options.log_probabilities is not None:
+        pairs = [(system.cut_source(x), cut_target.tokenise(y))
+                 for x, y in zip(texts, targets, strict=True)]
+        write_lines(options.log_probabilities, (
+            f"{forced.log_probability:.4f}" if all(pair) else ""
+            for forced, pair in zip(system.force(pairs), pairs, strict=True)))
     if any(is_position(word) for _, target in prepared.pairs for word in target):
         parts = perplexities_by_class(system.force(prepared.pairs))
         print(", ".join(f"of {name} {value:.4f} over {count}"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from backend.errors import UserError
 from nmt.console.messages import several
+from nmt.console.terminal import print
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, stream_texts
+from nmt.data.prepared import attached, signs
 from nmt.data.sources import as_text
 from nmt.system import System
 
 OPTION = "--second-source"
+FEW = 4  # words for each unknown one, from which on there is nothing to say
 
 
 def add_second_source(parser: argparse.ArgumentParser) -> None:
@@ -92,3 +97,25 @@ def read_pairs(system: System, options: argparse.Namespace) -> list[Pair]:
     targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
     check_lengths(targets, system.recipe.data, str(options.target))
     return list(zip(sources, targets, strict=True))
+
+
+def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> None:
+    """Say on stderr where sentences seem to be prepared otherwise than the model's training text,
+    or many of their words are unknown to it."""
+    data = system.recipe.data
+    texts = list(map(tokenisers(data)[0].detokenise, sentences))
+    if data.tokenise != "none" and (said := signs(texts)):
+        print(f"the text seems to be in tokens already: {said}. The model cuts it once more, by "
+              f"data.tokenise {data.tokenise}", file=sys.stderr)
+        return
+    read = sum(len(system.reader.pieces(words)) for words in sentences)
+    unknown = Counter(word for words in sentences for word in system.reader.unknown(words))
+    if "source" in system.spellings or FEW * unknown.total() <= read:
+        return
+    what = "words" if system.source.codes is None else "pieces"
+    raw = attached(texts) if data.tokenise == "none" and what == "words" else ""
+    advice = f"{raw}, and the model reads text in tokens (data.tokenise none): prepare this " \
+        "text as its training text was" if raw else \
+        "--replace-unk copies such words, and subwords (data.subwords) leave fewer"
+    print(f"{unknown.total()} of {read} {what} are read as <unk> ("
+          f"{', '.join(word for word, _ in unknown.most_common(3))}); {advice}", file=sys.stderr)

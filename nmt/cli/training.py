@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from backend.errors import UserError
 from nmt import multitask
 from nmt.cli.own_files import DEFAULT, add_own_files, own_recipe, own_values
 from nmt.cli.ranks import among_ranks
-from nmt.cli.transferring import add_init, transferred
+from nmt.cli.transferring import add_init, embeddings, transferred
 from nmt.console.arguments import HelpWithLines
 from nmt.console.messages import several
 from nmt.console.terminal import Console
@@ -58,35 +56,42 @@ def add_training(parser: argparse.ArgumentParser) -> None:
                         help="one of several ranks, which mpiexec tells by itself")
 
 
-def run_train(options: argparse.Namespace) -> int | None:
-    """`nmt train`."""
-    return among_ranks(partial(_train, options), options.mpi, getattr(options, "threads", None))
+def run_train(options: argparse.Namespace) -> None:
+    """`nmt train`: load the data, train, score the test set."""
+    with among_ranks(options.mpi, getattr(options, "threads", None)):
+        recipe, directory = recipe_and_directory(TranslationRecipe, options)
+        recipe, parent = transferred(recipe, options)
+        vectors = embeddings(options)
+        if isinstance(recipe, TasksRecipe):
+            if vectors:
+                raise UserError("--init-embeddings: expected the recipe of one translator, got one "
+                                "of several tasks")
+            _train_tasks(recipe, directory, options)
+            return
+        observer, corpus = begin(recipe, directory, options.tensorboard)
+        system = train(recipe, directory, observer, corpus=corpus,
+                       resume=options.resume is not None, parent=parent, embeddings=vectors)
+        end(system, directory, corpus)
 
 
-def _train(options: argparse.Namespace) -> None:
-    """The work of a rank."""
-    recipe, directory = recipe_and_directory(TranslationRecipe, options)
-    recipe, parent = transferred(recipe, options)
-    if isinstance(recipe, TasksRecipe):
-        _train_tasks(recipe, directory, options)
-        return
-    train_translator(recipe, directory, partial(train, recipe, directory,
-                                                resume=options.resume is not None, parent=parent),
-                     options.tensorboard)
-
-
-def train_translator(
-    recipe: Recipe, directory: Path, train: Callable[..., System], tensorboard: bool = False
-) -> None:
-    """Load the data, train, score the test set; train takes an observer and `corpus`."""
+def begin(
+    recipe: Recipe, directory: Path, tensorboard: bool = False
+) -> tuple[Observer, ParallelCorpus]:
+    """Load the data, and say how much it is; the observer of the training, and the data."""
     console = new_console()
-    observer = new_observer(console, directory, tensorboard)
-    pairs = load_corpus(recipe.data)
-    console.print(_training_pairs(recipe, pairs))
-    system = train(observer=observer, corpus=pairs)
-    if pairs.test is not None and current().first:
-        console.print(_test_scores(system, pairs.test))
+    corpus = load_corpus(recipe.data)
+    console.print(_training_pairs(recipe, corpus))
+    return new_observer(console, directory, tensorboard), corpus
+
+
+def end(system: System, directory: Path, corpus: ParallelCorpus) -> None:
+    """Say how the trained system scores on the test set, and where it is."""
+    console = new_console()
+    if corpus.test is not None and current().first:
+        console.print(_test_scores(system, corpus.test))
     console.print(f"run directory: {directory}")
+    if current().first:
+        console.print(f"translate: nmt translate FILE --model {directory}")
 
 
 def _train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespace) -> None:
@@ -120,6 +125,8 @@ def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     """A line on the number of training pairs, and those left out."""
     drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
+    if pairs.repeated:
+        taken += f" (no source of these is trained on; {pairs.repeated} lines repeat a source)"
     most = recipe.data.max_length
     long = f", {pairs.too_long} over {several(most, 'word')}" if most is not None else ""
     return (f"{several(len(pairs.train), 'training pair')}; left out: {pairs.empty} with an empty "

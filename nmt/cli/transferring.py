@@ -13,13 +13,13 @@ from nmt.recipe import Recipe, TranslationRecipe
 from nmt.run_files import checkpoint_path
 from nmt.system import System
 from nmt.training import checkpoint
-from nmt.training.transfer import MATCH, WORDS, Parent
+from nmt.training.transfer import MATCH, TABLE_OF, WORDS, Parent
 
 R = TypeVar("R", bound=TranslationRecipe)
 
 
 def add_init(parser: argparse.ArgumentParser) -> None:
-    """`--init`, `--init-words`, `--freeze`."""
+    """`--init`, `--init-words`, `--freeze`, `--init-embeddings`."""
     parser.add_argument("--init", type=Path, metavar="DIR",
                         help="begin with the parameters of this run, rows of tables by word")
     parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
@@ -27,6 +27,24 @@ def add_init(parser: argparse.ArgumentParser) -> None:
                              "(Zoph et al.); same: the vocabularies are that run's")
     parser.add_argument("--freeze", nargs="+", metavar="P",
                         help="... parameters that are not trained, such as encoder.*")
+
+
+    parser.add_argument("--init-embeddings", nargs=2, action="append", metavar=("SIDE", "FILE"),
+                        help="begin with word vectors, word2vec's or GloVe's text format, of the "
+                             "source or the target; may be given for each")
+
+
+def embeddings(options: argparse.Namespace) -> dict[str, Path]:
+    """The files of `--init-embeddings` by side. Raises UserError for another side."""
+    given = options.init_embeddings or []
+    for side, file in given:
+        if side not in TABLE_OF or [own for own, _ in given].count(side) > 1:
+            raise UserError(f"--init-embeddings: expected source or target, each once, got {side} "
+                            f"{file}")
+    if given and options.resume is not None:
+        raise UserError("--init-embeddings: expected none beside --resume: a run that goes on has "
+                        "parameters")
+    return {side: Path(file) for side, file in given}
 
 
 def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | None]:

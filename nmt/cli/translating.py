@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from select import select
 
 import numpy as np
 
@@ -19,19 +21,20 @@ from nmt.cli.options import (
     add_models,
     add_replace_unk,
     add_search,
+    add_tokens_written,
     need_attention,
     search_options,
     tell_precision,
     unk_replacement,
 )
-from nmt.cli.sources import need_one_source, reads, texts_of_files
+from nmt.cli.sources import need_one_source, reads, tell_state_of_text, texts_of_files
 from nmt.console.arguments import above_zero, at_least_zero, count, natural, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
-from nmt.data.align import pharaoh_line
+from nmt.data.align import pharaoh_line, tokens_line
 from nmt.data.annotation import is_language
 from nmt.data.corpora import EMBEDDED, examples
-from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
+from nmt.data.corpus import Odd, Readable, plain_lines, split_words, stream_lines, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import parts, places
 from nmt.data.stored import StoredSentences
@@ -46,6 +49,8 @@ from nmt.training.kept import SUFFIX
 from nmt.translation import Translation
 
 BLOCK = 1024  # sentences in a block, which is sorted by length and translated before it is printed
+PAUSE = 0.05  # seconds without a line of stdin, after which those that came are translated
+AT_ONCE = 1 << 13  # bytes read of stdin
 FREQUENT = 500  # words that every batch may be translated into, with --shortlist
 
 
@@ -84,8 +89,13 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions of tokens, from 0")
+    add_tokens_written(parser)
     parser.add_argument("--show", choices=("attention",),
                         help="draw what the decoder attends to")
+    parser.add_argument("--strict", action="store_true",
+                        help="stop at a line that cannot be translated")
+    parser.add_argument("--unbuffered", action="store_true",
+                        help="translate each line as it comes, alone")
     parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
                         metavar="N", help="processes that share the sentences (default: 1)")
     add_replace_unk(parser)
@@ -93,27 +103,56 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A bad
-    line raises UserError before its block is translated."""
+    """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A line
+    that cannot be translated has an empty one, and is named on stderr; with `--strict` it raises
+    UserError before any line is translated."""
     _check_models(options.model)
     _share_out(options)
     lines = Lines(options)
     if not options.files and sys.stdin.isatty() and reads(lines.system) == 1:
         converse(lines, options)
         return
-    sentences = StoredSentences(_sentences(lines.system, options.files))
-    for first in range(0, len(sentences), BLOCK):
-        block = sentences[first : first + BLOCK]
+    output = Output(lines, 1 if options.unbuffered else BLOCK)
+    sentences: Iterable[list[str]] = _sentences(lines.system, options, output.flush)
+    for words in StoredSentences(sentences) if options.strict else sentences:
+        output.add(words)
+    output.flush()
+    lines.close(output.done)
+
+
+class Output:
+    """Collects sentences into blocks, and prints their translations."""
+
+    def __init__(self, lines: Lines, size: int) -> None:
+        """size: sentences in a block, which is sorted by length."""
+        self.done = 0  # sentences printed
+        self._lines, self._size = lines, size
+        self._block: list[list[str]] = []
+
+    def add(self, words: list[str]) -> None:
+        """The next sentence."""
+        self._block.append(words)
+        if len(self._block) >= self._size:
+            self.flush()
+
+    def flush(self) -> None:
+        """Translate and print the sentences that wait."""
+        lines, block = self._lines, self._block
+        if not block:
+            return
         translations = lines.translate(block)
-        if not first:
+        if not self.done:
             made = [lines.system.whole_words(nbest[0]) for nbest in translations]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
-        for number, (words, nbest) in enumerate(zip(block, translations, strict=True), first):
+            tell_state_of_text(lines.system, block)
+        pairs = zip(block, translations, strict=True)
+        for number, (words, nbest) in enumerate(pairs, self.done):
             for translation in nbest:
                 print(lines.line(translation, words, number))
             lines.show_attention(nbest[0], words)
         sys.stdout.flush()
-    lines.close(len(sentences))
+        self.done += len(block)
+        self._block = []
 
 
 def _check_models(models: Sequence[Path]) -> None:
@@ -137,32 +176,83 @@ def _share_out(options: argparse.Namespace) -> None:
         use_threads(max(1, cores() // options.jobs))
 
 
-def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
-    """The words of each line of the files, or of stdin; of several sources those of all."""
-    for names, lines in _named(system, files):
+def _sentences(
+    system: System, options: argparse.Namespace, before_waiting: Callable[[], None]
+) -> Iterator[list[str]]:
+    """The words of each line of the files, or of stdin; of several sources those of all. Those of a
+    line that cannot be translated are none, unless `--strict`.
+
+    before_waiting: is called when stdin has no line for a while.
+    """
+    odd = None if options.strict else _tell_odd
+    for names, lines in _named(system, options.files, odd, before_waiting):
         for number, words in enumerate(map(system.cut_source, lines), 1):
-            system.check_sources([words], names, [number])
-            check_tokens(system, words, f"{names[0]}:{number}")
+            try:
+                system.check_sources([words], names, [number])
+                check_tokens(system, words, f"{names[0]}:{number}")
+            except UserError as error:
+                if odd is None:
+                    raise
+                odd(error)
+                words = []
             yield words
 
 
+def _tell_odd(error: UserError) -> None:
+    """Say that a line is not translated."""
+    print(f"{error}; not translated, its line in the output is empty", file=sys.stderr)
+
+
 def _named(
-    system: System, files: Sequence[Path]
+    system: System, files: Sequence[Path], odd: Odd | None, before_waiting: Callable[[], None]
 ) -> list[tuple[list[str], Iterator[str]]]:
     """The texts to translate, with the names of the files that they stand in."""
     if reads(system) > 1:
         return [([str(path) for path in files], texts_of_files(system, files))]
-    return [([str(path)], stream_lines(path)) for path in files] or [
-        (["<stdin>"], plain_lines(sys.stdin.buffer, "<stdin>"))]
+    read = partial(plain_lines, odd=odd)
+    return [([str(path)], stream_lines(path, read)) for path in files] or [
+        (["<stdin>"], read(_stdin(before_waiting), "<stdin>"))]
+
+
+def _stdin(before_waiting: Callable[[], None]) -> Readable:
+    """Standard input, which says so before it waits, where it has a descriptor."""
+    file = sys.stdin.buffer
+    try:
+        descriptor = file.fileno()
+    except OSError:  # a stand-in, as of tests
+        return file
+    return Arriving(descriptor, before_waiting)
+
+
+class Arriving:
+    """Lines of a descriptor, with a call when none has arrived for a while."""
+
+    def __init__(self, descriptor: int, before_waiting: Callable[[], None]) -> None:
+        self._descriptor, self._before_waiting = descriptor, before_waiting
+        self._left, self._ended = b"", False  # bytes that were read and not given
+
+    def readline(self, size: int) -> bytes:
+        """The next line with its end, or as many bytes of it; b"" at the end."""
+        parts = [self._left]
+        while b"\n" not in parts[-1] and sum(map(len, parts)) < size and not self._ended:
+            if not select([self._descriptor], [], [], PAUSE)[0]:
+                self._before_waiting()
+            parts.append(os.read(self._descriptor, AT_ONCE))
+            self._ended = not parts[-1]
+        arrived = b"".join(parts)
+        end = arrived.find(b"\n", 0, size) + 1 or min(size, len(arrived))
+        self._left = arrived[end:]
+        return arrived[:end]
 
 
 def check_tokens(system: System, words: Sequence[str], where: str) -> None:
-    """Raise UserError for a symbol of a language, such as <2de>, that the model never read."""
-    known = system.source.words
-    for word in parts(words)[0]:
+    """Raise UserError for a symbol of a language, such as <2de>, that the model never read. For a
+    model without such symbols it is a word like others."""
+    known = list(filter(is_language, system.source.words))
+    for word in parts(words)[0] if known else ():
         if is_language(word) and word not in known:
             raise UserError(f"{where}: expected a language that the model was trained to write, "
-                            f"{', '.join(filter(is_language, known)) or 'none'}, got {word}")
+                            f"{', '.join(known)}, got {word}")
 
 
 def _towards(system: System, token: str | None) -> System:
@@ -171,6 +261,9 @@ def _towards(system: System, token: str | None) -> System:
         return system
     if not is_language(token):
         raise UserError(f"--target-token: expected such as <2de>, got {token!r}")
+    if not any(map(is_language, system.source.words)):
+        raise UserError("--target-token: expected a model of several target languages, got one "
+                        "without symbols of languages")
     check_tokens(system, [token], "--target-token")
     recipe = system.recipe
     return replace(system, recipe=replace(recipe, data=replace(recipe.data, target_token=token)))
@@ -197,35 +290,39 @@ class Lines:
         for name in ("alignments", "replace_unk", "shortlist", "target_token"):
             if getattr(options, name) is not None:
                 need_one_source(self.system, f"--{name.replace('_', '-')}")
-        _check_alignments(options.alignments, self.system)
+        _check_alignments(options, self.system)
         if options.show is not None:
             need_attention(self.system, "--show attention")
         self._replacement = unk_replacement(options, self.system)
         self._rng = np.random.default_rng(options.seed)
         self._shortlist = _shortlist(self.system, options)
         self._cut_words = self._smaller = self._same = 0
-        self._links = StoredSentences()
+        self._links, self._tokens = StoredSentences(), StoredSentences()
 
     def translate(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
         """The translations of each sentence, best first."""
         if self._options.sample is not None:
-            found = self.system.sample(block, self.search, self._options.sample, self._rng,
-                                       self._options.draws or 1)
+            translations = self.system.sample(block, self.search, self._options.sample, self._rng,
+                                              self._options.draws or 1)
         else:
             jobs = self._options.jobs
-            found = self.system.translate(block, self.search, shortlist=self._shortlist, jobs=jobs)
+            translations = self.system.translate(block, self.search, shortlist=self._shortlist,
+                                                 jobs=jobs)
             if self._options.shortlist_check:
                 whole = self.system.translate(block, self.search, jobs=jobs)
                 self._same += sum(ours[0].words == theirs[0].words
-                                  for ours, theirs in zip(found, whole, strict=True))
-        self._cut_words += sum(one.cut_words for nbest in found for one in nbest)
+                                  for ours, theirs in zip(translations, whole, strict=True))
+        self._cut_words += sum(one.cut_words for nbest in translations for one in nbest)
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
-                             for nbest in found)
+                             for nbest in translations)
         if self._options.alignments is not None:
-            for words, nbest in zip(block, found, strict=True):
+            for words, nbest in zip(block, translations, strict=True):
                 for translation in nbest:
                     self._links.append(self._pharaoh_words(translation, words))
-        return found
+                    if self._options.tokens is not None:
+                        made = self.system.whole_words(translation)
+                        self._tokens.append(split_words(tokens_line(words, made)))
+        return translations
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
         """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
@@ -240,14 +337,17 @@ class Lines:
         """What `--show attention` draws, on stderr, so that the lines of stdout stay aligned."""
         if self._options.show is not None and translation.alignment is not None:
             columns = self.system.source_columns(words)
-            for own in places(columns):
-                print(in_terminal(columns[own], translation.words, translation.alignment[:, own])
+            for source in places(columns):
+                print(in_terminal(columns[source], translation.words,
+                                  translation.alignment[:, source])
                       + "\n", file=sys.stderr)
 
     def close(self, sentences: int) -> None:
         """At the end: write the alignments, and print the counts on stderr."""
         if self._options.alignments is not None:
             write_lines(self._options.alignments, map(" ".join, self._links))
+            if self._options.tokens is not None:
+                write_lines(self._options.tokens, map(" ".join, self._tokens))
         if self.search.every_beam and self._options.sample is None:
             print(f"{self._smaller} of {several(sentences, 'sentence')}: a beam below "
                   f"{self.search.beam} found a better translation", file=sys.stderr)
@@ -355,9 +455,13 @@ def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
           file=sys.stderr)
 
 
-def _check_alignments(path: Path | None, system: System) -> None:
-    """Raise UserError if the model has no alignments, or their file cannot be written."""
-    if path is None:
+def _check_alignments(options: argparse.Namespace, system: System) -> None:
+    """Raise UserError if the model has no alignments, or their files cannot be written."""
+    if options.alignments is None:
+        if options.tokens is not None:
+            raise UserError("--tokens: expected --alignments beside it, which count them")
         return
     need_attention(system, "--alignments")
-    check_writable(path)
+    check_writable(options.alignments)
+    if options.tokens is not None:
+        check_writable(options.tokens)

@@ -111,11 +111,12 @@ def score_trees(options: argparse.Namespace) -> None:
     """`nmt score --trees`."""
     if options.source is not None or options.rarity is not None:
         raise UserError("--trees: expected no --source and no --rarity beside it")
-    written, gold = read_parallel(options.hypotheses, options.references)
-    words, _ = read_parallel(options.trees, options.references)
+    (path,) = options.references
+    written, gold = read_parallel(options.hypotheses, path)
+    words, _ = read_parallel(options.trees, path)
     sentences = [split_words(line) for line in words]
     parts = [_compared(split_words(parse), split_words(tree), sentence,
-                       f"{options.references}:{number}")
+                       f"{path}:{number}")
              for number, (parse, tree, sentence) in
              enumerate(zip(written, gold, sentences, strict=True), 1)]
     counts = total(parts)

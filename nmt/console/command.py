@@ -38,7 +38,7 @@ def run_command(
     for other programs. Exit statuses as `guarded`.
     """
 
-    def run() -> int | None:
+    with guarded(name):
         options = parse()
         backend.use(getattr(options, "backend", "numpy"))
         gemm.use(getattr(options, "gemm", "float32"))
@@ -50,14 +50,13 @@ def run_command(
                 _complain(name, warning, 0)
         with progress.shown(), notes.heard():
             status: int | None = options.run(options)
-        return status
-
-    if status := guarded(name, run):
+    if status:
         sys.exit(status)
 
 
-def guarded(name: str, run: Callable[[], int | None]) -> int:
-    """Call a command and return its exit status. Any exception becomes one line on stderr.
+@contextmanager
+def guarded(name: str) -> Iterator[None]:
+    """For a command in the with-block: any exception becomes one line on stderr and SystemExit.
 
     The status is 2 for a UserError, 130 after Ctrl-C, 143 after SIGTERM, 141 where the reader of
     the output has closed it, and DEFECT after an unexpected exception: the line then names a file
@@ -67,27 +66,28 @@ def guarded(name: str, run: Callable[[], int | None]) -> int:
     try:
         _take_streams()
         with _terminating():
-            status = run() or 0
+            yield
         sys.stdout.flush()
-        return status
+        return
     except Terminated as error:
-        return _complain(name, str(error) or "terminated", 143)
+        status = _complain(name, str(error) or "terminated", 143)
     except KeyboardInterrupt as error:
-        return _complain(name, str(error) or "interrupted", 130)
+        status = _complain(name, str(error) or "interrupted", 130)
     except BrokenPipeError:
-        return 141
+        status = 141
     except (UserError, FloatingPointError) as error:
-        return _complain(name, str(error), 2)
+        status = _complain(name, str(error), 2)
     except MemoryError as error:
-        return _complain(name, f"out of memory: {error}".rstrip(": "), 2)
+        status = _complain(name, f"out of memory: {error}".rstrip(": "), 2)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        return _complain(name, f"{named}{error.strerror or error}", 2)
+        status = _complain(name, f"{named}{error.strerror or error}", 2)
     except Exception as error:
-        return _complain(name, report_defect(name, error), DEFECT)
+        status = _complain(name, report_defect(name, error), DEFECT)
     finally:
         _let_go(sys.stdout)
         sys.stdout, sys.stderr = streams
+    sys.exit(status)
 
 
 def _take_streams() -> None:

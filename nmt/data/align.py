@@ -14,14 +14,18 @@ from typing import NamedTuple
 
 from backend.errors import UserError
 from nmt.console.messages import several
-from nmt.data.corpus import read_lines, split_words
+from nmt.data.corpus import Pair, read_lines, split_words
 
 Link = tuple[int, int]  # source word, target word, from 0
 Sizes = tuple[int, int]  # words of the source sentence, words of the target sentence
 
 MOST_PAIRS = 10**7  # sentence pairs, where only links tell how many there are
-_PHARAOH = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})")  # sure, possible, possible
-_PHARAOH_OF_ANY_SIZE = re.compile(r"[0-9]+[-?p][0-9]+")
+_SCORE = r"(?::-?[0-9.]+(?:e-?[0-9]+)?)?"  # behind a link, not used
+_PHARAOH = re.compile(rf"([0-9]{{1,9}})([-?p])([0-9]{{1,9}}){_SCORE}")  # sure, possible, possible
+_PHARAOH_OF_ANY_SIZE = re.compile(rf"[0-9]+[-?p][0-9]+{_SCORE}")
+BAR = "|||"  # between the tokens of a pair, as fast_align and eflomal read them
+COUNTED = ("; positions count words between spaces, or the tokens that --tokens FILE of nmt align "
+           "or nmt translate wrote")
 _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?"
                     r"(?: [0-9.]+)?")  # confidence
 
@@ -69,7 +73,8 @@ def read_gold(
 ) -> GoldFile:
     """Read alignments in Pharaoh or NAACL format; the first line with text tells which.
 
-    Pharaoh: a line for each sentence pair, of links `3-4` (sure), `3?4` or `3p4` (possible).
+    Pharaoh: a line for each sentence pair, of links `3-4` (sure), `3?4` or `3p4` (possible),
+    perhaps with a score behind, `3-4:0.9`, which is not used.
     NAACL (Mihalcea and Pedersen 2003): a line for each link, `sentence source target`, then
     perhaps S (sure, also when left out) or P (possible), then perhaps a confidence, which is not
     used. Sentences count from 1, and those without a line have no links. A byte order mark at
@@ -97,7 +102,9 @@ def read_gold(
         link = _positions(entry, first, options.swapped)
         problem = _outside(link, sizes[entry.sentence], first)
         if problem and not options.drop:
-            raise UserError(f"{path}:{entry.line}: link {entry.text!r}: {problem}")
+            known = sizes[entry.sentence] is not None
+            raise UserError(f"{path}:{entry.line}: link {entry.text!r}: {problem}"
+                            + COUNTED * known)
         if problem:
             dropped += 1
             continue
@@ -183,6 +190,23 @@ def _outside(link: Link, size: Sizes | None, first: int) -> str:
 def pharaoh_line(links: Iterable[Link]) -> str:
     """One sentence's links as a line of a Pharaoh file, counted from 0."""
     return " ".join(f"{source}-{target}" for source, target in links)
+
+
+def tokens_line(source: Sequence[str], target: Sequence[str]) -> str:
+    """The tokens of a pair whose positions links count, as a line."""
+    return f"{' '.join(source)} {BAR} {' '.join(target)}"
+
+
+def read_tokens(path: str | Path) -> list[Pair]:
+    """The pairs of a file of such lines. Raises UserError, with file and line, for another."""
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        source, *target = (split_words(side) for side in f" {line} ".split(f" {BAR} "))
+        if len(target) != 1:
+            raise UserError(f"{path}:{number}: expected source tokens, {BAR} and target tokens, "
+                            f"got {line!r:.60}")
+        pairs.append((source, target[0]))
+    return pairs
 
 
 class AlignmentScore(NamedTuple):

@@ -61,6 +61,11 @@ def is_symbol(word: str) -> bool:
     return symbol_of(word) is not None or names_source(word)
 
 
+def stays_whole(word: str) -> bool:
+    """Whether a word is a symbol, which is not cut into pieces."""
+    return word[:1] == "<" and (word in SPECIALS or is_symbol(word))
+
+
 def names_source(word: str) -> bool:
     """Whether a word is the dummy source of monolingual text, or a symbol of the target
     language."""

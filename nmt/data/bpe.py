@@ -1,10 +1,10 @@
-"""Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's file format, version 0.2.
+"""Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's file format.
 
 A word begins as its characters, each with its marks (`nmt.data.letters`), the last of them with
 `</w>`; of the merges that apply, the one learned first joins two neighbouring symbols, until none
-applies. In text, all pieces of a word except the last end in `@@`. BPE dropout (Provilkov et al.,
-2020, Algorithm 1) skips each merge with some probability, drawn anew for each position and each
-pass over the word.
+applies. (In files of version 0.1 `</w>` is a symbol of its own.) In text, all pieces of a word
+except the last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) skips each merge with
+some probability, drawn anew for each position and each pass over the word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nmt.console.progress import busy
 from nmt.data.corpus import decode_lines, write_lines
 from nmt.data.letters import is_mark, letters
 
-HEADER = "#version: 0.2"
+HEADER, OLD_HEADER = "#version: 0.2", "#version: 0.1"
 END_OF_WORD = "</w>"
 CONTINUED = "@@"
 LIBRARY = "subword_nmt"
@@ -38,23 +38,26 @@ class Codes:
 
     Where one joins a mark to what stands before it, as those that subword-nmt learned by itself, a
     word begins as bare characters, which merges then join.
-    Raises ValueError for a merge that is not two symbols without spaces, or that is repeated.
+    Of a merge that is there twice the first counts, as in subword-nmt. end_apart: of codes of
+    version 0.1, whose words begin with `</w>` as a symbol of its own.
+    Raises ValueError for a merge that is not two symbols without spaces.
     """
 
-    def __init__(self, merges: Iterable[Merge]) -> None:
+    def __init__(self, merges: Iterable[Merge], end_apart: bool = False) -> None:
         self.merges = tuple(merges)
+        self.end_apart = end_apart
         self._ranks: dict[Merge, int] = {}
         self._cut = list if any(map(is_mark, (part[0] for one in self.merges for part in one))) \
             else letters
         self._parts: dict[str, Merge] = {}  # result of a merge -> the first merge that makes it
         for rank, merge in enumerate(self.merges):
-            if problem := _problem(merge, self._ranks):
+            if problem := _problem(merge):
                 raise ValueError(f"merges: {problem}")
-            self._ranks[merge] = rank
+            self._ranks.setdefault(merge, rank)
             self._parts.setdefault("".join(merge), merge)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Codes) and self.merges == other.merges
+        return isinstance(other, Codes) and self.lines() == other.lines()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -64,7 +67,7 @@ class Codes:
         dropout: the probability to skip a merge; draw: the source of random numbers.
         """
         *before, last = self._cut(word)
-        symbols = [*before, last + END_OF_WORD]
+        symbols = [*before, last, END_OF_WORD] if self.end_apart else [*before, last + END_OF_WORD]
         get = self._ranks.get
         while len(symbols) > 1:
             found = [(rank, place) for place, pair in enumerate(pairwise(symbols))
@@ -98,47 +101,65 @@ class Codes:
         """A piece, or its known parts."""
         ends = not piece.endswith(CONTINUED)
         merge = self._parts.get(piece + END_OF_WORD if ends else piece.removesuffix(CONTINUED))
+        if ends and self.end_apart and (merge is None or merge[1] == END_OF_WORD):
+            merge = self._parts.get(piece)
         if piece in known or merge is None:
             return [piece]
         left, right = merge
         right = right.removesuffix(END_OF_WORD) if ends else right + CONTINUED
         return self._parts_of(left + CONTINUED, known) + self._parts_of(right, known)
 
+    def joined(self, pieces: Iterable[str]) -> list[str]:
+        """The words that pieces make."""
+        return joined(pieces)
+
+    def places(self, pieces: Sequence[str]) -> list[int]:
+        """For each piece the index of its word, from 0."""
+        return word_places(pieces)
+
+    def lines(self) -> list[str]:
+        """What identifies the codes: the lines of their file, without the header of version 0.2."""
+        return [*[OLD_HEADER] * self.end_apart, *map(" ".join, self.merges)]
+
     def write(self, path: str | Path) -> None:
         """Write a file that `read`, and subword-nmt, reads."""
-        write_lines(path, [HEADER, *map(" ".join, self.merges)])
+        write_lines(path, [*[HEADER] * (not self.end_apart), *self.lines()])
 
     @classmethod
     def read(cls, path: str | Path) -> Codes:
-        """Read codes, UTF-8: `#version: 0.2`, then two symbols a line with a space between them.
+        """Read codes as subword-nmt does, UTF-8: `#version: 0.2` (without it they are of version
+        0.1), then two symbols a line with a space between them; blank lines at the end are none.
 
-        Raises UserError, with file and line, for another version and a line that is no new merge.
+        Raises UserError, with file and line, for another version and a line that is no merge.
         """
-        lines = decode_lines(path)
-        if not lines or lines[0].rstrip() != HEADER:
-            raise UserError(f"{path}:1: expected {HEADER}, got {lines[0] if lines else ''!r:.60}")
-        first: dict[Merge, int] = {}
-        for number, line in enumerate(lines[1:], 2):
-            merge = tuple(line.removesuffix("\r").split(" "))
-            problem = _problem(merge, ())
-            if problem is None and merge in first:
-                problem = f"expected a new merge, got {line!r}, which is on line {first[merge]}"
-            if problem:
+        lines = [line.strip("\r ") for line in decode_lines(path)]
+        header = lines[0] if lines and lines[0].startswith("#version") else ""
+        if header not in ("", HEADER, OLD_HEADER):
+            raise UserError(f"{path}:1: expected {HEADER}, or none of codes of version 0.1, got "
+                            f"{header!r:.60}")
+        while lines and not lines[-1]:
+            lines.pop()
+        if not lines:
+            raise UserError(f"{path}:1: expected {HEADER}, got nothing")
+        merges = []
+        for number, line in enumerate(lines[1:] if header else lines, 2 if header else 1):
+            merge = tuple(line.split(" "))
+            if problem := _problem(merge):
                 raise UserError(f"{path}:{number}: {problem}")
-            first[merge] = number  # type: ignore[index]
-        return cls(first)
+            merges.append((merge[0], merge[1]))
+        return cls(merges, header != HEADER)
 
 
-def _problem(merge: Sequence[str], known: Collection[Merge]) -> str | None:
+def _problem(merge: Sequence[str]) -> str | None:
     """Why a merge is invalid, or None."""
-    if len(merge) != 2 or not all(merge) or any(set(" \t\n\r") & set(part) for part in merge):
+    if len(merge) != 2 or not all(merge) or any(set(" \n\r") & set(symbol) for symbol in merge):
         return f"expected two symbols with a space between them, got {' '.join(merge)!r:.60}"
-    return f"expected a new merge, got {' '.join(merge)!r} again" if merge in known else None
+    return None
 
 
 def _written(symbols: Sequence[str]) -> list[str]:
     """Symbols as text: `@@` behind each but the last, which loses its `</w>`."""
-    *before, last = symbols
+    *before, last = symbols[:-1] if symbols[-1] == END_OF_WORD else symbols
     return [*(symbol + CONTINUED for symbol in before), last.removesuffix(END_OF_WORD)]
 
 
@@ -178,14 +199,15 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
     """
     require_library(wanted)
     words = {word: letters(word) for word in sorted(counts)
-             if not set(word) & set(" \t\n\r") and not is_mark(word[0])}
-    joint = sorted({one for word in words.values() for one in word if len(one) > 1})
+             if not set(word) & set(" \t\n") and not is_mark(word[0])}
+    joint = sorted({one for word in words.values() for one in word if len(one) > 1 or one == "\r"})
     single = dict(zip(joint, map(chr, count(PRIVATE)), strict=False))  # for the library, which cuts
     lines = tuple(f"{''.join(single.get(one, one) for one in word)} {counts[name]}"
                   for name, word in words.items())
     marked = str.maketrans({to: one for one, to in single.items()})
-    codes = Codes((left.translate(marked), right.translate(marked))
-                  for left, right in _learned(lines, merges).merges)
+    learned = ((left.translate(marked), right.translate(marked))
+               for left, right in _learned(lines, merges).merges)
+    codes = Codes(merge for merge in learned if "\r" not in "".join(merge))  # no file holds it
     if not codes.merges:
         raise UserError(f"{wanted}: expected words with a pair of characters that occurs twice, "
                         f"got none in {several(len(lines), 'different word')}")

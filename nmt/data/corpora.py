@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
+from nmt.console.messages import several
 from nmt.data import reversal
 from nmt.data.cldr import CldrOptions, generate
 from nmt.data.corpus import (
@@ -23,6 +24,7 @@ from nmt.data.corpus import (
     stream_parallel,
 )
 from nmt.data.monolingual import PAIRINGS
+from nmt.data.prepared import watched
 from nmt.data.sources import BOUNDARY, parts, tokenise_each
 from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.data.transliteration import latin
@@ -52,6 +54,7 @@ class ParallelCorpus:
     test: EvaluationSet | None
     empty: int  # training pairs left out because a side is empty
     too_long: int  # training pairs left out because a side is over the limit
+    repeated: int = 0  # lines whose source occurred before, where pairs were drawn for validation
 
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
@@ -64,6 +67,9 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
         languages[1] = data.source_language
     name = {"cldr": "natural", "reverse": "none"}.get(data.corpus, data.tokenise)
     source, target = (tokeniser(name, language) for language in languages)
+    if name == "joiner":
+        source, target = (replace(made, tokenise=partial(_without_ends, made.tokenise))
+                          for made in (source, target))
     if data.transliterate:
         source = replace(source, tokenise=partial(_in_latin, source.tokenise))
     if data.train_second_source:
@@ -72,6 +78,11 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     if data.target_token:
         source = replace(source, tokenise=partial(_after_token, data.target_token, source.tokenise))
     return source, target
+
+
+def _without_ends(cut: Callable[[str], list[str]], line: str) -> list[str]:
+    """The words of a line without the spaces at its ends."""
+    return cut(line.strip(" "))
 
 
 def _in_latin(cut: Callable[[str], list[str]], line: str) -> list[str]:
@@ -127,9 +138,12 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     """Line-aligned text files; without dev files some of the pairs to train on are drawn for it."""
     paths = _paths(data, "train")
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    places = [] if data.dev_source else _drawn_places(data, paths)
+    places, repeated = ([], 0) if data.dev_source else _drawn_places(data, paths)
     drawn: list[tuple[str, str]] = []
-    lines = _without(_streamed(paths), places, drawn)
+    streamed = _streamed(paths)
+    if data.tokenise != "none":
+        streamed = watched(streamed, lambda pair: [*pair[0].split(BOUNDARY), pair[1]], paths)
+    lines = _without(streamed, places, drawn)
     pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
     train = choose_pairs(pairs, data.max_length, data.cut_long, data.train_size)
     deque(lines, maxlen=0)  # the rest: pairs are drawn from it too, and the files must end together
@@ -139,7 +153,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
         dev = _read_evaluation(data, "dev")
     else:
         dev = _evaluation(data, drawn, paths, [place + 1 for place in places])
-    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
+    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long, repeated)
 
 
 def _paths(data: DataConfig, name: str) -> list[Path]:
@@ -159,18 +173,42 @@ def _streamed(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
         yield BOUNDARY.join(sources), target
 
 
-def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> list[int]:
-    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
+def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], int]:
+    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most; of a
+    source that occurs again all its lines, so that none of these sources is trained on. Also how
+    many lines repeat a source."""
     for path in paths:
         if os.path.exists(path) and not os.path.isfile(path):
             raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
                             "drawn from it for validation has it read twice")
-    pairs = sum(1 for _ in stream_parallel(*paths))
+    hashes = np.fromiter((hash(source) for source, _ in _streamed(paths)), np.int64)  # (N,)
+    pairs = len(hashes)
     if pairs < LEAST_TO_DRAW:
         raise UserError(f"{_named(paths)}: expected dev files, or at least {LEAST_TO_DRAW} "
                         f"pairs to draw some from for validation, got {pairs}")
     size = min(data.dev_size, pairs // LEAST_TO_DRAW)
-    return sorted(np.random.default_rng(data.seed).choice(pairs, size, replace=False).tolist())
+    values, counts = np.unique(hashes, return_counts=True)
+    size = max(size, int(counts.min()))  # of a source at least
+    chosen: set[int] = set()
+    for place in _in_random_order(pairs, size, data.seed):
+        count = counts[np.searchsorted(values, hashes[place])]
+        if place not in chosen and len(chosen) + count <= min(size, pairs - 1):
+            chosen.update([place] if count == 1 else
+                          np.flatnonzero(hashes == hashes[place]).tolist())
+        if len(chosen) == size:
+            break
+    if not chosen:
+        raise UserError(f"{_named(paths)}: expected dev files, or sources that differ to draw some "
+                        f"from for validation, got {several(len(values), 'source')} in {pairs} "
+                        "lines")
+    return sorted(chosen), pairs - len(values)
+
+
+def _in_random_order(pairs: int, first: int, seed: int) -> Iterator[int]:
+    """The places of all pairs: so many that are drawn at first, then the others."""
+    rng = np.random.default_rng(seed)
+    yield from rng.choice(pairs, first, replace=False).tolist()
+    yield from map(int, rng.permutation(pairs))
 
 
 def _without(
@@ -222,7 +260,11 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
     """Pairs made of one text: copies, halves, neighbours, dummy sources."""
     directory = Path(data.directory)
     path = directory / data.train_source
-    train = choose_pairs(PAIRINGS[data.corpus](_sentences(data, path)), data.max_length,
+    lines = stream_lines(path)
+    if data.tokenise != "none":
+        lines = watched(lines, lambda line: [line], [path])
+    sentences = map(tokenisers(data)[0].tokenise, lines)
+    train = choose_pairs(PAIRINGS[data.corpus](sentences), data.max_length,
                          data.cut_long, data.train_size)
     _need_pairs(train, str(path), data)
     test = _paired_evaluation(data, directory / data.test_source) if data.test_source else None
@@ -230,14 +272,9 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
 
 
-def _sentences(data: DataConfig, path: Path) -> Iterator[list[str]]:
-    """The lines of a text as words."""
-    return map(tokenisers(data)[0].tokenise, stream_lines(path))
-
-
 def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
     """An evaluation set made of one text; references are detokenised like a model's output."""
-    sentences = list(_sentences(data, path))
+    sentences = list(map(tokenisers(data)[0].tokenise, stream_lines(path)))
     check_lengths(sentences, data, str(path))
     pairs = [pair for pair in PAIRINGS[data.corpus](sentences) if all(pair)]
     if not pairs:

@@ -5,13 +5,15 @@ U+2028, form feed and so on) occur inside words, and splitting at them would mis
 corpus. For the same reason words are separated by spaces and tabs only.
 """
 
+import gzip
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Protocol, cast
 
 from backend.errors import UserError
 from nmt.console.messages import several
@@ -22,12 +24,23 @@ from nmt.data.sources import as_text, longest, shortened
 from nmt.data.stored import Pair, StoredPairs
 from nmt.files import write_file
 
-Reading = Callable[[BinaryIO, str | Path, int], Iterator[str]]
 BLOCK = 1 << 20  # bytes written at once
+GZIP = 31  # zlib's number for gzip's format
 # Bytes of a line with its end. A longer one is no sentence: cutting this much into words takes a
 # second. A device such as /dev/zero never ends a line.
 LONGEST = 1 << 18
 LONGEST_OF_TEXT = 1 << 28  # of a language model's text, which may be all one line
+
+
+class Readable(Protocol):
+    """A binary file that is read by line."""
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line with its end, or as many bytes of it."""
+
+
+Odd = Callable[[UserError], None]
+Reading = Callable[[Readable, str | Path, int], Iterator[str]]
 
 
 @dataclass(frozen=True)
@@ -44,26 +57,49 @@ def split_words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-def decoded(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
+def decoded(
+    file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None
+) -> Iterator[str]:
     """The lines of a UTF-8 file that ends them at "\\n", exactly: nothing else is trimmed.
 
-    Raises UserError, naming `name` and the line, where it is not valid UTF-8, or too long.
+    odd: is told of a line that is not valid UTF-8, or too long, which is then read as empty.
+    Raises UserError for it, naming `name` and the line, where there is no `odd`.
     """
     for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+        text = problem = ""
         if len(line) > longest:
-            raise UserError(f"{name}:{number}: expected a line of at most {longest:,} bytes, got "
-                            "more")
-        try:
-            yield line.removesuffix(b"\n").decode()
-        except UnicodeDecodeError as error:
-            raise UserError(f"{name}:{number}: expected UTF-8, got byte 0x{line[error.start]:02x} "
-                            f"at column {error.start + 1}") from None
+            problem = f"expected a line of at most {longest:,} bytes, got more"
+        else:
+            try:
+                text = line.removesuffix(b"\n").decode()
+            except UnicodeDecodeError as error:
+                problem = (f"expected UTF-8, got byte 0x{line[error.start]:02x} at column "
+                           f"{error.start + 1}")
+        if problem:
+            said = UserError(f"{name}:{number}: {problem}")
+            if odd is None or not _skipped(file, line):
+                raise said
+            odd(said)
+        yield text
 
 
-def plain_lines(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
+def _skipped(file: Readable, line: bytes) -> bool:
+    """Read on to the end of a line; False where it has none for very long."""
+    read = 0
+    while line and not line.endswith(b"\n"):
+        read += len(line)
+        if read > LONGEST_OF_TEXT:
+            return False
+        line = file.readline(BLOCK)
+    return True
+
+
+def plain_lines(
+    file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None
+) -> Iterator[str]:
     """As `decoded`, without a byte order mark and without "\\r" before "\\n", in Unicode's normal
     form C; of a file that is not, a note says so."""
-    for number, line in enumerate(decoded(file, name, longest), 1):
+    for number, line in enumerate(decoded(file, name, longest, odd), 1):
         plain = composed(line)
         if plain != line:
             note(str(name), f"{name}:{number}: not in Unicode's normal form C; such lines are read "
@@ -74,16 +110,18 @@ def plain_lines(file: BinaryIO, name: str | Path, longest: int = LONGEST) -> Ite
 def stream_lines(
     path: str | Path, read: Reading = plain_lines, longest: int = LONGEST
 ) -> Iterator[str]:
-    """The lines of a UTF-8 text file one after another.
+    """The lines of a UTF-8 text file one after another; of one named .gz, of its content.
 
     Raises UserError if the file cannot be read, or, with the line, if it is not valid UTF-8 or
     longer than so many bytes.
     """
     try:
-        with open(path, "rb") as file:
+        opened = gzip.open(path) if _is_compressed(path) else open(path, "rb")
+        with cast(IO[bytes], opened) as file:
             yield from counted(read(file, path, longest), f"lines of {os.path.basename(path)}")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        said = getattr(error, "strerror", None) or error
+        raise UserError(f"{path}: cannot be read: {said}") from error
 
 
 def decode_lines(path: str | Path) -> list[str]:
@@ -124,22 +162,35 @@ def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
         yield as_text(lines, paths, number)
 
 
-def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[list[str], list[str]]:
-    """All lines of two such files. Errors as `stream_parallel`."""
-    source: list[str] = []
-    target: list[str] = []
-    for one, other in stream_parallel(source_path, target_path):
-        source.append(one)
-        target.append(other)
-    return source, target
+def read_parallel(*paths: str | Path) -> list[list[str]]:
+    """All lines of such files, for each file. Errors as `stream_parallel`."""
+    found: list[list[str]] = [[] for _ in paths]
+    for lines in stream_parallel(*paths):
+        for side, line in zip(found, lines, strict=True):
+            side.append(line)
+    return found
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write a UTF-8 file, one line each, in full or not at all: see `nmt.files.write_file`.
+    """Write a UTF-8 file, one line each, in full or not at all: see `nmt.files.write_file`. One
+    named .gz is compressed.
 
     Raises ValueError for a line that holds "\\n", UserError if the file cannot be written.
     """
-    write_file(path, _blocks(lines))
+    blocks = _blocks(lines)
+    write_file(path, _compressed(blocks) if _is_compressed(path) else blocks)
+
+
+def _is_compressed(path: str | Path) -> bool:
+    """Whether a file is gzip's, by its name."""
+    return str(path).endswith(".gz")
+
+
+def _compressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Blocks as gzip's file."""
+    compressor = zlib.compressobj(wbits=GZIP)
+    yield from map(compressor.compress, blocks)
+    yield compressor.flush()
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[bytes]:

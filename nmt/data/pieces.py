@@ -1,4 +1,4 @@
-"""Vocabularies of pieces of words, by byte pair encoding (`nmt.data.bpe`).
+"""Vocabularies of pieces of words, by byte pair encoding (`nmt.data.bpe`) or SentencePiece.
 
 A word is cut by the codes; a piece outside the vocabulary is cut further, so that only characters
 that are not in the training text are unknown. Symbols of annotated text (`nmt annotate`) stay
@@ -14,9 +14,10 @@ from pathlib import Path
 from random import Random
 
 from backend.errors import UserError
-from nmt.data.annotation import is_symbol
-from nmt.data.bpe import Codes, Draw, joined
-from nmt.data.vocabulary import SPECIALS, Vocabulary, most_frequent
+from nmt.data.annotation import is_symbol, stays_whole
+from nmt.data.bpe import Codes, Draw
+from nmt.data.sentence_pieces import FIRST_BYTE, SentencePieces
+from nmt.data.vocabulary import SPECIALS, Segmenter, Vocabulary, most_frequent
 
 SUFFIX = ".codes"
 DRAWS = 10  # of each word, for the pieces that dropout makes
@@ -28,9 +29,9 @@ class PieceVocabulary(Vocabulary):
     pieces: in the order of their ids, from id 2 on. Raises ValueError as `Vocabulary`.
     """
 
-    codes: Codes
+    codes: Segmenter
 
-    def __init__(self, pieces: Iterable[str], codes: Codes) -> None:
+    def __init__(self, pieces: Iterable[str], codes: Segmenter) -> None:
         super().__init__(pieces)
         self.codes = codes
         self._cut: dict[str, list[str]] = {}  # by word
@@ -60,7 +61,11 @@ class PieceVocabulary(Vocabulary):
 
     def whole(self, pieces: Sequence[str]) -> list[str]:
         """The words that pieces make."""
-        return joined(pieces)
+        return self.codes.joined(pieces)
+
+    def places(self, pieces: Sequence[str]) -> list[int]:
+        """For each piece the index of its word, from 0."""
+        return self.codes.places(pieces)
 
     def write(self, path: str | Path) -> None:
         """Write the pieces, and beside them the codes: `source.vocab` and `source.codes`."""
@@ -75,16 +80,26 @@ def codes_of(path: str | Path) -> Path:
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
     """A vocabulary; one of pieces where its codes lie beside it. Errors as `Vocabulary.read` and
-    `Codes.read`."""
+    `read_codes`."""
     words = Vocabulary.read(path)
     if not codes_of(path).is_file():
         return words
-    return PieceVocabulary(words.words[len(SPECIALS):], Codes.read(codes_of(path)))
+    return PieceVocabulary(words.words[len(SPECIALS):], read_codes(codes_of(path)))
 
 
-def stays_whole(word: str) -> bool:
-    """Whether a word is a symbol, which is not cut."""
-    return word[:1] == "<" and (word in SPECIALS or is_symbol(word))
+def read_codes(path: Path) -> Segmenter:
+    """Read merges, as `Codes.read`, or a model of SentencePiece. Raises UserError for neither."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    if content[:1] != FIRST_BYTE:
+        return Codes.read(path)
+    try:
+        return SentencePieces(content)
+    except ValueError:
+        raise UserError(f"{path}: expected merges or a model of SentencePiece, got neither"
+                        ) from None
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,7 @@ class PieceOptions:
 
 
 def build(
-    counts: Mapping[str, int], codes: Codes, options: PieceOptions, name: str
+    counts: Mapping[str, int], codes: Segmenter, options: PieceOptions, name: str
 ) -> PieceVocabulary:
     """The vocabulary of one side, from its training words and how often each occurs.
 

@@ -1,9 +1,10 @@
 """Cutting text into words and putting it together again.
 
-`moses` is the tokeniser of the papers. In scripts without spaces, such as Chinese, Japanese and
-Thai, it finds hardly any words; `characters` is for those. `letters` makes each character a token,
-also in Latin script: the input of a purely character-based model (Luong, 2016, 5.4.2). All read
-text in normal form C, and none parts a letter from its marks (`nmt.data.letters`).
+`joiner` restores every line exactly, in any language (`nmt.data.joiner`). `moses` is the tokeniser
+of the papers, which does not. In scripts without spaces, such as Chinese, Japanese and Thai, that
+finds hardly any words; `characters` is for those. `letters` makes each character a token, also in
+Latin script: the input of a purely character-based model (Luong, 2016, 5.4.2). All read text in
+normal form C, and none parts a letter from its marks (`nmt.data.letters`).
 """
 
 import re
@@ -14,11 +15,13 @@ from itertools import islice
 
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
+from nmt.data import joiner
 from nmt.data.corpus import split_words
 from nmt.data.letters import composed, is_mark, letters
 
 UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"})  # language codes
-TOKENISERS = ("moses", "characters", "letters", "none", "natural")
+TOKENISERS = ("joiner", "moses", "characters", "letters", "none", "natural")
+BY_LANGUAGE = ("moses", "natural")  # of these, the ones whose rules depend on the language
 SPACE = "\u2581"  # stands for a space between `characters` tokens, as in sentencepiece
 
 Cut = Callable[[str], list[str]]
@@ -110,5 +113,6 @@ def _join_characters(tokens: Iterable[str]) -> str:
 
 
 _CUTS: dict[str, tuple[Cut, Join]] = {
+    "joiner": (joiner.cut, joiner.join),
     "none": (split_words, " ".join), "characters": (_cut_characters, _join_characters),
     "letters": (_cut_letters, _join_characters)}

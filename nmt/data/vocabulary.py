@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
+from typing import Protocol
 
 from backend.errors import UserError
-from nmt.data.bpe import Codes
+from nmt.data.bpe import Draw
 from nmt.data.corpus import decode_lines, write_lines
 
 UNKNOWN, END = 0, 1
 SPECIALS = ("<unk>", "</s>")  # ids 0 and 1; padding has no symbol, lengths travel with batches
+
+
+class Segmenter(Protocol):
+    """Cuts words into pieces: `nmt.data.bpe.Codes`, `nmt.data.sentence_pieces.SentencePieces`."""
+
+    def cut(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]: ...
+    def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]: ...
+    def joined(self, pieces: Iterable[str]) -> list[str]: ...
+    def places(self, pieces: Sequence[str]) -> list[int]: ...
+    def lines(self) -> list[str]: ...
+    def write(self, path: str | Path) -> None: ...
 
 
 class Vocabulary:
@@ -25,7 +37,7 @@ class Vocabulary:
     Raises ValueError for a repeated word, a symbol, or a word that one line could not hold.
     """
 
-    codes: Codes | None = None  # by which words are cut, of a vocabulary of pieces
+    codes: Segmenter | None = None  # by which words are cut, of a vocabulary of pieces
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = (*SPECIALS, *words)
@@ -75,6 +87,10 @@ class Vocabulary:
     def whole(self, pieces: Sequence[str]) -> list[str]:
         """The words that `pieces` came from."""
         return list(pieces)
+
+    def places(self, pieces: Sequence[str]) -> list[int]:
+        """For each unit the index of its word."""
+        return list(range(len(pieces)))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words of ids. Raises ValueError for an id outside [0, size)."""

@@ -213,7 +213,7 @@ def write_beams(results: Sequence[OfBeam], directory: Path) -> str:
 
 
 def write(
-    results: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
+    results: Sequence[Evaluation], curves: Sequence[Curve], lines: Sequence[list[str]],
     directory: Path, ending: str = FORMATS[0],
 ) -> list[str]:
     """Write JSON, the translations side by side and pictures into a directory that is there.
@@ -225,7 +225,7 @@ def write(
                       allow_nan=False, ensure_ascii=False)
     write_lines(directory / JSON, text.split("\n"))
     outputs = {result.subject.name: result.outputs for result in results}
-    write_lines(directory / OUTPUTS, side_by_side(*lines, outputs))
+    write_lines(directory / OUTPUTS, side_by_side(lines[0], lines[1], outputs))
     said = [str(directory / JSON), str(directory / OUTPUTS)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]

@@ -1,16 +1,19 @@
 """Scores of translations and of language models."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from backend.errors import UserError
 from nmt.console.progress import busy
 
 TOKENISATIONS = ("13a", "none", "intl", "char", "zh")  # sacrebleu's that need no other package
+METRICS = ("bleu", "chrf", "ter")
+TESTS = {"bootstrap": "bs", "randomisation": "ar"}  # sacrebleu's names
 
 
 class Score(NamedTuple):
@@ -32,7 +35,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     Raises UserError for another tokenisation, or if the numbers of lines differ or are zero.
     """
     _check_lines(hypotheses, references)
-    return _score(_metric(tokenize), hypotheses, references)
+    return _score(_metric(tokenize), hypotheses, [references])
 
 
 def length_ratio(
@@ -45,47 +48,93 @@ def length_ratio(
     return float(score.sys_len / max(score.ref_len, 1))
 
 
-def _metric(tokenize: str) -> BLEU:
+def metrics_of(
+    names: Sequence[str], tokenize: str = "13a", lowercase: bool = False
+) -> list[Metric]:
+    """sacrebleu's metrics of names in METRICS, with its own defaults; TER is of lower case always.
+
+    tokenize: any of sacrebleu's tokenisations. Raises UserError for another, and for one whose
+    package or model is not there.
+    """
+    made: dict[str, Callable[[], Metric]] = {
+        "bleu": lambda: _metric(tokenize, lowercase, BLEU.TOKENIZERS),
+        "chrf": lambda: CHRF(lowercase=lowercase), "ter": TER}
+    return [made[name]() for name in names]
+
+
+def _metric(
+    tokenize: str, lowercase: bool = False, known: Collection[str] = TOKENISATIONS
+) -> BLEU:
     """BLEU with a tokenisation that is known."""
-    if tokenize not in TOKENISATIONS:
-        known = ", ".join(TOKENISATIONS)
-        raise UserError(f"tokenize: expected one of {known}, got {tokenize!r}")
-    return BLEU(tokenize=tokenize, force=True)  # no warning about tokens for each test set
+    if tokenize not in known:
+        raise UserError(f"tokenize: expected one of {', '.join(known)}, got {tokenize!r}")
+    try:  # without a warning about tokens for each test set
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise UserError(f"tokenize: expected what sacrebleu needs for {tokenize}: "
+                        + " ".join(str(error).split())) from None
+
+
+def score_against(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> Score:
+    """The corpus score by one of `metrics_of`; references: for each their lines. Errors as `bleu`.
+    """
+    for lines in references:
+        _check_lines(hypotheses, lines)
+    return _score(metric, hypotheses, references)
 
 
 class Compared(NamedTuple):
-    """A system's BLEU beside a baseline's."""
+    """A system's score beside a baseline's."""
 
     score: float  # on the test set
-    mean: float  # over the resampled test sets
-    interval: float  # half the width of 95 % of these
+    mean: float | None  # over the resampled test sets; None without these
+    interval: float | None  # half the width of 95 % of these
     p: float | None  # of so large a difference by chance, either way; None for the baseline
 
 
-def paired_bootstrap(
-    systems: Sequence[Sequence[str]], references: Sequence[str], tokenize: str = "13a",
-    samples: int = 1000,
-) -> tuple[list[Compared], str]:
-    """BLEU of systems on one test set, and whether they differ from the first (Koehn, 2004).
+class Comparison(NamedTuple):
+    """Systems by one metric, the baseline first."""
 
-    sacrebleu's paired bootstrap: test sets of the same size are drawn with replacement, the same
-    for all systems. Arguments: systems, lines in the order of the references, the baseline first;
-    samples, how many test sets. Returns the systems in order, and the signature with the seed.
-    Raises UserError as `bleu`.
+    metric: str
+    signature: str
+    systems: list[Compared]
+
+
+def compare(
+    systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]],
+    metrics: Sequence[Metric], test: str = "bootstrap", samples: int | None = None,
+) -> list[Comparison]:
+    """Scores of systems on one test set, and whether they differ from the first.
+
+    sacrebleu's paired bootstrap (Koehn, 2004) or approximate randomisation (Riezler and Maxwell,
+    2005), with its seed. Arguments: systems, lines in the order of the references, the baseline
+    first; references, for each their lines; test, a name in TESTS; samples, how many test sets or
+    trials, None for sacrebleu's 1,000 or 10,000. Raises UserError as `bleu`.
     """
-    for lines in systems:
-        _check_lines(lines, references)
+    for lines in (*systems, *references[1:]):
+        _check_lines(lines, references[0])
     named: list[tuple[str, Sequence[str]]] = [(str(i), list(lines))
                                               for i, lines in enumerate(systems)]
-    with busy("paired bootstrap"):
-        signatures, scores = PairedTest(named, {"BLEU": _metric(tokenize)}, [list(references)],
-                                        test_type="bs", n_samples=samples)()
-    rows: Any = scores["BLEU"]
-    results = [Compared(float(score.score), float(score.mean), float(score.ci), score.p_value)
-               for score in rows]
-    same = results[0].score  # sacrebleu counts larger differences only: of none it says p = 0.001
-    return [score._replace(p=1.0) if i and score.score == same else score
-            for i, score in enumerate(results)], str(signatures["BLEU"])
+    with busy(f"paired {test}"):
+        signatures, scores = PairedTest(
+            named, {str(i): metric for i, metric in enumerate(metrics)},
+            list(map(list, references)), test_type=TESTS[test], n_samples=samples or 0)()
+    rows: Any = scores
+    found = []
+    for name, signature in signatures.items():
+        results = [Compared(float(row.score), _number(row.mean), _number(row.ci), row.p_value)
+                   for row in rows[name]]
+        same = results[0].score  # of no difference the bootstrap says p = 0.001
+        found.append(Comparison(name, str(signature), [
+            row._replace(p=1.0) if i and row.score == same else row
+            for i, row in enumerate(results)]))
+    return found
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def bleu_statistics(
@@ -110,7 +159,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], beta: int = 2) ->
     Raises UserError if the numbers of lines differ or are zero.
     """
     _check_lines(hypotheses, references)
-    return _score(CHRF(beta=beta), hypotheses, references)
+    return _score(CHRF(beta=beta), hypotheses, [references])
 
 
 def perplexity(total_nats: float, tokens: int) -> float:
@@ -140,7 +189,9 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise UserError("expected at least one line to score, got none")
 
 
-def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def _score(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> Score:
     with busy(type(metric).__name__):
-        result = metric.corpus_score(list(hypotheses), [list(references)])
+        result = metric.corpus_score(list(hypotheses), list(map(list, references)))
     return Score(float(result.score), str(metric.get_signature()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attention.attention import attentional_backward, attentional_forward
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from lstm.cells import CELLS, State
 from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.stack import Stack
@@ -49,9 +49,10 @@ def bridge_backward(
     d_last: list[list[State]] = []
     gradients: Parameters = {}
     for d_state, (name, W, joined, out) in zip(d_states, cache, strict=True):
-        d_out = array_module(out).concatenate(d_state, axis=1)                       # (B, n H)
+        xp = array_module(out)
+        d_out = xp.concatenate(d_state, axis=1)            # (B, n H)
         d_joined, dz = attentional_backward(d_out, out, W)
-        gradients[name] = matmul(dz.T, joined)                                       # (2.12)
+        gradients[name] = xp.matmul(dz.T, joined)          # (2.12)
         n, H = len(d_state), d_state[0].shape[1]
         parts = _split(d_joined, d_joined.shape[1] // H)   # of each array of a state, both ends
         directions = len(parts) // n

@@ -9,13 +9,14 @@ the same one at every step (RNNencdec: "if we fix c_i to ->h_Tx"; Nair and Shah,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from attention.memory import Memory
 from backend import Array, array_module
-from backend.rows import row_index
+from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.embedding import embedding_backward, embedding_forward
@@ -30,55 +31,30 @@ def query(s: Array, y: Array | None) -> Array:
     return s if y is None else array_module(s).concatenate([s, y], axis=-1)  # (Nair 7.2 score)
 
 
-class ContextFeedback:
-    """fed_i = c_{i+1}, for one pass: the query is s_i, or with y (T, B, E) also E y_i."""
-
-    def __init__(self, memory: Memory, y: Array | None) -> None:
-        self.width, self.first = memory.width, True  # He; the query of c_1 is s_0
-        self.memory, self.y, self.caches = memory, y, list[Any]()
-
-    def forward(self, t: int, h: Array, out: Array) -> None:
-        """Write c_{t+1} (B, He) from s_t (B, H)."""
-        asked = query(h, None if self.y is None else self.y[t])
-        c, cache = self.memory.attend(asked[:, None], t + 1)
-        out[...] = c[:, 0]
-        self.caches.append(cache)
+def feed_context(
+    memory: Memory, y: Array | None, t: int, s: Array, c: Array
+) -> Any:
+    """fed_t = c_{t+1} (B, He): the query is s_t (B, H), or with y (T, B, E) also E y_t."""
+    asked = query(s, None if y is None else y[t])
+    c_asked, attended = memory.attend(asked[:, None])
+    c[...] = c_asked[:, 0]
+    return attended
 
 
-class ContextFeedbackGradient:
-    """The gradient of a `ContextFeedback`."""
-
-    def __init__(self, of: ContextFeedback) -> None:
-        self._of, self._sums = of, of.memory.accumulators()
-        self._steps: list[Any] = []  # the last step first
-        self._dy: list[Array] = []  # of the words in the query, likewise
-
-    def backward(self, t: int, d_fed: Array) -> Array:
-        """ds_t (B, H) from dc_{t+1} (B, He)."""
-        of = self._of
-        dq, step = of.memory.attend_backward(d_fed[:, None], of.caches[t], self._sums)
-        self._steps.append(step)
-        H = dq.shape[2] - (0 if of.y is None else of.y.shape[2])
-        self._dy.append(dq[:, 0, H:])
-        return dq[:, 0, :H]
-
-    def gradients(self, dc: Array, s: Array) -> tuple[Array, Array | None, Parameters]:
-        """Gradients of the annotations (S, B, He), of the words (T, B, E) or None where the query
-        has none, and of the score's weights, by name.
-
-        Arguments: dc (T, B, He) and s (T, B, H), of all steps.
-        """
-        of = self._of
-        dstates, weights = of.memory.gradients(
-            dc.transpose(1, 0, 2), query(s, of.y).transpose(1, 0, 2), of.caches, self._steps[::-1],
-            self._sums)
-        dy = None if of.y is None else array_module(dc).stack(self._dy[::-1])
-        return dstates, dy, weights
+def feed_context_backward(
+    memory: Memory, sums: Any, d_states: Array, t: int, dc: Array, attended: Any
+) -> tuple[Array, tuple[Any, Array]]:
+    """ds_t (B, H) from dc_{t+1} (B, He) and d_states (T + 1, B, H), that of what else reads it; and
+    the memory's part of the step, with the gradient of the word in the query."""
+    H = d_states.shape[2]
+    d_asked, d_attended = memory.attend_backward(dc[:, None], attended, sums)
+    return d_asked[:, 0, :H] + d_states[t], (d_attended, d_asked[:, 0, H:])
 
 
 class SearchingCache(NamedTuple):
-    embedding: Any
-    feedback: ContextFeedback
+    embedding: tuple[RowIndex, int]
+    memory: Memory
+    y: Array | None  # (T, B, E), the words where the query has them
     feeding: FeedingCache
 
 
@@ -93,12 +69,13 @@ def searching_forward(
     Arguments: target_in (T, B) host ids; s_0 (B, H); memory, with the keys U_a h_j;
     asks_with_word, whether the query also has E y_{i-1} (Nair and Shah, 7.2).
     """
-    y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
-    feedback = ContextFeedback(memory, y if asks_with_word else None)
-    s, fed, cache = feeding_forward(
-        y, [(s_0,)], feedback, prefix, unit, parameters, [None], False, workspace)
-    decoded = Decoded(states=s, words=y, contexts=fed[:-1])
-    return decoded, SearchingCache(embedding_cache, feedback, cache)
+    words, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
+    xp, (T, B, _), y = array_module(words), words.shape, words if asks_with_word else None
+    c = workspace.empty(xp, (T, B, memory.width), words.dtype)
+    s, feeding = feeding_forward(
+        words, [(s_0,)], partial(feed_context, memory, y), c, prefix, unit, parameters, [None],
+        workspace)
+    return Decoded(states=s, words=words, contexts=c), SearchingCache(embedding, memory, y, feeding)
 
 
 def searching_backward(
@@ -110,19 +87,24 @@ def searching_backward(
     Arguments: d, gradients of what `searching_forward` returned; that of c is added to. Returns
     ds_0 (B, H), the gradient of the annotations (S, B, He), and those of the parameters by name.
     """
-    feeding, feedback = cache.feeding, ContextFeedbackGradient(cache.feedback)
-    dy, [(ds_0,)], gradients = feeding_backward(
-        d.states, d.contexts, feedback, feeding, parameters, clip=clip)
-    dstates, dy_asked, more = feedback.gradients(d.contexts, feeding.steps[0].states[0][:-1])
+    embedding, memory, y, feeding = cache
+    sums, s = memory.accumulators(), feeding.steps[0].states[0][:-1]
+    dy, [(ds_0,)], d_calls, gradients = feeding_backward(
+        d.states[-1], d.contexts, partial(feed_context_backward, memory, sums, d.states), feeding,
+        parameters, clip=clip)
+    d_attended, dy_asked = zip(*d_calls, strict=True)
+    dstates, of_score = memory.gradients(
+        d.contexts.transpose(1, 0, 2), query(s, y).transpose(1, 0, 2), feeding.fed, d_attended,
+        sums)
     dy += d.words                                              # E y_{i-1} is read twice
-    if dy_asked is not None:
-        dy += dy_asked                                     # or three times
-    gradients[f"{prefix}.W_e"] = embedding_backward(dy, cache.embedding)
-    return ds_0, dstates, gradients | more
+    if y is not None:
+        dy += array_module(dy).stack(dy_asked)                 # or three times
+    gradients[f"{prefix}.W_e"] = embedding_backward(dy, embedding)
+    return ds_0, dstates, gradients | of_score
 
 
 class FixedCache(NamedTuple):
-    embedding: Any
+    embedding: tuple[RowIndex, int]
     recurrent: RecurrentCache
 
 

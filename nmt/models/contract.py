@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array
 from backend.errors import UserError
+from backend.rows import Gradient
 from lstm.parameters import Parameters, Weight, initialise
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
 
-Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
+Gradients = dict[str, Gradient]  # names of `weights()`; a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
 SHOWN = 8  # words of a sentence that a message names it by
 NEVER = 1e6  # limit of element-wise clipping above all gradients in the catalogue
@@ -54,7 +56,7 @@ class Trainable(Protocol):
         """All parameters by name, in the order in which they are initialised."""
         ...
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks by site, drawn from `rng` in `dtype`; None where nothing is dropped."""
         ...
 
@@ -76,10 +78,11 @@ class Searchable(Protocol):
     """What search asks of a model, an ensemble or a fusion.
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
-    are the hypotheses of sentence i. After `encode`, k is 1. A searchable with the attribute
-    `scores` true returns scores, which search adds up without a softmax over the words. One with
-    `counts_down` true predicts lengths in place of the end marker (`Counting`).
+    are the hypotheses of sentence i. After `encode`, k is 1.
     """
+
+    scores: bool = False  # whether `step` returns scores, which are added up without a softmax
+    counts_down: bool = False  # whether lengths are predicted in place of the end marker: Counting
 
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
@@ -109,8 +112,6 @@ class Searchable(Protocol):
 class Counting(Searchable, Protocol):
     """A searchable whose targets have no end marker: their lengths are predicted first."""
 
-    counts_down: bool
-
     def lengths(self, state: Any) -> Array:
         """The logits (B, L) of the target's length, 0 .. L - 1, of a state from `encode`."""
         ...
@@ -121,15 +122,17 @@ class Counting(Searchable, Protocol):
         ...
 
 
-def counts_down(model: Any) -> bool:
-    """Whether a searchable is `Counting`."""
-    return bool(getattr(model, "counts_down", False))
+def counts_down(config: Any) -> bool:
+    """Whether the model of a configuration is `Counting`."""
+    return bool(getattr(config, "counts_down", False))
 
 
 class Model(Trainable, Searchable, Protocol):
     """A model that is trained and searched."""
 
-    def initial_parameters(self, rng: np.random.Generator, dtype: Any = "float32") -> Parameters:
+    def initial_parameters(
+        self, rng: np.random.Generator, dtype: DTypeLike = "float32"
+    ) -> Parameters:
         """Fresh parameters on the backend in use, drawn from `rng`."""
         return initialise(self.weights(), rng, dtype)
 
@@ -161,11 +164,11 @@ def check_positions(
     steps = lengths + np.array((0, 1)[: lengths.shape[1]])
     for column, side in enumerate(("source", "target")[: lengths.shape[1]]):
         longest = int(steps[:, column].argmax())
-        if (found := int(steps[longest, column])) > most:
+        if (number := int(steps[longest, column])) > most:
             sentence = words(longest, column)
             begin = " ".join([*sentence[:SHOWN], *["..."] * (len(sentence) > SHOWN)])
             raise UserError(f"{side}: expected sentences of at most {most} words or pieces "
-                            f"(model.positions), got {found}, of {begin!r}")
+                            f"(model.positions), got {number}, of {begin!r}")
 
 
 def check_lengths_searched(

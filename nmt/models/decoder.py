@@ -16,8 +16,8 @@ import numpy as np
 from attention.attention import attentional_backward, attentional_forward
 from attention.memory import Memory
 from attention.scores import Variant, score_weights
-from backend import Array, array_module, matmul
-from backend.rows import row_index
+from backend import Array, array_module
+from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
@@ -53,7 +53,7 @@ class DecoderCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     memory: Memory | None
-    embedding: Any
+    embedding: tuple[RowIndex, int]
     stack: StackCache
     h: Array  # (B, T, H), the top states
     attention: Any  # of all steps
@@ -130,7 +130,7 @@ def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Pa
     d_rows = xp.ascontiguousarray(d.h_tilde.transpose(1, 0, 2)).reshape(B * T, H)
     W_c = cache.parameters[f"{memory.prefix}.W_c"]
     d_joined, da = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
-    dW_c = matmul(da.T, joined.reshape(B * T, -1))                         # (2.12)
+    dW_c = xp.matmul(da.T, joined.reshape(B * T, -1))                         # (2.12)
     d_joined = d_joined.reshape(B, T, -1)
     if d.joined is not None:
         d_joined += d.joined.transpose(1, 0, 2)

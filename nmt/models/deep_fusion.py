@@ -25,12 +25,13 @@ def variants() -> dict[str, Variants]:
     """The language model's options with those of the translator that this code combines; fewer at
     real sizes."""
     made = {}
-    for tier, one in translator_variants().items():
+    for tier, of_tier in translator_variants().items():
         few = tier == "real"
         made[tier] = Variants({
-            **{name: one.choices[name] for name in ("hidden_size", "embedding_size", "layer_size")},
+            **{name: of_tier.choices[name]
+               for name in ("hidden_size", "embedding_size", "layer_size")},
             "lm_unit": tuple(CELLS), "lm_layers": (2, 1), "lm_biases": (True, False)[: 2 - few],
-            **{name: one.choices[name][: 2 - few] for name in (
+            **{name: of_tier.choices[name][: 2 - few] for name in (
                 "context", "layer", "deep_state", "biases", "clip_elements")},
             "lm_hidden_size": (28 if few else 4,), "lm_embedding_size": (20 if few else 3,)})
     return made | {"every": made["tiny"]._replace(choices={

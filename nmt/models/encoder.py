@@ -44,8 +44,8 @@ def encoder_weights(
     (F, w); W_e is then (V, E minus all widths).
     """
     factors = factors or {}
-    own = embedding_size - sum(width for _, width in factors.values())
-    return {f"{prefix}.W_e": embedding_weight(vocabulary_size, own, scheme),
+    width_of_words = embedding_size - sum(width for _, width in factors.values())
+    return {f"{prefix}.W_e": embedding_weight(vocabulary_size, width_of_words, scheme),
             **{f"{prefix}.W_{name}": embedding_weight(size, width, scheme, "factor")
                for name, (size, width) in factors.items()},
             **stack_weights(prefix, stack, {"x": embedding_size}, scheme)}

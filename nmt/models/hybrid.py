@@ -8,9 +8,9 @@ the other, in the head `nmt.models.heads.spelling`, spells each target `<unk>` (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module
 from lstm.cells import State
@@ -79,7 +79,7 @@ class Hybrid(Translator):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """The translator's dropout masks, and `character_dropout`'s.
 
         Sites: each layer's input of a group of words, `{source,target}_characters.{group}.{l}`, and

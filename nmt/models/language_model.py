@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module, to_device
 from backend.rows import RowIndex, check_ids, gather_rows, row_index
@@ -100,7 +101,7 @@ class LanguageModel(Model):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks of each layer's input, `rnn.{l}`, and of the top states, `output`."""
         config, (T, B) = self.config, batch.target_in.shape
         if config.dropout == 0.0:
@@ -143,8 +144,8 @@ class LanguageModel(Model):
         dh, gradients = output_backward(cache.output, self.workspace)
         if cache.out_mask is not None:
             dh = dh * cache.out_mask
-        dx, _, more = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)
-        return {"W_e": embedding_backward(dx, cache.embedding), **more, **gradients}
+        dx, _, of_stack = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)
+        return {"W_e": embedding_backward(dx, cache.embedding), **of_stack, **gradients}
 
     # --- search ---------------------------------------------------------------------------------
 

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array, array_module, on_host, to_device
-from backend.rows import RowGradient, add_gradients
+from backend.rows import Gradient, RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
 from nmt.models.contract import Cache, Gradients, Losses, Noise, Trainable
@@ -39,7 +40,7 @@ class Parametrization(Protocol):
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         """The model's parameter."""
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         """Gradients of what is stored, from the parameter's: an array, or rows of a table."""
 
 
@@ -56,7 +57,7 @@ class Tied:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[self.to]                                              # (Nguyen 3.2.2 tied)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         return {self.to: d}
 
 
@@ -83,7 +84,7 @@ class Leading:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[self.to][: self.rows]                        # (Nguyen 3.3.3.1 table)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         shape = stored[self.to].shape
         if isinstance(d, RowGradient):
             return {self.to: d._replace(shape=shape)}
@@ -121,7 +122,7 @@ class Normalized:
         g = stored[self.of or name]
         return g * (self._radius(name, stored) / _lengths(name, g))        # (Nguyen 3.2.3 fixnorm)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         g, r = stored[self.of or name], self._radius(name, stored)
         rows, dw = (g[d.ids], d.values) if isinstance(d, RowGradient) else (g, d)
         length = _lengths(name, rows)
@@ -166,7 +167,7 @@ class Masked:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[name] * self._mask(stored[name])                     # (6.2.2 pruning)
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         mask = self._mask(stored[name])
         if isinstance(d, RowGradient):
             return {name: d._replace(values=d.values * mask[d.ids])}
@@ -194,26 +195,26 @@ class Stacked:
     blocks: int = 1
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
-        own, size = weight.axes[self.axis], weight.shape[self.axis]
+        whole, size = weight.axes[self.axis], weight.shape[self.axis]
         if sum(self.parts.values()) * self.blocks != size:
             raise ValueError(
                 f"{name}: expected parts that make up {size // self.blocks} in each of "
                 f"{self.blocks} blocks along axis {self.axis}, got {dict(self.parts)}")
-        found = {}
+        weights = {}
         for part, n in self.parts.items():
-            gated = len(own.parts) == self.blocks
-            gates = tuple((gate, n) for gate, _ in own.parts) if gated else ()
+            gated = len(whole.parts) == self.blocks
+            gates = tuple((gate, n) for gate, _ in whole.parts) if gated else ()
             axes = list(weight.axes)
-            axes[self.axis] = Axis(own.name, n * self.blocks, gates)
-            found[part] = Weight(tuple(axes), weight.initial)
-        return found
+            axes[self.axis] = Axis(whole.name, n * self.blocks, gates)
+            weights[part] = Weight(tuple(axes), weight.initial)
+        return weights
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         arrays = [self._by_block(stored[part]) for part in self.parts]
         joined = array_module(arrays[0]).concatenate(arrays, axis=self.axis + 1)
         return joined.reshape(*joined.shape[: self.axis], -1, *joined.shape[self.axis + 2 :])
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         if isinstance(d, RowGradient):
             if self.axis == 1 and self.blocks == 1:
                 return {part: d._replace(values=d.values[:, place], shape=(d.shape[0], n))
@@ -247,7 +248,7 @@ class Frozen:
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         return stored[name]
 
-    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+    def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
         return {}
 
 
@@ -278,23 +279,27 @@ class Parametrized:
 
     def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
         """All stored weights; a name that several parameters use must have one shape."""
-        found: dict[str, Weight] = {}
+        weights: dict[str, Weight] = {}
         plain = {name: weight for name, weight in known.items() if name not in self.table}
         for name, weight in known.items():
-            own = self.table[name].stored(name, weight) if name in self.table else {name: weight}
-            for stored, one in own.items():
-                first: Weight = found.get(stored) or plain.get(stored) or one
-                if first.shape != one.shape:
+            made_from = {name: weight}
+            if name in self.table:
+                made_from = self.table[name].stored(name, weight)
+            for stored, its_weight in made_from.items():
+                first: Weight = weights.get(stored) or plain.get(stored) or its_weight
+                if first.shape != its_weight.shape:
                     raise ValueError(f"{name}: expected {stored}, which it is made from, to have "
-                                     f"shape {one.shape}, got {first.shape}")
-                found.setdefault(stored, first)
-        return found
+                                     f"shape {its_weight.shape}, got {first.shape}")
+                weights.setdefault(stored, first)
+        return weights
 
     def weights(self) -> dict[str, Weight]:
         """All stored parameters by name, in the order in which they are initialised."""
         return dict(self._weights)
 
-    def initial_parameters(self, rng: np.random.Generator, dtype: Any = "float32") -> Parameters:
+    def initial_parameters(
+        self, rng: np.random.Generator, dtype: DTypeLike = "float32"
+    ) -> Parameters:
         """Fresh stored parameters on the backend in use, drawn from `rng`."""
         return initialise(self.weights(), rng, dtype)
 
@@ -308,7 +313,7 @@ class Parametrized:
         return {name: self.table[name].forward(name, stored) if name in self.table else stored[name]
                 for name in self.model.weights()}
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """The dropout masks of the model."""
         return self.model.noise(batch, rng, dtype)
 
@@ -323,9 +328,11 @@ class Parametrized:
         """Gradients of the stored parameters; those of one name are added."""
         gradients: Gradients = {}
         for name, d in self.model.backward(cache.inner).items():
-            one = self.table.get(name)
-            for stored, own in ({name: d} if one is None
-                                else one.backward(name, d, cache.stored)).items():
-                gradients[stored] = (add_gradients(gradients[stored], own)
-                                     if stored in gradients else own)
+            parametrization = self.table.get(name)
+            of_stored = {name: d}
+            if parametrization is not None:
+                of_stored = parametrization.backward(name, d, cache.stored)
+            for stored, d_stored in of_stored.items():
+                gradients[stored] = (add_gradients(gradients[stored], d_stored)
+                                     if stored in gradients else d_stored)
         return gradients

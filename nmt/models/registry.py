@@ -28,10 +28,10 @@ MODELS: dict[str, Architecture] = {
 
 def name_of(config: Any) -> str:
     """The name of the architecture that a configuration is of. Raises TypeError for others."""
-    for name, one in MODELS.items():
-        if type(config) is one.config:
+    for name, architecture in MODELS.items():
+        if type(config) is architecture.config:
             return name
-    known = ", ".join(one.config.__name__ for one in MODELS.values())
+    known = ", ".join(architecture.config.__name__ for architecture in MODELS.values())
     raise TypeError(f"config: expected one of {known}, got {type(config).__name__}")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from attention.attention import memory_forward
 from attention.memory import Memory
@@ -121,7 +122,7 @@ class RNNSearch(Model):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """This model has no dropout; what its head draws."""
         return self.head.noise(batch, rng, dtype) or None
 

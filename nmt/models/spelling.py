@@ -41,7 +41,7 @@ from lstm.stack import (
 from nmt.data.batches import Side
 from nmt.data.characters import Spelled, unknown_steps
 from nmt.data.vocabulary import END
-from nmt.models.contract import Gradients, Noise
+from nmt.models.contract import Gradients, Noise, Searchable
 
 
 def character_weights(
@@ -69,9 +69,9 @@ def _masks(prefix: str, stack: Stack, group: int, noise: Noise) -> list[Array | 
 def _sum(parts: Sequence[Gradients]) -> Gradients:
     """Gradients of the same parameters, added."""
     total: Gradients = {}
-    for part in parts:
-        for name, one in part.items():
-            total[name] = add_gradients(total[name], one) if name in total else one
+    for gradients in parts:
+        for name, gradient in gradients.items():
+            total[name] = add_gradients(total[name], gradient) if name in total else gradient
     return total
 
 
@@ -232,13 +232,13 @@ def spelled_backward(
         dh, gradients = output_backward(output, workspace)
         if mask is not None:
             dh = dh * mask
-        dc, d_initial, more = stack_backward(dh, None, stack, clip=clip)
-        parts.append({f"{prefix}.W_e": embedding_backward(dc, embedding), **more, **gradients})
+        dc, d_initial, of_stack = stack_backward(dh, None, stack, clip=clip)
+        parts.append({f"{prefix}.W_e": embedding_backward(dc, embedding), **of_stack, **gradients})
         d_seeds.append(d_initial[0][0][0])
     return array_module(*d_seeds).concatenate(d_seeds), _sum(parts)
 
 
-class Speller:
+class Speller(Searchable):
     """The network that writes words, as a Searchable: its sentences are words, its tokens
     characters.
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from attention.memory import padding_mask
 from attention.multihead import causal_mask
@@ -149,11 +150,7 @@ class Transformer(Model):
     def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.workspace = Workspace()
-
-    @property
-    def counts_down(self) -> bool:
-        """Whether search chooses lengths first (`nmt.search.lengths`)."""
-        return self.config.counts_down
+        self.counts_down = config.counts_down
 
     def weights(self) -> dict[str, Weight]:
         """All parameters by name, in the order in which they are initialised."""
@@ -177,7 +174,7 @@ class Transformer(Model):
         return Predicted(batch.target_in[:T], batch.target_out[:T], lengths,
                          countdown(lengths, T))
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks by site: `encoder`, of the embeddings, and the sublayers' (see there)."""
         rate, (T, B) = self.config.dropout, self.predicted(batch).read.shape
         if rate == 0.0:

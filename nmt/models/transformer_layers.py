@@ -63,15 +63,15 @@ def stack_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, d), those of `{prefix}.{l}.{sublayer}`, and PreNorm's `{prefix}.norm`."""
     kind, pre = layers.placement
-    found = {f"{prefix}.W_e": embedding_weight(vocabulary_size, layers.width, scheme)}
-    for one in range(layers.depth):
+    weights = {f"{prefix}.W_e": embedding_weight(vocabulary_size, layers.width, scheme)}
+    for depth in range(layers.depth):
         for sublayer in layers.sublayers:
-            name = f"{prefix}.{one}.{sublayer}"
-            found |= (feed_forward_weights(name, layers.width, layers.inner, scheme.matrix())
+            name = f"{prefix}.{depth}.{sublayer}"
+            weights |= (feed_forward_weights(name, layers.width, layers.inner, scheme.matrix())
                       if sublayer == "feed_forward" else
                       multihead_weights(name, layers.width, layers.heads, scheme.attention()))
-            found |= norm_weights(f"{name}.norm", kind, layers.width)
-    return found | (norm_weights(f"{prefix}.norm", kind, layers.width) if pre else {})
+            weights |= norm_weights(f"{name}.norm", kind, layers.width)
+    return weights | (norm_weights(f"{prefix}.norm", kind, layers.width) if pre else {})
 
 
 def noise_shapes(
@@ -83,14 +83,14 @@ def noise_shapes(
     `{prefix}`, of embeddings with positions; `{sublayer}`, of what it returns; `{sublayer}.inner`,
     of the weights of attention (B n, T, S), or of the hidden layer (T, B, F).
     """
-    found: dict[str, tuple[int, ...]] = {prefix: (T, B, layers.width)}
+    shapes: dict[str, tuple[int, ...]] = {prefix: (T, B, layers.width)}
     inner = {"attention": (B * layers.heads, T, T), "source": (B * layers.heads, T, S),
              "feed_forward": (T, B, layers.inner)}
-    for one in range(layers.depth):
+    for depth in range(layers.depth):
         for sublayer in layers.sublayers:
-            name = f"{prefix}.{one}.{sublayer}"
-            found |= {name: (T, B, layers.width), f"{name}.inner": inner[sublayer]}
-    return found
+            name = f"{prefix}.{depth}.{sublayer}"
+            shapes |= {name: (T, B, layers.width), f"{name}.inner": inner[sublayer]}
+    return shapes
 
 
 def stack_forward(
@@ -110,9 +110,9 @@ def stack_forward(
     x = x * layers.width**0.5 + PE
     mask, (kind, pre) = noise.get(prefix), layers.placement
     x, caches, norm = x if mask is None else x * mask, [], None
-    for one in range(layers.depth):
+    for depth in range(layers.depth):
         for sublayer in layers.sublayers:
-            name = f"{prefix}.{one}.{sublayer}"
+            name = f"{prefix}.{depth}.{sublayer}"
             read = source if sublayer == "source" else (None, masked)
             layer = partial(_layer_forward, name, sublayer, parameters, layers.heads, read,
                             noise.get(f"{name}.inner"))
@@ -142,14 +142,14 @@ def stack_backward(dy: Array, cache: StackCache) -> tuple[Array | None, Gradient
     gradients, dmemory = Gradients(), None
     if cache.norm is not None:
         dy, gradients = norm_backward(dy, cache.norm)
-    for sublayer, one in reversed(cache.sublayers):
+    for sublayer, sublayer_cache in reversed(cache.sublayers):
         if sublayer == "source":
-            dy, d, found = sublayer_backward(dy, one, multihead_backward)
+            dy, d, of_sublayer = sublayer_backward(dy, sublayer_cache, multihead_backward)
             dmemory = d if dmemory is None else dmemory + d
         else:
             back = self_attention_backward if sublayer == "attention" else feed_forward_backward
-            dy, found = sublayer_backward(dy, one, back)
-        gradients |= found
+            dy, of_sublayer = sublayer_backward(dy, sublayer_cache, back)
+        gradients |= of_sublayer
     dx = dy if cache.mask is None else dy * cache.mask
     dW_e = embedding_backward(dx * cache.layers.width**0.5, cache.embedding)
     return dmemory, {f"{cache.prefix}.W_e": dW_e, **gradients}

@@ -29,7 +29,7 @@ class StepState(NamedTuple):
 
     sources: list[KeysValues]  # by layer, (S, B, d) each
     padding: Array | None  # (B, 1, S) bool
-    own: list[KeysValues]  # by layer, of the t words before, (t, N, d) each
+    past: list[KeysValues]  # by layer, of the t words before, (t, N, d) each
     lengths: Array | None = None  # (B, L) logits of the target's length; of a countdown
     left: np.ndarray | None = None  # (B,) host, the position of the next word; of a countdown
 
@@ -41,19 +41,19 @@ def first_state(
     """The state before the first word; memory (S, B, d) and its padding, from the encoder; lengths
     (B, L), logits of the target's length."""
     empty = memory[:0]
-    return StepState([keys_values(f"{prefix}.{one}.source", parameters, memory)
-                      for one in range(layers.depth)], padding, [(empty, empty)] * layers.depth,
+    return StepState([keys_values(f"{prefix}.{depth}.source", parameters, memory)
+                      for depth in range(layers.depth)], padding, [(empty, empty)] * layers.depth,
                      lengths)
 
 
 def counting_state(state: StepState, sentences: np.ndarray, lengths: np.ndarray) -> StepState:
     """The state of sentences (N,), of which there may be several of one, before the first of
     lengths (N,) words; ascending, both on the host."""
-    of, (k, v) = to_device(sentences), state.own[0]
+    of, (k, v) = to_device(sentences), state.past[0]
     empty = (k[:, of], v[:, of])
     return StepState([(k[:, of], v[:, of]) for k, v in state.sources],
                      None if state.padding is None else state.padding[of],
-                     [empty] * len(state.own), None, lengths - 1)
+                     [empty] * len(state.past), None, lengths - 1)
 
 
 def stack_step(
@@ -63,32 +63,32 @@ def stack_step(
     """Feed one word to each row: tokens (N,) host ids. Returns the top layer's output (N, d), the
     new state, and the alignment (N, S): the top layer's attention to the source, the mean over its
     heads."""
-    table, (kind, pre), own, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
+    table, (kind, pre), past, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
     x = gather_rows(table, to_device(tokens))[None] * layers.width**0.5    # (1, N, d)
     left = state.left
     if left is None:
-        x = x + positions(len(state.own[0][0]), 1, layers.width, x.dtype)
+        x = x + positions(len(state.past[0][0]), 1, layers.width, x.dtype)
     else:
         x = x + positions_at(np.repeat(left, len(tokens) // len(left)), layers.width, x.dtype)
         left = np.maximum(left - 1, 0)                                     # (Nguyen 4.1.2 position)
-    for one in range(layers.depth):
+    for depth in range(layers.depth):
         for sublayer in layers.sublayers:
-            name = f"{prefix}.{one}.{sublayer}"
+            name = f"{prefix}.{depth}.{sublayer}"
             layer: Any = partial(feed_forward_forward, name, parameters)
             if sublayer == "attention":
-                layer = partial(_past_step, name, parameters, layers.heads, state.own[one])
+                layer = partial(_past_step, name, parameters, layers.heads, state.past[depth])
             elif sublayer == "source":
-                layer = partial(_source_step, name, parameters, layers.heads, state.sources[one],
+                layer = partial(_source_step, name, parameters, layers.heads, state.sources[depth],
                                 state.padding)
             x, cache = sublayer_forward(f"{name}.norm", layers.placement, parameters, x, layer)
             if sublayer == "attention":
-                own.append(cache.layer)
+                past.append(cache.layer)
             elif sublayer == "source":
                 a = cache.layer
     assert a is not None
     if pre:
         x, _ = norm_forward(f"{prefix}.norm", kind, parameters, x)
-    return x[0], state._replace(own=own, left=left), a
+    return x[0], state._replace(past=past, left=left), a
 
 
 def _past_step(
@@ -117,12 +117,12 @@ def _source_step(
 
 def select_step(state: StepState, rows: np.ndarray, sentences: np.ndarray) -> StepState:
     """Keep hypotheses (N',) and sentences (B',), ascending, both on the host."""
-    own = _columns(state.own, rows)
+    past = _columns(state.past, rows)
     if len(sentences) == state.sources[0][0].shape[1]:
-        return state._replace(own=own)
+        return state._replace(past=past)
     of = to_device(sentences)
     return StepState(_columns(state.sources, sentences),
-                     None if state.padding is None else state.padding[of], own, None,
+                     None if state.padding is None else state.padding[of], past, None,
                      None if state.left is None else state.left[sentences])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from attention.attention import memory_forward
 from attention.memory import Memory, by_steps, by_words
@@ -51,6 +52,7 @@ class Read(NamedTuple):
     initial: list[State]  # where it starts, a state per layer
     encoder: Any  # EncoderCache, of two encoders a tuple
     bridge: BridgeCache | None
+    source: Array | None = None  # (B, S, E), the embeddings as written, for a head that reads them
 
 
 class TranslatorCache(NamedTuple):
@@ -130,7 +132,7 @@ class Translator(Model):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks, by site (Zaremba et al., 2014).
 
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
@@ -182,14 +184,7 @@ class Translator(Model):
         decoded, cache = forward(
             "decoder", parameters, batch.target_in, read.initial, read.memory, self.config.unit,
             noise, self.workspace, self.head.reads)
-        return decoded._replace(source=self._source(read)), cache
-
-    def _source(self, read: Read) -> Array | None:
-        """The source's embeddings (B, S, E) as they are written, for a head that reads them."""
-        if "source" not in self.head.reads:
-            return None
-        assert read.memory is not None
-        return by_words(read.encoder.x, read.memory.order)
+        return decoded._replace(source=read.source), cache
 
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
@@ -208,12 +203,13 @@ class Translator(Model):
             "encoder", parameters, sources[0], self.source, noise, self.workspace,
             self.characters, tuple(self.factors)
         )
-        memory = None if self.config.attention == "none" else memory_forward(
+        memory: Any = None if self.config.attention == "none" else memory_forward(
             states, sources[0].lengths, self.variant, parameters, "attention")
-        if not self.config.bridge:
-            return Read(memory, [ends[0] for ends in last], encoder, None)
-        initial, bridge = bridge_forward("bridge", parameters, last)
-        return Read(memory, initial, encoder, bridge)
+        source = by_words(encoder.x, memory.order) if "source" in self.head.reads else None
+        initial, bridge = [ends[0] for ends in last], None
+        if self.config.bridge:
+            initial, bridge = bridge_forward("bridge", parameters, last)
+        return Read(memory, initial, encoder, bridge, source)
 
     def _read_backward(
         self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
@@ -237,7 +233,7 @@ class Translator(Model):
         read, h_tilde = self._read(parameters, sources, {}), None
         if self.config.input_feeding:
             h_tilde = array_module(read.initial[0][0]).zeros_like(read.initial[0][0])
-        head = self.head.start(parameters, sources, Decoded(source=self._source(read)))
+        head = self.head.start(parameters, sources, Decoded(source=read.source))
         return SearchState(read.initial, h_tilde, read.memory, head)
 
     def step(

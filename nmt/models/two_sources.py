@@ -19,7 +19,7 @@ from typing import Any
 
 from attention.attention import attentional_backward, attentional_forward, memory_forward
 from attention.several import Memories, alignment_columns
-from backend import Array, array_module, matmul, to_device
+from backend import Array, array_module, to_device
 from lstm.cells import State
 from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.stack import Stack
@@ -96,12 +96,12 @@ def combiner_backward(
     gradients: Parameters = {}
     for (d_h, *d_cells), (name, W, joined, h) in zip(d_states, cache, strict=True):
         d_joined, dz = attentional_backward(d_h, h, W)                     # (2.11)
-        gradients[name] = matmul(dz.T, joined)                             # (2.12)
+        gradients[name] = array_module(dz).matmul(dz.T, joined)            # (2.12)
         H = h.shape[1]
         ends = [(d_joined[:, k : k + H], *d_cells)                         # c_0 is a sum
                 for k in range(0, joined.shape[1], H)]
-        for source, own in enumerate(d_last):
-            own.append(ends[source * directions : (source + 1) * directions])
+        for source, d_ends in enumerate(d_last):
+            d_ends.append(ends[source * directions : (source + 1) * directions])
     return d_last, gradients
 
 

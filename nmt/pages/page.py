@@ -72,8 +72,8 @@ def page_of(data: dict[str, Any], layout: Layout) -> str:
     script = inlined(layout)
     parts = {
         "title": html.escape(data["title"]), "policy": policy_of(layout),
-        "style": "\n".join([BASE.read_text("utf-8"), *(read(layout, one)
-                                                       for one in layout.styles)]),
+        "style": "\n".join([BASE.read_text("utf-8"), *(read(layout, style)
+                                                       for style in layout.styles)]),
         "data": packed(data), "script": script,
         **{name: packed(make(data)) for name, make in layout.elements.items()},
     }
@@ -117,5 +117,5 @@ def _module(name: str, source: str) -> str:
 
 def read(layout: Layout, name: str) -> str:
     """The text of one of a layout's files."""
-    path = next(one / name for one in layout.directories if (one / name).is_file())
-    return path.read_text(encoding="utf-8")
+    paths = (directory / name for directory in layout.directories)
+    return next(filter(Path.is_file, paths)).read_text(encoding="utf-8")

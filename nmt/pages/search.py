@@ -31,9 +31,9 @@ def searches_of(system: System, words: list[str], options: SearchOptions) -> dic
     where that has no word.
     """
     options = replace(options, every_beam=False)  # which no observer can follow
-    one = replace(options, beam=1, nbest=1, length_normalisation=0.0)
+    greedy = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     searches = {"beam": searched(system, words, options, BEYOND["beam"]),
-                "greedy": searched(system, words, one, BEYOND["greedy"])}
+                "greedy": searched(system, words, greedy, BEYOND["greedy"])}
     return {
         "source": system.source_columns(words),
         "unknown": [s for s, i in enumerate(system.source_ids(words)) if not i],
@@ -53,14 +53,15 @@ def searched(
     """One search: its steps, its limit, the hypotheses it returned, best first."""
     recorder = Recorder(options, system.target.words, len(system.source_columns(words)), beyond,
                         counts_down(system.recipe.model))
-    [found] = system.translate([words], options, recorder)
+    [hypotheses] = system.translate([words], options, recorder)
     if not recorder.steps:
         raise UserError("search: expected a translation with words to show, got an empty one: its "
-                        f"length has the largest product, log p {found[0].log_probability:.4f}")
+                        "length has the largest product, "
+                        f"log p {hypotheses[0].log_probability:.4f}")
     return {"beam": options.beam, "limit": recorder.limit, "steps": recorder.steps,
             "limit_penalty": recorder.penalty(recorder.limit), "first": recorder.first,
             "found": [result(system, recorder, translation, at)
-                      for translation, at in zip(found, recorder.best, strict=True)]}
+                      for translation, at in zip(hypotheses, recorder.best, strict=True)]}
 
 
 def result(
@@ -98,8 +99,8 @@ def said_lengths(system: System, searches: dict[str, Any]) -> list[str]:
     """The note on a model that counts down: which length each search is of."""
     if not counts_down(system.recipe.model):
         return []
-    of = " and ".join(f"{one['limit']} words ({name}, log p {one['first']:.4f})"
-                      for name, one in searches.items())
+    of = " and ".join(f"{search['limit']} words ({name}, log p {search['first']:.4f})"
+                      for name, search in searches.items())
     return ["This model predicts the length first, with which log p begins; shown are the searches "
             f"of the lengths with the best product: {of}. There is no </s>."]
 

@@ -19,8 +19,9 @@ LAST = ("attention", "softmax", "embedding")  # after the layers, in the order o
 
 def classes(weights: Mapping[str, Weight]) -> dict[str, str]:
     """The class of each weight that may be pruned: name -> class, in the order of `weights`."""
-    found = {name: _class(name, weight) for name, weight in weights.items()}
-    return {name: one for name, one in found.items() if one is not None}
+    by_name = {name: _class(name, weight) for name, weight in weights.items()}
+    return {name: weight_class for name, weight_class in by_name.items()
+            if weight_class is not None}
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -33,12 +33,12 @@ def sparse_parameters(
     """
     if not on_host(module()):
         raise UserError("sparse products: expected --backend numpy, got another")
-    found = dict(parameters)
+    stored = dict(parameters)
     for name, weight in weights.items():
         array = parameters[name]
         if _is_of_a_step(name, weight) and np.count_nonzero(array) <= math.ceil(share * array.size):
-            found[name] = sparse_matrix(array)
-    return found
+            stored[name] = sparse_matrix(array)
+    return stored
 
 
 def use_sparse_products(system: BaseSystem) -> list[str]:

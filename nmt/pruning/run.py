@@ -47,71 +47,72 @@ def open_system(directory: Path, which: str = DEFAULT) -> System | LanguageSyste
     return kind.open(directory, which)
 
 
-def stored_parameters(one: BaseSystem) -> dict[str, np.ndarray]:
+def stored_parameters(system: BaseSystem) -> dict[str, np.ndarray]:
     """The stored parameters of a system, which are pruned, on the host."""
     return {name: np.asarray(to_host(array))
-            for name, array in (one.stored or one.parameters).items()}
+            for name, array in (system.stored or system.parameters).items()}
 
 
-def stored_weights(one: BaseSystem) -> dict[str, Weight]:
+def stored_weights(system: BaseSystem) -> dict[str, Weight]:
     """The declarations of the stored parameters."""
-    return (one.parametrized or one.model).weights()
+    return (system.parametrized or system.model).weights()
 
 
-def masks_for(one: BaseSystem, percent: float, scheme: str) -> Masks:
+def masks_for(system: BaseSystem, percent: float, scheme: str) -> Masks:
     """Masks that prune `percent` of a system's weights; weights that were pruned before stay
     pruned.
 
     Raises UserError for a percent out of range or below what has been pruned before.
     """
-    before = None if one.pruning is None else one.pruning.masks
+    before = None if system.pruning is None else system.pruning.masks
     try:
-        return masks(stored_parameters(one), classes(stored_weights(one)), percent, scheme, before)
+        return masks(stored_parameters(system), classes(stored_weights(system)), percent, scheme,
+                     before)
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
 def with_masks(
-    one: S, found: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
+    system: S, masks: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
 ) -> S:
     """The system with its parameters masked.
 
     Raises UserError if the recipe normalizes a table and a row of it would lose all its weights.
     """
-    made = sparse_start(one, found, facts)
-    stored = {name: to_device(np.where(found[name], array, 0).astype(array.dtype, copy=False)
-                              if name in found else array)
-              for name, array in stored_parameters(one).items()}
+    made = sparse_start(system, masks, facts)
+    stored = {name: to_device(np.where(masks[name], array, 0).astype(array.dtype, copy=False)
+                              if name in masks else array)
+              for name, array in stored_parameters(system).items()}
     return _with_stored(made, stored)
 
 
 def sparse_start(
-    one: S, found: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
+    system: S, masks: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
 ) -> S:
     """A system with fresh parameters under the same masks. Errors as `with_masks`."""
     try:
-        pruning = Pruning(dict(found), dict(facts or {}))
-        return type(one).create(one.recipe, one.vocabularies, pruning)
+        pruning = Pruning(dict(masks), dict(facts or {}))
+        return type(system).create(system.recipe, system.vocabularies, pruning)
     except ValueError as error:  # a normalized table has a row of zeros
         raise UserError(f"percent: {error}") from None
 
 
-def _with_stored(one: S, stored: dict[str, Array]) -> S:
+def _with_stored(system: S, stored: dict[str, Array]) -> S:
     """The system with other parameters."""
     try:
-        return replace(one, stored=stored, parameters=one.plain(stored))
+        return replace(system, stored=stored, parameters=system.plain(stored))
     except ValueError as error:
         raise UserError(f"percent: {error}") from None
 
 
-def prune(one: S, percent: float, scheme: str, of: str) -> S:
+def prune(system: S, percent: float, scheme: str, of: str) -> S:
     """The system without the `percent` of its weights that the scheme chooses.
 
     Arguments: of, the name of its run, for the record. Raises UserError as `masks_for` and
     `with_masks`.
     """
     facts = {"how": PRUNED, "scheme": scheme, "percent": percent, "of": of}
-    return with_masks(one, masks_for(one, percent, scheme), facts)
+    return with_masks(system, masks_for(system, percent, scheme), facts)
 
 
 # --- training what is left ------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def retraining_recipe(
 
 
 def retrain(
-    one: BaseSystem, recipe: AnyRecipe, directory: Path, how: str, observer: Observer,
+    system: BaseSystem, recipe: AnyRecipe, directory: Path, how: str, observer: Observer,
     corpus: ParallelCorpus | None = None,
 ) -> BaseSystem:
     """Train a pruned system, or fresh parameters under its masks, in a new run directory.
@@ -147,17 +148,17 @@ def retrain(
     corpus, if it was loaded already. Returns the system with its best parameters. Raises UserError
     as training does.
     """
-    if isinstance(one, LanguageSystem):
-        score = one.perplexity(read_text(one.recipe.text)[1])
+    if isinstance(system, LanguageSystem):
+        score = system.perplexity(read_text(system.recipe.text)[1])
     else:
         corpus = corpus or load_corpus(recipe.data)  # type: ignore[attr-defined]
-        score = one.perplexity(corpus.dev.pairs)  # type: ignore[attr-defined]
-    assert one.pruning is not None
-    facts = {**one.pruning.facts, "how": how,
+        score = system.perplexity(corpus.dev.pairs)  # type: ignore[attr-defined]
+    assert system.pruning is not None
+    facts = {**system.pruning.facts, "how": how,
              "pruned_perplexity": score if math.isfinite(score) else None}
-    start = sparse_start(replace(one, recipe=recipe), one.pruning.masks, facts)
+    start = sparse_start(replace(system, recipe=recipe), system.pruning.masks, facts)
     if how == RETRAINED:
-        start = _with_stored(start, {name: array.copy() for name, array in one.stored.items()})
+        start = _with_stored(start, {name: array.copy() for name, array in system.stored.items()})
     if isinstance(start, LanguageSystem):
         return language_models.train(start.recipe, directory, observer, start=start)
     assert isinstance(start, System)

@@ -32,6 +32,9 @@ REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
+KINDS: dict[str, dict[str, Any]] = {
+    "bpe": {"size": None},  # of subwords: the keys that a kind does not use
+    "sentencepiece": {"merges": None, "dropout": 0.0, "threshold": 1}}
 TABLES = ("W_e", "W_hy")  # last parts of the names of parameters that have a row for each word
 BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
 MISSING = {BLEU: ", which evaluate.bleu measures",
@@ -54,12 +57,14 @@ class TranslationRecipe(AnyRecipe):
 
 @dataclass(frozen=True)
 class SubwordsConfig:
-    """Subwords by byte pair encoding (Sennrich et al., 2016); without any key, words are not
-    cut."""
+    """Subwords, by byte pair encoding (Sennrich et al., 2016) or SentencePiece; without any key,
+    words are not cut."""
 
-    merges: int | None = None  # pairs of symbols to merge, learned from the training words
-    joint: bool = True  # merges learned from both sides' words together; false: of each side's own
-    source_codes: str = ""  # a file of merges by subword-nmt, in data.directory; none are learned
+    kind: str = "bpe"  # bpe; or sentencepiece, of raw text: beside data.tokenise none
+    merges: int | None = None  # bpe: pairs of symbols to merge, learned from the training words
+    size: int | None = None  # sentencepiece: pieces of the unigram model learned from them
+    joint: bool = True  # learned from both sides' words together; false: of each side's own
+    source_codes: str = ""  # a file in data.directory: merges by subword-nmt, a SentencePiece model
     target_codes: str = ""  # the same of the target; may be the same file
     more_text: list[str] = field(default_factory=list)  # files in data.directory, learned from too
     parent_codes: bool = False  # the merges are those of the run that --init names
@@ -67,30 +72,42 @@ class SubwordsConfig:
     dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
 
     def __post_init__(self) -> None:
-        _check_least(self, 1, "merges", "threshold")
+        if self.kind not in KINDS:
+            raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
+        for name, default in KINDS[self.kind].items():
+            if getattr(self, name) != default:
+                raise ValueError(f"{name}: expected none of the kind {self.kind}, got "
+                                 f"{getattr(self, name)}")
+        _check_least(self, 1, "merges", "size", "threshold")
         if bool(self.source_codes) != bool(self.target_codes):
             raise ValueError("source_codes, target_codes: expected both or neither")
-        if self.merges is not None and self.source_codes:
-            raise ValueError("merges: expected null beside source_codes, whose merges are learned")
+        if self.learned and self.source_codes:
+            name = "merges" if self.size is None else "size"
+            raise ValueError(f"{name}: expected null beside source_codes, which are learned")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
-        if self.more_text and (self.merges is None or not self.joint):
+        if self.more_text and not (self.learned and self.joint):
             raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
-        if self.parent_codes and (self.merges is not None or self.source_codes):
+        if self.parent_codes and (self.learned or self.source_codes):
             raise ValueError("parent_codes: expected no merges and no codes beside it, got some")
         for name in ("threshold", "dropout"):
             if getattr(self, name) > (name == "threshold") and not self.used:
                 raise ValueError(f"{name}: expected merges or codes beside it, got neither")
 
     @property
+    def learned(self) -> bool:
+        """Whether merges or pieces are learned from the text."""
+        return self.merges is not None or self.size is not None
+
+    @property
     def used(self) -> bool:
         """Whether words are cut."""
-        return self.merges is not None or bool(self.source_codes) or self.parent_codes
+        return self.learned or bool(self.source_codes) or self.parent_codes
 
     @property
     def alike(self) -> bool:
         """Whether both sides' words are cut by the same merges, or not at all."""
-        return self.source_codes == self.target_codes and (self.joint or self.merges is None)
+        return self.source_codes == self.target_codes and (self.joint or not self.learned)
 
 
 @dataclass(frozen=True)
@@ -112,7 +129,7 @@ class DataConfig:
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     second_source_language: str = "fr"  # the same of the second source
     target_language: str = "fr"  # the same of the target
-    tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
+    tokenise: str = "joiner"  # files, one text: joiner, moses, characters, natural, letters, none
     transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
     train_size: int | None = None  # pairs to train on: of files the first; null: all, 20000 made
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
@@ -121,6 +138,8 @@ class DataConfig:
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
     cut_long: bool = False  # files: they are truncated to max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
+    source_vocabulary: str = ""  # a file of words, or pieces, to take: other programs' formats too
+    target_vocabulary: str = ""  # the same of the target; "" counts the training words
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
     shared_vocabulary: bool = False  # the source's is of both sides' words, the target's first
@@ -155,6 +174,9 @@ class DataConfig:
         for name in REQUIRED.get(self.corpus, ()):
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
+        if self.subwords.used and self.subwords.kind == "sentencepiece" and self.tokenise != "none":
+            raise ValueError("tokenise: expected 'none' beside subwords.kind sentencepiece, which "
+                             f"reads raw text, got {self.tokenise!r}")
         if self.corpus == "files":
             for name in ("dev", "test"):
                 if bool(getattr(self, f"{name}_source")) != bool(getattr(self, f"{name}_target")):

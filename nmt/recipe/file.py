@@ -68,7 +68,7 @@ def load_recipe(
     return _one(kind, tree, path, given, of_run=of_run)
 
 
-def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+def packaged_recipe(name: str, overrides: Sequence[str]) -> Recipe:
     """A recipe that comes with the package, by its file's name; overrides as `load_recipe`."""
     with as_file(files("nmt") / "recipes" / name) as path:
         return load_recipe(Recipe, path, overrides)
@@ -187,6 +187,8 @@ def _typed(
         value = chosen.get(key, given.get(key))
         quoted = ", in quotes" if keys[key].type is str and type(value) not in (str, NoneType) \
             else ""
+        if quoted and isinstance(value, bool):
+            quoted += " (without them YAML takes no, off, yes for truth values)"
         shown = str(value) if isinstance(value, date) else repr(value)
         return UserError(f"{where(key)}: {key}: expected {keys[key].written}{quoted}, "
                          f"got {shown}".replace("None", "null"))

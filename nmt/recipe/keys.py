@@ -49,7 +49,7 @@ def sections_of(keys: Collection[str]) -> set[str]:
 _hints = cache(get_type_hints)  # of a section: the types of its fields
 
 
-def subsections(section: type, chosen: Mapping[str, type] | None = None) -> dict[str, type]:
+def subsections(section: type, chosen: Mapping[str, type] | None) -> dict[str, type]:
     """The fields of a section that are sections themselves, dataclasses.
 
     chosen: field -> type, for fields whose type depends on the architecture.
@@ -59,7 +59,7 @@ def subsections(section: type, chosen: Mapping[str, type] | None = None) -> dict
             if dataclasses.is_dataclass(hints[field.name])}
 
 
-def default_of(field: dataclasses.Field[Any], owner: Any, kind: type | None = None) -> Any:
+def default_of(field: dataclasses.Field[Any], owner: Any, kind: type | None) -> Any:
     """A field's default, MISSING without one: the value in `owner`, or the field's own.
 
     Arguments: owner, the default of the field's section, or MISSING; kind, what the default must

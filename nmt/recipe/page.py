@@ -64,11 +64,11 @@ def page() -> str:
     return "\n".join([opening, *(_section(name, one) for name, one in sections)])
 
 
-def keys_in_short(architecture: str = DEFAULT_ARCHITECTURE) -> str:
-    """The names of all keys of an architecture, a paragraph for each section, for `--help`, as wide
+def keys_in_short() -> str:
+    """The names of all keys of a translator, a paragraph for each section, for `--help`, as wide
     as the terminal, 100 columns at most."""
     sections: dict[str, dict[str, list[str]]] = {}  # section -> name -> names below it
-    for key in keys_of(architecture):
+    for key in keys_of(DEFAULT_ARCHITECTURE):
         section, name, *below = key.split(".")
         sections.setdefault(section, {}).setdefault(name, []).extend(below)
     width = min(100, shutil.get_terminal_size().columns) - 1
@@ -76,7 +76,7 @@ def keys_in_short(architecture: str = DEFAULT_ARCHITECTURE) -> str:
                            width, break_on_hyphens=False, initial_indent="  ",
                            subsequent_indent="    ")
              for section, names in sections.items()]
-    return "\n".join([f"keys of a recipe (model.architecture {architecture}), such as "
+    return "\n".join([f"keys of a recipe (model.architecture {DEFAULT_ARCHITECTURE}), such as "
                       "--train.epochs 5; null means none;",
                       "what each means, and those of other architectures: nmt recipe --doc",
                       *lines])

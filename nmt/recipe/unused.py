@@ -54,7 +54,11 @@ RULES = (
     _data("target_language", "corpus", lambda data: data.corpus not in PAIRINGS),
     _data("second_source_language", "train_second_source", lambda data:
           bool(data.train_second_source)),
-    _data("subwords.joint", "subwords.merges", lambda data: data.subwords.merges is not None),
+    _data("subwords.joint", "subwords.merges subwords.size", lambda data: data.subwords.learned),
+    _data("subwords.kind", "subwords.merges subwords.source_codes", lambda data:
+          data.subwords.used),
+    _data("min_frequency max_vocabulary", "source_vocabulary target_vocabulary", lambda data:
+          not (data.source_vocabulary and data.target_vocabulary)),
     Rule(("data.max_characters",), ("model.architecture",), _with_characters("")),
     Rule(("search.longest_word",), ("model.architecture", "model.target_characters"),
          _with_characters("target")),

@@ -18,13 +18,12 @@ import numpy as np
 from backend import Array
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
-from nmt.models.contract import Searchable, counts_down
-from nmt.search.history import Ended, History
+from nmt.models.contract import Searchable
+from nmt.search.history import Ended, Fed, hypotheses
 from nmt.search.interface import (
     Hypothesis,
     SearchOptions,
     alignment_lengths,
-    check_limits,
     check_sources,
 )
 from nmt.search.lengths import (
@@ -77,7 +76,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     best translation's length, whose hypotheses alone are then returned.
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
-    propose = partial(best_candidates, count=count, scores=_scores(model))
+    propose = partial(best_candidates, count=count, scores=model.scores)
     return from_sources(model, parameters, sources, options, limits, propose, observer)
 
 
@@ -100,9 +99,9 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
         ValueError, FloatingPointError: as in `beam_search`.
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
-    propose = partial(best_candidates, count=1, scores=_scores(model))
-    found = from_sources(model, parameters, sources, options, limits, propose)
-    return [hypotheses[0] for hypotheses in found]
+    propose = partial(best_candidates, count=1, scores=model.scores)
+    nbests = from_sources(model, parameters, sources, options, limits, propose)
+    return [hypotheses[0] for hypotheses in nbests]
 
 
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -120,15 +119,16 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
     if limits is None:
         limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
     state = model.encode(parameters, sources, B) if B else None
-    if B and counts_down(model):
+    if B and model.counts_down:
         counting: Any = model
         of_length = chosen_lengths(log_p_length(counting.lengths(state)), limits,
                                    choose or most_probable(options.lengths))
-        found = _of_lengths(counting, parameters, state, of_length, options, propose, lengths)
+        nbests = _of_lengths(counting, parameters, state, of_length, options, propose, lengths)
         if observer is None:
-            return found
-        own = best_lengths(of_length, found)
-        return _of_lengths(counting, parameters, state, own, options, propose, lengths, observer)
+            return nbests
+        length_of_best = best_lengths(of_length, nbests)
+        return _of_lengths(counting, parameters, state, length_of_best, options, propose, lengths,
+                           observer)
     return search(model, parameters, state, limits, options, propose, lengths, observer)
 
 
@@ -136,12 +136,12 @@ def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_leng
                 options: SearchOptions, propose: Propose, columns: np.ndarray,
                 observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """The best of searches of a model that counts down, one for each length."""
-    some, found = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
+    some, nbests = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
     if len(some.words):
         state = model.counting(state, some.sentences, some.words)
-        found = search(model, parameters, state, some.words, options, propose,
+        nbests = search(model, parameters, state, some.words, options, propose,
                        columns[some.sentences], observer, some.log_p)
-    return best_products(of_length, found, len(columns), options)
+    return best_products(of_length, nbests, len(columns), options)
 
 
 def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
@@ -166,36 +166,34 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         As `beam_search`; ValueError also for limits that are not B, or below 1.
     """
     B = len(limits if lengths is None else lengths)
-    check_limits(limits, B)
+    if limits.shape != (B,) or (B and limits.min() < 1):
+        raise ValueError(f"limits: expected {B} numbers of at least 1, got {limits}")
     ended: list[list[Ended]] = [[] for _ in range(B)]
-    history = History()
+    history: list[Fed] = []
     start = np.arange(B)
     begin = np.zeros(B) if first is None else first                        # (B,) (Nguyen 4.1)
     active = Active(start, start[:, None], np.full((B, 1), END), begin[:, None])
-    forbidden = [*[UNKNOWN] * (not options.unknown), *[END] * counts_down(model)]
+    forbidden = [*[UNKNOWN] * (not options.unknown), *[END] * model.counts_down]
     while len(active.sentences):
-        tokens = active.tokens.reshape(-1)
+        tokens, rows = active.tokens.reshape(-1), active.rows.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
-        history.add(tokens, active.rows.reshape(-1), None if lengths is None else alignment)
+        history.append(Fed(tokens, rows, None if lengths is None else alignment))
         steps = len(history)
         if forbidden:
-            logits, active = _allowed(logits, active, _scores(model), forbidden)
+            logits, active = _allowed(logits, active, model.scores, forbidden)
         active, candidates = _extend(active, logits, options, propose, steps, ended)
         done, reachable = _done(active, options, limits, steps, ended, int(first is not None))
         if observer is not None:
             observer.on_step(SearchStep(steps, candidates, active, alignment, ended, limits,
                                         reachable, done, begin))
         keep = ~done
-        active = Active(*(part[keep] for part in active))
-        state = _select(model, state, active.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
-    for one in ended:
-        one.sort(key=_by_score)
-    return history.hypotheses(ended, limits if lengths is None else lengths)
-
-
-def _scores(model: Searchable) -> bool:
-    """Whether a model's step returns scores that are added up without a log softmax."""
-    return getattr(model, "scores", False)
+        active = Active(*(array[keep] for array in active))
+        rows = active.rows.reshape(-1)
+        if len(rows) and not np.array_equal(rows, np.arange(len(tokens))):
+            state = model.select(state, rows, np.flatnonzero(keep))
+    for best in ended:
+        best.sort(key=lambda hypothesis: -hypothesis.score)
+    return hypotheses(history, ended, limits if lengths is None else lengths)
 
 
 def _allowed(logits: Array, active: Active, scores: bool,
@@ -231,22 +229,19 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
 
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
-         options: SearchOptions, more: int = 0) -> None:
-    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first. more:
-    factors of its probability beside those of the steps."""
-    score = float(log_probability / options.length_penalty(steps + more))
+         options: SearchOptions, factors: int = 0) -> None:
+    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first.
+
+    factors: how many its probability has beside those of the steps.
+    """
+    score = float(log_probability / options.length_penalty(steps + factors))
     ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))
-    ended.sort(key=lambda one: (one.last is not None, _by_score(one)))
+    ended.sort(key=lambda hypothesis: (hypothesis.last is not None, -hypothesis.score))
     del ended[options.nbest :]
 
 
-def _by_score(ended: Ended) -> float:
-    """The key that sorts hypotheses, best first."""
-    return -ended.score
-
-
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
-          ended: list[list[Ended]], more: int) -> tuple[np.ndarray, np.ndarray]:
+          ended: list[list[Ended]], factors: int) -> tuple[np.ndarray, np.ndarray]:
     """Which sentences (B',) are done, and the best score that an active hypothesis of each can
     reach; at the step limit the active hypotheses are added to `ended`."""
     limits = limits[active.sentences]
@@ -254,16 +249,8 @@ def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int
         for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],
                                      strict=True):
             if score > -np.inf:
-                _end(ended[active.sentences[i]], score, steps, row, int(token), options, more)
-    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits + more)  # (B',)
+                _end(ended[active.sentences[i]], score, steps, row, int(token), options, factors)
+    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits + factors)  # (B',)
     worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
                       for i in active.sentences])
     return (steps == limits) | (worst >= reachable), reachable
-
-
-def _select(model: Searchable, state: Any, rows: np.ndarray, sentences: np.ndarray,
-            N: int) -> Any:
-    """Select rows of the model's state of N rows, unless all stay in order or none stays."""
-    if not len(rows) or np.array_equal(rows, np.arange(N)):
-        return state
-    return model.select(state, rows, sentences)

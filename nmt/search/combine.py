@@ -17,7 +17,7 @@ import backend
 from attention.several import alignment_columns, side_by_side
 from backend import Array
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Losses, Searchable, counts_down
+from nmt.models.contract import Losses, Searchable
 from nmt.search.force import force_decode
 from nmt.search.topk import log_sum_exp, row_chunks
 
@@ -29,7 +29,7 @@ class EnsembleCache(NamedTuple):
     state: None = None
 
 
-class Ensemble:
+class Ensemble(Searchable):
     """Models whose predictions are averaged.
 
     An ensemble's parameters are its members' in one mapping, named `<number>/<name>` from 0
@@ -43,7 +43,7 @@ class Ensemble:
             raise ValueError(f"average: expected one of {', '.join(AVERAGES)}; got {average!r}")
         if not members:
             raise ValueError("members: expected at least one model, got none")
-        counting = {counts_down(one) for one in members}
+        counting = {member.counts_down for member in members}
         if len(counting) > 1:
             raise ValueError("members: expected models that all count down, or none, got both")
         self.members, self.average, self.counts_down = tuple(members), average, counting.pop()
@@ -51,46 +51,48 @@ class Ensemble:
     @staticmethod
     def joined(parameters: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         """The members' parameters, in their order, as one mapping; nothing is copied."""
-        return {f"{number}/{name}": array for number, own in enumerate(parameters)
-                for name, array in own.items()}
+        return {f"{number}/{name}": array for number, member in enumerate(parameters)
+                for name, array in member.items()}
 
     @staticmethod
     def divided(parameters: Mapping[str, Array], count: int) -> list[dict[str, Array]]:
         """The parameters of each of `count` members, from the mapping that `joined` returned."""
-        own: list[dict[str, Array]] = [{} for _ in range(count)]
+        members: list[dict[str, Array]] = [{} for _ in range(count)]
         for name, array in parameters.items():
             number, _, short = name.partition("/")
-            own[int(number)][short] = array
-        return own
+            members[int(number)][short] = array
+        return members
 
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> list[Any]:
         """Each member's state of the sources."""
-        return [model.encode(own, sources, rows) for model, own in self._with_own(parameters)]
+        return [model.encode(parameters_of, sources, rows)
+                for model, parameters_of in self._with_parameters(parameters)]
 
     def step(self, parameters: Mapping[str, Array], state: list[Any],
              tokens: np.ndarray) -> tuple[Array, list[Any], Array | None]:
         """Logits (N, V) of the averaged prediction; the mean alignment of those who align."""
         steps = self._steps(parameters, state, tokens)
         aligned = [alignment for _, _, alignment in steps if alignment is not None]
-        return (self._averaged(steps), [one for _, one, _ in steps],
+        return (self._averaged(steps), [after for _, after, _ in steps],
                 mean_alignment(aligned) if aligned else None)
 
     def lengths(self, state: list[Any]) -> Array:
         """Logits (B, L) of the averaged prediction of the length; all members count down."""
-        return self._average([model.lengths(one)  # type: ignore[attr-defined]
-                              for model, one in zip(self.members, state, strict=True)])
+        return self._average([model.lengths(member_state)  # type: ignore[attr-defined]
+                              for model, member_state in zip(self.members, state, strict=True)])
 
     def counting(self, state: list[Any], sentences: np.ndarray, lengths: np.ndarray) -> list[Any]:
         """Each member's."""
-        return [model.counting(one, sentences, lengths)  # type: ignore[attr-defined]
-                for model, one in zip(self.members, state, strict=True)]
+        return [model.counting(member_state, sentences, lengths)  # type: ignore[attr-defined]
+                for model, member_state in zip(self.members, state, strict=True)]
 
     def _steps(self, parameters: Mapping[str, Array], state: list[Any],
                tokens: np.ndarray) -> list[tuple[Array, Any, Array | None]]:
         """Each member's step."""
-        return [model.step(own, one, tokens)
-                for (model, own), one in zip(self._with_own(parameters), state, strict=True)]
+        return [model.step(parameters_of, member_state, tokens)
+                for (model, parameters_of), member_state in zip(
+                    self._with_parameters(parameters), state, strict=True)]
 
     def _averaged(self, steps: Sequence[tuple[Array, Any, Array | None]]) -> Array:
         """The mean of the members' predictions."""
@@ -103,8 +105,8 @@ class Ensemble:
 
     def select(self, state: list[Any], rows: np.ndarray, sentences: np.ndarray) -> list[Any]:
         """Each member keeps the same rows and sentences."""
-        return [model.select(one, rows, sentences)
-                for model, one in zip(self.members, state, strict=True)]
+        return [model.select(member_state, rows, sentences)
+                for model, member_state in zip(self.members, state, strict=True)]
 
     def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[float, EnsembleCache]:
         """-log p of the batch's targets, in nats, summed over words; there is no backward."""
@@ -119,11 +121,12 @@ class Ensemble:
 
         All members are hybrid models.
         """
-        found = [model.spelling(own, batch)  # type: ignore[attr-defined]
-                 for model, own in self._with_own(parameters)]
-        return Ensemble([speller for speller, _ in found], self.average), [one for _, one in found]
+        spellers = [model.spelling(parameters_of, batch)  # type: ignore[attr-defined]
+                 for model, parameters_of in self._with_parameters(parameters)]
+        return (Ensemble([speller for speller, _ in spellers], self.average),
+                [seeds for _, seeds in spellers])
 
-    def _with_own(
+    def _with_parameters(
         self, parameters: Mapping[str, Array]
     ) -> list[tuple[Searchable, dict[str, Array]]]:
         """Each member with its own parameters."""
@@ -144,8 +147,9 @@ class SourcesEnsemble(Ensemble):
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> Any:
         """Each member's state of its source."""
-        states = [model.encode(own, (side,), rows) for (model, own), side in zip(
-            self._with_own(parameters), sources, strict=True)]
+        states = [model.encode(parameters_of, (side,), rows)
+                  for (model, parameters_of), side in zip(
+                      self._with_parameters(parameters), sources, strict=True)]
         columns = alignment_columns([side.lengths for side in sources],
                                     [len(side.ids) for side in sources])
         return SourcesState(states, backend.to_device(columns))
@@ -156,11 +160,12 @@ class SourcesEnsemble(Ensemble):
         steps = self._steps(parameters, state.states, tokens)
         aligned = [alignment for _, _, alignment in steps]
         joint = None
-        if all(one is not None for one in aligned):
+        if all(alignment is not None for alignment in aligned):
             B, N = len(state.columns), len(tokens)
-            joint = side_by_side([one.reshape(B, N // B, -1)  # type: ignore[union-attr]
-                                  for one in aligned], state.columns).reshape(N, -1)
-        return (self._averaged(steps), state._replace(states=[one for _, one, _ in steps]), joint)
+            joint = side_by_side([alignment.reshape(B, N // B, -1)  # type: ignore[union-attr]
+                                  for alignment in aligned], state.columns).reshape(N, -1)
+        states = [after for _, after, _ in steps]
+        return self._averaged(steps), state._replace(states=states), joint
 
     def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
         """As the ensemble's."""
@@ -179,11 +184,11 @@ def mean_of_probabilities(logits: Sequence[Array]) -> Array:
     largest over the models, so that no word's probability underflows to zero.
     """
     xp = backend.array_module(*logits)
-    normalisers = [log_sum_exp(one, one.max(axis=1)) for one in logits]
+    normalisers = [log_sum_exp(logits_m, logits_m.max(axis=1)) for logits_m in logits]
     out = xp.empty_like(logits[0])
     for rows in row_chunks(out):
-        log_p = xp.stack([one[rows] - normaliser[rows, None]
-                          for one, normaliser in zip(logits, normalisers, strict=True)])
+        log_p = xp.stack([logits_m[rows] - normaliser[rows, None]
+                          for logits_m, normaliser in zip(logits, normalisers, strict=True)])
         top = log_p.max(axis=0)                            # (rows of the chunk, V)
         log_p -= top
         xp.exp(log_p, out=log_p)
@@ -204,6 +209,6 @@ def mean_of_logs(logits: Sequence[Array]) -> Array:
 
 def mean_alignment(alignments: Sequence[Array]) -> Array:
     """The mean of alignments (N, S_m), cut to the narrowest: the other columns are padding."""
-    width = min(one.shape[1] for one in alignments)
-    return sum((one[:, :width] for one in alignments[1:]),
+    width = min(alignment.shape[1] for alignment in alignments)
+    return sum((alignment[:, :width] for alignment in alignments[1:]),
                start=alignments[0][:, :width]) / len(alignments)

@@ -29,18 +29,19 @@ def every_beam_search(
     Returns: as `beam_search`; `Hypothesis.beam` is the largest B' that found it. Cut hypotheses,
     whose probability lacks a factor, are only used if there are too few finished ones.
     """
-    found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in sources[0].lengths]
+    hypotheses: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in sources[0].lengths]
     for beam in range(1, options.beam + 1):
         narrow = replace(options, beam=beam, nbest=min(options.nbest, beam))
-        for known, nbest in zip(found, beam_search(model, parameters, sources, narrow, limits),
+        for known, nbest in zip(hypotheses, beam_search(model, parameters, sources, narrow, limits),
                                 strict=True):
-            for one in nbest:
-                key = (*one.tokens, -1 if one.finished else -2)
-                known[key] = replace(one, beam=beam)
-    return [_best(known.values(), options.nbest) for known in found]
+            for hypothesis in nbest:
+                key = (*hypothesis.tokens, -1 if hypothesis.finished else -2)
+                known[key] = replace(hypothesis, beam=beam)
+    return [_best(known.values(), options.nbest) for known in hypotheses]
 
 
-def _best(found: Iterable[Hypothesis], n: int) -> list[Hypothesis]:
+def _best(hypotheses: Iterable[Hypothesis], n: int) -> list[Hypothesis]:
     """The n best, finished ones before all others, sorted by score."""
-    kept = sorted(found, key=lambda one: (not one.finished, -one.score))[:n]
-    return sorted(kept, key=lambda one: -one.score)
+    best = sorted(hypotheses,
+                  key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))[:n]
+    return sorted(best, key=lambda hypothesis: -hypothesis.score)

@@ -10,7 +10,7 @@ import numpy as np
 import backend
 from backend import Array
 from nmt.data.batches import Batch
-from nmt.models.contract import Searchable, counts_down
+from nmt.models.contract import Searchable
 from nmt.search.interface import Hypothesis, alignment_lengths
 from nmt.search.lengths import log_p_length
 from nmt.search.topk import log_sum_exp
@@ -33,7 +33,7 @@ def force_decode(
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)
     rows, of_length = np.arange(B), None
-    if counts_down(model):
+    if model.counts_down:
         counting: Any = model
         words = batch.target.lengths - 1
         of_length = log_p_length(counting.lengths(state))[rows, words]     # (B,) (Nguyen 4.1)
@@ -61,6 +61,6 @@ def _hypothesis(
     """One pair, without its padding; ends: whether the end marker's is a step."""
     steps, S = int(batch.target.lengths[b]), int(alignment_lengths(batch.sources)[b])
     total = float(nats[:steps, b].sum())
-    own = None if alignment is None else alignment[: steps if ends else steps - 1, b, :S]
-    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, True,
+    aligned = None if alignment is None else alignment[: steps if ends else steps - 1, b, :S]
+    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, aligned, True,
                       nats[:steps, b])

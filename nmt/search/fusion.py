@@ -27,7 +27,7 @@ class FusedState(NamedTuple):
     language: Any
 
 
-class ShallowFusion:
+class ShallowFusion(Searchable):
     """A translator, or an ensemble, with the scores of a language model of the same words added.
 
     Its parameters are those of both in one mapping (`Ensemble.joined`). The language model begins
@@ -43,18 +43,19 @@ class ShallowFusion:
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> FusedState:
         """The states of both before the first word."""
-        own, language = Ensemble.divided(parameters, 2)
-        return FusedState(self.translator.encode(own, sources, rows),
+        of_translator, language = Ensemble.divided(parameters, 2)
+        return FusedState(self.translator.encode(of_translator, sources, rows),
                           self.language.encode(language, (), rows))
 
     def step(self, parameters: Mapping[str, Array], state: FusedState,
              tokens: np.ndarray) -> tuple[Array, FusedState, Array | None]:
         """Scores (N, V), nats, both states, the translator's alignment."""
-        own, language = Ensemble.divided(parameters, 2)
-        logits, one, alignment = self.translator.step(own, state.translator, tokens)
-        more, other, _ = self.language.step(language, state.language, tokens)
-        scores = log_p(logits) + self.beta * log_p(more)       # (Sennrich fusion)
-        return scores, FusedState(one, other), alignment
+        of_translator, language = Ensemble.divided(parameters, 2)
+        logits, translator, alignment = self.translator.step(
+            of_translator, state.translator, tokens)
+        language_logits, spoken, _ = self.language.step(language, state.language, tokens)
+        scores = log_p(logits) + self.beta * log_p(language_logits)       # (Sennrich fusion)
+        return scores, FusedState(translator, spoken), alignment
 
     def select(self, state: FusedState, rows: np.ndarray, sentences: np.ndarray) -> FusedState:
         """Both keep the same rows and sentences."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,48 +22,36 @@ class Ended(NamedTuple):
     last: int | None  # the token emitted there, None for the end marker
 
 
-class History:
-    """The tokens, back-pointers and alignments of each step.
+class Fed(NamedTuple):
+    """What the model was fed at a step, N rows, and what it attended to."""
 
-    The alignments stay on the device until the hypotheses are reconstructed.
+    tokens: np.ndarray  # (N,)
+    parents: np.ndarray  # (N,), the row of the step before that each extends
+    alignment: Array | None  # (N, S), on the device until the hypotheses are reconstructed
+
+
+def hypotheses(
+    history: Sequence[Fed], ended: Sequence[Sequence[Ended]], source_lengths: np.ndarray
+) -> list[list[Hypothesis]]:
+    """Turn each sentence's ended hypotheses into `Hypothesis`, in the same order.
+
+    Arguments: history, the steps; source_lengths (B,), the columns of a sentence's alignment.
     """
+    alignments = [backend.to_host(fed.alignment) for fed in history if fed.alignment is not None]
+    return [[_hypothesis(hypothesis, history, alignments, int(length)) for hypothesis in sentence]
+            for sentence, length in zip(ended, source_lengths, strict=True)]
 
-    def __init__(self) -> None:
-        self._tokens: list[np.ndarray] = []  # per step (N,), the tokens read
-        self._parents: list[np.ndarray] = []  # per step (N,), rows of the step before
-        self._alignments: list[Array] = []  # per step (N, S)
 
-    def __len__(self) -> int:
-        return len(self._tokens)
-
-    def add(self, tokens: np.ndarray, parents: np.ndarray, alignment: Array | None) -> None:
-        """Append one step: tokens read (N,), parents (N,), alignment (N, S) or None."""
-        self._tokens.append(tokens)
-        self._parents.append(parents)
-        if alignment is not None:
-            self._alignments.append(alignment)
-
-    def hypotheses(self, ended: list[list[Ended]],
-                   source_lengths: np.ndarray) -> list[list[Hypothesis]]:
-        """Turn each sentence's ended hypotheses into `Hypothesis`, in the same order."""
-        alignments = [backend.to_host(alignment) for alignment in self._alignments]
-        return [[self._hypothesis(one, alignments, int(length)) for one in sentence]
-                for sentence, length in zip(ended, source_lengths, strict=True)]
-
-    def _path(self, ended: Ended) -> list[int]:
-        """Return the hypothesis's row in each step, first step first."""
-        rows = [ended.row]
-        for step in range(ended.step, 0, -1):
-            rows.append(int(self._parents[step][rows[-1]]))
-        return rows[::-1]
-
-    def _hypothesis(self, ended: Ended, alignments: list[np.ndarray], length: int) -> Hypothesis:
-        """Follow the back-pointers of one hypothesis."""
-        path = self._path(ended)
-        read = [int(self._tokens[step][row]) for step, row in enumerate(path)]
-        alignment = None
+def _hypothesis(
+    ended: Ended, history: Sequence[Fed], alignments: Sequence[np.ndarray], length: int
+) -> Hypothesis:
+    """Follow the back-pointers of one hypothesis, from its last step to the first."""
+    row, tokens, alignment = ended.row, [] if ended.last is None else [ended.last], []
+    for step in range(ended.step, -1, -1):
         if alignments:
-            alignment = np.stack([alignments[step][row, :length] for step, row in enumerate(path)])
-        tokens = read[1:] if ended.last is None else [*read[1:], ended.last]
-        return Hypothesis(tokens, ended.log_probability, ended.score, alignment,
-                          finished=ended.last is None)
+            alignment.append(alignments[step][row, :length])
+        if step:  # the first step is fed the end marker
+            tokens.append(int(history[step].tokens[row]))
+            row = int(history[step].parents[row])
+    return Hypothesis(tokens[::-1], ended.log_probability, ended.score,
+                      np.stack(alignment[::-1]) if alignment else None, finished=ended.last is None)

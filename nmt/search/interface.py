@@ -138,9 +138,3 @@ def alignment_lengths(sources: tuple[Side, ...]) -> np.ndarray:
     """Columns (B,) of each sentence's alignment: its words; of several sources the words of all,
     with a column between two sources."""
     return sum(side.lengths for side in sources) + len(sources) - 1  # type: ignore[return-value]
-
-
-def check_limits(limits: np.ndarray, B: int) -> None:
-    """Raise ValueError unless there is a limit of at least 1 for each of B sentences."""
-    if limits.shape != (B,) or (B and limits.min() < 1):
-        raise ValueError(f"limits: expected {B} numbers of at least 1, got {limits}")

@@ -30,7 +30,7 @@ class Lengths(NamedTuple):
 
     def of(self, which: np.ndarray) -> Lengths:
         """Those at (N',) places, or where a mask (N,) is True."""
-        return Lengths(*(part[which] for part in self))
+        return Lengths(*(array[which] for array in self))
 
 
 def log_p_length(logits: Array) -> np.ndarray:
@@ -64,28 +64,29 @@ def chosen_lengths(log_p: np.ndarray, limits: np.ndarray, choose: Choose) -> Len
     log_p = np.where(np.arange(log_p.shape[1]) < limits[:, None], log_p, -np.inf)
     words = choose(log_p)                                                  # (B, k)
     sentences = np.repeat(np.arange(len(log_p)), words.shape[1])
-    found = Lengths(sentences, words.reshape(-1), log_p[sentences, words.reshape(-1)])
-    return found.of(found.log_p > -np.inf)
+    lengths = Lengths(sentences, words.reshape(-1), log_p[sentences, words.reshape(-1)])
+    return lengths.of(lengths.log_p > -np.inf)
 
 
-def best_lengths(lengths: Lengths, found: Sequence[Sequence[Hypothesis]]) -> Lengths:
+def best_lengths(lengths: Lengths, nbests: Sequence[Sequence[Hypothesis]]) -> Lengths:
     """Of each sentence the length of its best translation, from `best_products`."""
-    best = np.array([len(nbest[0].tokens) for nbest in found])
+    best = np.array([len(nbest[0].tokens) for nbest in nbests])
     return lengths.of(lengths.words == best[lengths.sentences])
 
 
 def best_products(
-    lengths: Lengths, found: Sequence[Sequence[Hypothesis]], sentences: int, options: SearchOptions
+    lengths: Lengths, nbests: Sequence[Sequence[Hypothesis]], sentences: int, options: SearchOptions
 ) -> list[list[Hypothesis]]:
     """For each sentence the n best by p_length(|y| | x) p(y | x), best score first (Nguyen 4.1).
 
-    Arguments: found, for each length that is not 0, the hypotheses of so many words, with the
+    Arguments: nbests, for each length that is not 0, the hypotheses of so many words, with the
     products. An empty translation has the probability of its length.
     """
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    own = iter(found)
+    following = iter(nbests)
     for sentence, words, log_p in zip(*lengths, strict=True):
         empty = Hypothesis([], float(log_p), float(log_p), None, True)     # lp of one factor is 1
-        results[sentence] += next(own) if words else [empty]
-    results = [[replace(one, finished=True) for one in own] for own in results]
-    return [sorted(one, key=lambda each: -each.score)[: options.nbest] for one in results]
+        results[sentence] += next(following) if words else [empty]
+    results = [[replace(hypothesis, finished=True) for hypothesis in nbest] for nbest in results]
+    return [sorted(nbest, key=lambda hypothesis: -hypothesis.score)[: options.nbest]
+            for nbest in results]

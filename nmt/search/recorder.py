@@ -55,13 +55,13 @@ class Recorder:
         if not self.steps:
             self.first = float(step.first[0])
             self._rows = [(-1, self.first)]
-        log_p, rows, tokens = (part[0].tolist() for part in step.candidates[:3])
+        log_p, rows, tokens = (array[0].tolist() for array in step.candidates[:3])
         grown = step.candidates.grown[0][step.active.log_probabilities[0] > -np.inf].tolist()
         finished = np.flatnonzero(step.candidates.finished[0]).tolist()
         shown = [j for j in range(max(grown + finished, default=-1) + 1 + self.beyond)
                  if j < len(log_p) and log_p[j] > -np.inf]
         self._places.append({(rows[j], tokens[j]): j for j in shown})
-        ended = [self._ended(one) for one in step.ended[0]]
+        ended = [self._ended(hypothesis) for hypothesis in step.ended[0]]
         fates = self._fates(step, grown, finished, ended)
         penalty = self.penalty(step.number)
         self.steps.append({
@@ -70,7 +70,8 @@ class Recorder:
             "length_penalty": penalty, "ended": ended, "done": bool(step.done[0]),
             "reachable": finite(step.reachable[0]), "weights": self._weights(step.alignment)})
         self._rows = [(j, log_p[j]) for j in grown]
-        self.best = [tuple(one["at"]) for one in sorted(ended, key=lambda one: -one["score"])]
+        best_first = sorted(ended, key=lambda hypothesis: -hypothesis["score"])
+        self.best = [tuple(hypothesis["at"]) for hypothesis in best_first]
 
     def penalty(self, steps: int) -> float:
         """lp(e) after so many steps; of a countdown, the length is a factor too."""
@@ -79,7 +80,7 @@ class Recorder:
     def _fates(self, step: SearchStep, grown: list[int], finished: list[int],
                ended: list[dict[str, Any]]) -> dict[int, str]:
         """The outcomes of the accepted candidates, by index."""
-        places = [one["at"] for one in ended]
+        places = [hypothesis["at"] for hypothesis in ended]
         at_limit = LAST if self.counts else CUT
         goes_on = GROWS if not step.done[0] else at_limit if step.number == self.limit else STOPPED
         return dict.fromkeys(grown, goes_on) | {
@@ -94,11 +95,12 @@ class Recorder:
                 "word_log_p": log_p - before, "log_p": log_p, "score": log_p / penalty,
                 "fate": fate}
 
-    def _ended(self, one: Ended) -> dict[str, Any]:
+    def _ended(self, hypothesis: Ended) -> dict[str, Any]:
         """An ended hypothesis: its identity, its score, and whether the end marker ended it."""
-        candidate = self._places[one.step][one.row, END if one.last is None else one.last]
-        return {"at": [one.step, candidate], "score": one.score, "log_p": one.log_probability,
-                "finished": self.counts or one.last is None}
+        step, last = hypothesis.step, hypothesis.last
+        candidate = self._places[step][hypothesis.row, END if last is None else last]
+        return {"at": [step, candidate], "score": hypothesis.score,
+                "log_p": hypothesis.log_probability, "finished": self.counts or last is None}
 
     def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
         """The attention of the step: extended candidate (-1 in the first step) -> weights (S,) in
@@ -125,4 +127,4 @@ def path_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[dict[str
 
 def words_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[str]:
     """The words of a hypothesis, without the end marker."""
-    return [one["word"] for one in path_of(steps, at) if not one["end"]]
+    return [candidate["word"] for candidate in path_of(steps, at) if not candidate["end"]]

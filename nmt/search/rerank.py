@@ -46,8 +46,8 @@ def bleu_of(statistics: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         matched = np.log(totals[..., 2 : 2 + ORDERS] / totals[..., 2 + ORDERS :]).mean(axis=-1)
         brevity = np.minimum(0.0, 1.0 - totals[..., 1] / totals[..., 0])
-        found = 100.0 * np.exp(matched + brevity)
-    return np.nan_to_num(found, nan=0.0)
+        bleu = 100.0 * np.exp(matched + brevity)
+    return np.nan_to_num(bleu, nan=0.0)
 
 
 def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> Tuned:
@@ -67,9 +67,9 @@ def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> 
             for place in range(len(weights)):
                 moved = weights.copy()
                 moved[place] = line_search(lists, statistics, weights, place)
-                found = float(bleu_of(statistics[choose(lists, moved)].sum(axis=0)))
-                if moved.any() and found > score:
-                    weights, score = moved, found
+                bleu = float(bleu_of(statistics[choose(lists, moved)].sum(axis=0)))
+                if moved.any() and bleu > score:
+                    weights, score = moved, bleu
             if score <= before:
                 break
         if best is None or score > best.bleu:
@@ -112,18 +112,18 @@ def line_search(
 
 def envelope(heights: np.ndarray, slopes: np.ndarray) -> list[tuple[float, int]]:
     """The upper envelope of lines height + slope x: pairs (x, line), the line highest from x on."""
-    found: list[tuple[float, int]] = []
+    points: list[tuple[float, int]] = []
     for line in np.lexsort((np.arange(len(slopes)), -heights, slopes)).tolist():
         at = -np.inf
-        while found:
-            before = found[-1][1]
+        while points:
+            before = points[-1][1]
             if slopes[line] == slopes[before]:
                 break  # nowhere above it: of equal slopes the highest came first
             at = (heights[before] - heights[line]) / (slopes[line] - slopes[before])
-            if at > found[-1][0]:
+            if at > points[-1][0]:
                 break
-            found.pop()
+            points.pop()
             at = -np.inf
-        if not found or slopes[line] != slopes[found[-1][1]]:
-            found.append((float(at), line))
-    return found
+        if not points or slopes[line] != slopes[points[-1][1]]:
+            points.append((float(at), line))
+    return points

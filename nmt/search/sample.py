@@ -46,9 +46,9 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     options = SearchOptions(length_factor=options.length_factor,
                             minimum_steps=options.minimum_steps, unknown=options.unknown)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
-    found = from_sources(model, parameters, sources, options, limits, propose,
+    nbests = from_sources(model, parameters, sources, options, limits, propose,
                          choose=drawn(float(temperature), rng))
-    return [hypotheses[0] for hypotheses in found]
+    return [hypotheses[0] for hypotheses in nbests]
 
 
 def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -65,9 +65,10 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
     """
     if draws < 1:
         raise ValueError(f"draws: expected a number of at least 1, got {draws}")
-    found = [sample(model, parameters, sources, options, temperature, rng) for _ in range(draws)]
-    return [max(one, key=lambda each: (each.finished, each.log_probability))
-            for one in zip(*found, strict=True)]
+    drawn_batches = [sample(model, parameters, sources, options, temperature, rng)
+                     for _ in range(draws)]
+    return [max(hypotheses, key=lambda drawn: (drawn.finished, drawn.log_probability))
+            for hypotheses in zip(*drawn_batches, strict=True)]
 
 
 def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Array:

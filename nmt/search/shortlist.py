@@ -43,20 +43,20 @@ class Shortlist:
         ids = self.ids(sentences)
         self.counts.append(len(ids))
 
-        def found(model: Any, parameters: Mapping[str, Array], sources: Any) -> Any:
+        def find_in_shortlist(model: Any, parameters: Mapping[str, Array], sources: Any) -> Any:
             lists = find(model, rows_of(model, parameters, ids), sources)
-            return [[replace(one, tokens=ids[one.tokens].tolist() if one.tokens else [])
-                     for one in own] for own in lists]
+            return [[replace(hypothesis, tokens=[int(ids[token]) for token in hypothesis.tokens])
+                     for hypothesis in nbest] for nbest in lists]
 
-        return found
+        return find_in_shortlist
 
 
 def rows_of(model: Any, parameters: Mapping[str, Array], ids: np.ndarray) -> dict[str, Array]:
     """The parameters of a model, or of an ensemble, with only these rows of its target tables."""
     members = getattr(model, "members", None)
     weights = model.weights() if members is None else {
-        f"{number}/{name}": weight for number, one in enumerate(members)
-        for name, weight in one.weights().items()}
+        f"{number}/{name}": weight for number, member in enumerate(members)
+        for name, weight in member.weights().items()}
     rows = to_device(ids)
     return {name: array[rows] if _is_of_target(name, weights[name].axes) else array
             for name, array in parameters.items()}

@@ -57,9 +57,9 @@ def spell(
     speller, state = model.spelling(parameters, batch)
     options = replace(options, nbest=1, unknown=False, length_normalisation=0.0)
     propose = partial(best_candidates, count=2 * options.beam)
-    found = search(NotEmpty(speller), parameters, (state, True),
+    nbests = search(NotEmpty(speller), parameters, (state, True),
                    np.full(N, options.longest_word + 1), options, propose)
-    words = iter([_word(one[0], options.longest_word) for one in found])
+    words = iter([_word(nbest[0], options.longest_word) for nbest in nbests])
     return [[next(words) for _ in range(count)] for count in counts]
 
 
@@ -69,7 +69,7 @@ def _word(hypothesis: Hypothesis, longest: int) -> SpelledWord:
     return SpelledWord(hypothesis.tokens[:longest], hypothesis.finished)
 
 
-class NotEmpty:
+class NotEmpty(Searchable):
     """A model that cannot end at its first step; its state is that of `model`, and whether it is
     the first."""
 

@@ -191,11 +191,11 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
     # Relative to the sentence's best, so that float32 logits do not meet ever larger sums.
     best = log_probabilities[:, :1]
     relative = backend.to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
-    one = K == count == 1  # greedy: without blocks
-    maxima = logits.max(axis=1)[:, None] if one else block_maxima(logits)
+    greedy = K == count == 1  # greedy: without blocks
+    maxima = logits.max(axis=1)[:, None] if greedy else block_maxima(logits)
     largest = maxima.max(axis=1)
     normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
-    if one:
+    if greedy:
         values, flat = maxima + (relative - normaliser), logits.argmax(axis=1)[:, None]
     else:
         values, flat = top_candidates(logits, maxima, relative - normaliser, count)

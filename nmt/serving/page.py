@@ -26,12 +26,12 @@ def served_page(service: Service, members: int) -> Page:
     data, model = service.system.recipe.data, service.system.recipe.model
     languages = [data.source_language, data.target_language]
     kind = f"{name_of(model)}, attention: {model.attention}"
-    own = f"An ensemble of {members} models; the first: {kind}." if members > 1 else \
+    about = f"An ensemble of {members} models; the first: {kind}." if members > 1 else \
         f"The model: {kind}."
     to_try = examples(data)
     page = page_of({
         "title": f"Translate: {languages[0]} to {languages[1]}", "languages": languages,
-        "about": " ".join([own, *([EMBEDDED] if to_try else [])]), "examples": to_try,
+        "about": " ".join([about, *([EMBEDDED] if to_try else [])]), "examples": to_try,
         "beam": service.options.beam, "most_beam": service.most_beam,
         "words": service.limits.words, "characters": service.limits.characters}, SERVE)
     return Page(page.encode(), policy_of(SERVE) + "; frame-ancestors 'none'")

@@ -58,7 +58,7 @@ def _facts(first: BaseSystem, other: BaseSystem) -> list[tuple[str, object, obje
     masks = [{name: mask.tobytes() for name, mask in (
         system.pruning.masks if system.pruning else {}).items()} for system in (first, other)]
     sections = [as_mapping(system.recipe) for system in (first, other)]
-    words = [{name: (side.words, side.codes and side.codes.merges)
+    words = [{name: (side.words, side.codes)
               for name, side in system.vocabularies.items()} for system in (first, other)]
     return [("kind of model", first.kind, other.kind), ("vocabularies", words[0], words[1]),
             ("model section", sections[0]["model"], sections[1]["model"]),

@@ -60,7 +60,8 @@ def naming_overflow(parameters: Mapping[str, Array]) -> Iterator[None]:
 
 def _check_sizes(parameters: Mapping[str, Array]) -> None:
     """Raise UserError for a parameter that is too large, naming the largest."""
-    sizes = {name: float(to_host(abs(one).max())) for name, one in parameters.items() if one.size}
+    sizes = {name: float(to_host(abs(parameter).max()))
+             for name, parameter in parameters.items() if parameter.size}
     name = max(sizes, key=sizes.__getitem__)
     if sizes[name] > LARGE:
         raise UserError(f"parameter {name!r}: expected numbers that do not overflow in the model, "

@@ -75,7 +75,10 @@ class Optimizer(ABC):
         (`gradient_scale`).
         Raises ValueError for a gradient that fits no parameter.
         """
-        factors = _in_dtypes_of(parameters, scale)
+        xp = array_module(*parameters.values())
+        # 0-d arrays of each dtype: a float64 one would promote a float32 gradient.
+        factors = {dtype: xp.full((), scale, dtype=dtype)
+                   for dtype in {p.dtype for p in parameters.values()}}
         dense: dict[tuple[Any, int], list[tuple[tuple[Array, ...], Array]]] = {}
         for name, gradient in gradients.items():
             p = _parameter_of(parameters, name, gradient)
@@ -325,13 +328,6 @@ def _check_state(kind: str, name: str, array: Array, parameters: Mapping[str, Ar
                          f"{host.dtype} of shape {host.shape}")
     if not np.isfinite(host).all():
         raise ValueError(f"{kind}/{name}: expected finite numbers, found others")
-
-
-def _in_dtypes_of(parameters: Mapping[str, Array], scale: Array | float) -> dict[Any, Array]:
-    """`scale` as a 0-d array of each dtype: a float64 one would promote a float32 gradient."""
-    xp = array_module(*parameters.values())
-    return {dtype: xp.full((), scale, dtype=dtype)
-            for dtype in {parameter.dtype for parameter in parameters.values()}}
 
 
 def _own_copy(array: Array) -> Array:

@@ -17,7 +17,7 @@ from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
-from nmt.training.passes import Sums, accumulate, sums_of
+from nmt.training.passes import accumulate, sums_of
 from nmt.training.progress import Observer
 from nmt.training.reports import Reports
 from nmt.training.resuming import continue_stream, read_stream, reading
@@ -137,9 +137,13 @@ class Trainer:
 
     def _update(self, batch: Batch | Together) -> None:
         """One update of the parameters: loss, backward, sum over the ranks, clip, update."""
-        state, sums = self.state, None
+        state, dtype, sums = self.state, next(iter(self.parameters.values())).dtype, None
         for share in filter(None, map(self._world.share, batches_of(batch))):
-            sums = accumulate(sums, self._passes(share))
+            share = continue_stream(share, state.stream, self._run.last)
+            noise = self._model.noise(share, state.dropout_rng, dtype)
+            loss, cache = self._model.loss(self.parameters, share, noise)
+            state.stream = cache.state
+            sums = accumulate(sums, sums_of(loss, cache, self._model.backward(cache)))
         sums = self._world.sum(sums, self.parameters)
         scale, norm = gradient_scale(sums.gradients, self._updates.weight(batch),
                                      self.options.max_norm)
@@ -151,15 +155,6 @@ class Trainer:
         state.meter.add(sums.loss, norm, self._updates.tokens(batch), batch.task, sums.losses)
         self.counters.step += 1
         self.counters.position += 1
-
-    def _passes(self, batch: Batch) -> Sums:
-        """Forward and backward of this rank's share of a batch."""
-        state, dtype = self.state, next(iter(self.parameters.values())).dtype
-        batch = continue_stream(batch, state.stream, self._run.last)
-        noise = self._model.noise(batch, state.dropout_rng, dtype)
-        loss, cache = self._model.loss(self.parameters, batch, noise)
-        state.stream = cache.state
-        return sums_of(loss, cache, self._model.backward(cache))
 
     def _log_window(self) -> None:
         """One line of the log."""

@@ -19,11 +19,14 @@ from backend import Array, to_device, to_host
 from backend.errors import UserError
 from lstm.parameters import Weight
 from nmt.base_system import BaseSystem
+from nmt.data.joiner import JOINER
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
+from nmt.data.word_files import read_vectors
 from nmt.models.contract import CHARACTERS
 from nmt.models.registry import name_of
 from nmt.training.tasks import PARTS, part_of
 
+TABLE_OF = {"source": "encoder.W_e", "target": "decoder.W_e"}  # side -> its embeddings
 MATCH, RANDOM, SAME = WORDS = ("match", "random", "same")
 OF_VOCABULARY = ("word", "character")  # what the rows of tables are, as weights declare it
 
@@ -93,6 +96,36 @@ def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
              "tables": tables}
     made = replace(child, parameters=child.plain(stored), origin=facts)
     return made, _lines(facts)
+
+
+def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
+    """The child with word vectors of files (`nmt.data.word_files`) in its embedding tables, in
+    place, and lines that say how many words have one; files: side -> path.
+
+    Raises UserError for a side whose embeddings are no table of the child's, and as `read_vectors`.
+    """
+    stored, tables = child.stored or child.parameters, dict[str, dict[str, Any]]()
+    for side, path in files.items():
+        name = TABLE_OF[side]
+        if name not in stored:
+            raise UserError(f"--init-embeddings {side}: expected embeddings of their own, got none "
+                            f"({name} is computed from other parameters, or is not there)")
+        words = child.vocabularies[side].words[len(SPECIALS):]
+        plain = [word.strip(JOINER) or word for word in words]
+        vectors = read_vectors(path, {*words, *plain}, stored[name].shape[1])
+        rows = [(row, vectors.get(word, vectors.get(bare))) for row, (word, bare)
+                in enumerate(zip(words, plain, strict=True), len(SPECIALS))]
+        found = [(row, vector) for row, vector in rows if vector is not None]
+        if not found:
+            raise UserError(f"{path}: expected vectors of the {side}'s words, got none of any")
+        _take(stored[name], np.stack([vector for _, vector in found]),
+              [(row, k) for k, (row, _) in enumerate(found)])
+        tables[name] = {"file": str(path), "words": len(words), "taken": len(found)}
+    origin = {**(child.origin or {}), "embeddings": tables}
+    made = replace(child, parameters=child.plain(stored), origin=origin)
+    return made, [f"init: {name}: {table['taken']} of {table['words']} words have a vector of "
+                  f"{table['file']} ({100 * table['taken'] / table['words']:.1f} %)"
+                  for name, table in tables.items()]
 
 
 def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:

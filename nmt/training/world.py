@@ -165,9 +165,9 @@ class Ranks(World):
         flat, summed, start = self._flat_array(parameters), Gradients(), 0
         for name, parameter in parameters.items():
             gradient = gradients.get(name, 0)
-            summed[name] = flat[start : start + parameter.size].reshape(parameter.shape)
-            summed[name][...] = (gradient.dense() if isinstance(gradient, RowGradient)
-                                 else gradient)
+            total = flat[start : start + parameter.size].reshape(parameter.shape)
+            total[...] = gradient.dense() if isinstance(gradient, RowGradient) else gradient
+            summed[name] = total
             start += parameter.size
         self.bytes += flat.nbytes
         self._transport.sum(flat)

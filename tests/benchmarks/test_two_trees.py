@@ -19,7 +19,8 @@ def test_this_tree_against_itself(tmp_path, capsys):
 
 @pytest.mark.parametrize("arguments", [[], ["--other", "/nowhere"]])
 def test_a_path_without_code_is_one_line(arguments, tmp_path, capsys):
-    assert main(["two-trees", "--output", str(tmp_path), *arguments]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["two-trees", "--output", str(tmp_path), *arguments])
     error = capsys.readouterr().err
     assert "--other: expected the root of a work tree" in error and error.count("\n") == 1
 
@@ -35,6 +36,7 @@ def test_results_that_differ_are_named_and_no_process_stays(tmp_path, capsys, mo
             ended.append(self)
 
     monkeypatch.setattr(two_trees, "Worker", Fake)
-    assert main(["two-trees", "--quick", "--output", str(tmp_path)]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["two-trees", "--quick", "--output", str(tmp_path)])
     assert "layer: expected equal results of the trees, got" in capsys.readouterr().err
     assert len(ended) == 3

@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
-from strict.module import strict, to_numpy, to_strict
 
-from backend.products import BLOCK, is_faster
+from backend.products import ENOUGH
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.recurrent import (
-    ENOUGH,
     make_padding,
     recurrent_backward,
     recurrent_forward,
     recurrent_step,
-    transposed,
 )
 
 E, H, STEPS = 3, 2, 6
@@ -202,55 +199,12 @@ def test_large_pre_activations_neither_overflow_nor_warn(unit):
     assert np.isfinite(h).all() and np.isfinite(gradients[0]).all()
 
 
-# --- the transposed copy --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("G", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
-@pytest.mark.parametrize("products", [ENOUGH - 1, ENOUGH, 10 * ENOUGH])
-def test_transposed(G, products):
-    """The columns of a larger matrix, with rows that lie end to end where many products follow."""
-    joined = np.random.default_rng(G).normal(size=(G, 12))
-    weights = joined[:, 5:]
-    found = transposed(weights, products, 64, Workspace())
-    np.testing.assert_array_equal(found, weights.T)
-    assert np.shares_memory(found, joined) == (products < ENOUGH)
-    assert products < ENOUGH or found.strides[1] == joined.itemsize
-
-
-def test_transposed_copies_do_not_share_memory():
-    weights = np.random.default_rng(0).normal(size=(2, 80, 60)).astype(np.float32)
-    workspace = Workspace()
-    found = [transposed(each, ENOUGH, 64, workspace) for each in weights]
-    for copy, each in zip(found, weights, strict=True):
-        np.testing.assert_array_equal(copy, each.T)
-    assert not np.shares_memory(*found)
-
-
-def test_products_of_few_rows_need_no_copy():
-    weights = np.random.default_rng(0).normal(size=(700, 200)).astype(np.float32)
-    for rows, shared in ((1, True), (10, is_faster(10, weights)), (64, False)):
-        found = transposed(weights, ENOUGH, rows, Workspace())
-        assert np.shares_memory(found, weights) == shared
-        np.testing.assert_array_equal(found, weights.T)
-
-
-def test_a_device_transposes_its_factors_itself():
-    weights = to_strict(np.random.default_rng(0).normal(size=(6, 4)))
-    strict.counts.reset()
-    found = transposed(weights, 10 * ENOUGH, 64, Workspace())
-    np.testing.assert_array_equal(to_numpy(found), to_numpy(weights).T)
-    assert strict.counts.to_host == strict.counts.to_device == 0
-
-
 # --- padding --------------------------------------------------------------------------------------
 
 
 def test_make_padding():
     padding = make_padding(np.array([3, 1, 0]), 3)
-    assert padding.full == 0
-    np.testing.assert_array_equal(padding.mask[:, :, 0], [[0, 0, 1], [0, 1, 1], [0, 1, 1]])
-    np.testing.assert_array_equal(padding.lengths, [3, 1, 0])
-    assert make_padding(np.array([3, 2]), 3).full == 2
+    np.testing.assert_array_equal(padding, [[[0], [0], [1]], [[0], [1], [1]], [[0], [1], [1]]])
     assert make_padding(np.array([3, 3]), 3) is None
     for lengths in ([4, 1], [-1, 2]):
         with pytest.raises(ValueError, match="lengths: expected 0 to 3, got"):
@@ -259,6 +213,6 @@ def test_make_padding():
 
 def test_a_step_has_a_mask_from_the_first_padded_one_on():
     padding = make_padding(np.array([4, 2]), 4)
-    assert padding.at(0) is None and padding.at(1) is None
-    np.testing.assert_array_equal(padding.at(2), [[False], [True]])
-    np.testing.assert_array_equal(padding.at(3), [[False], [True]])
+    assert padding[0] is None and padding[1] is None
+    np.testing.assert_array_equal(padding[2], [[False], [True]])
+    np.testing.assert_array_equal(padding[3], [[False], [True]])

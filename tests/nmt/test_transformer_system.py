@@ -154,7 +154,7 @@ def test_a_sentence_beyond_the_positions_is_refused(corpus, capsys) -> None:
         system.translate([["one"] * 7], SearchOptions())
     (corpus / "long.en").write_text("one\n" + "one " * 7)
     assert "long.en:2: expected at most 6 words (data.max_translate_length), got 7" in complaint(
-        capsys, "translate", corpus / "long.en", "--model", corpus / "run")
+        capsys, "translate", corpus / "long.en", "--model", corpus / "run", "--strict")
 
 
 def test_the_lengths_of_its_norms_by_depth(corpus, capsys) -> None:

@@ -1,29 +1,37 @@
 """The arrays on which a function is continued: complex, with the functions of real analysis.
 
-A `Continued` array is a NumPy array of complex128 on which `abs`, `var`, `np.linalg.norm` and the
-like are continued analytically (`rules`, `functions`). An operation that would drop the imaginary
-part raises NotAnalytic naming the user's line; `.real` may be used for decisions, and is `Dropped`.
+A `Continued` array stands for an array of real numbers x: it holds x + i y, y being the step. So
+its real part is the array itself, comparisons compare real parts, and NumPy's functions are those
+of the table RULES (`rules`). What would drop y raises NotAnalytic naming the user's line.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from grads.check.continuation.rules import DECISIONS
-from grads.check.continuation.state import differ, line, of_ours, refuse
+from grads.check.continuation.refusal import refuse
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function, or "ufunc" -> its continued form
 COMPLEX = np.dtype(np.complex128)
-REAL = "the real part is taken"
 LARGE = 0.5  # a larger imaginary part is no step, but the user's own complex number
+
+Rule = Callable[..., Any]
+RULES: dict[Any, Rule] = {}  # a ufunc or function of NumPy -> its continued form
+REPAIRS: dict[np.ufunc, Rule] = {}  # a ufunc whose complex form is NaN at infinities -> its rule
+DECISIONS = frozenset({  # made on the real parts
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+    np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.isnan, np.isfinite,
+    np.isinf, np.signbit,
+})
 
 
 class Continued(np.ndarray):
-    """A complex array; a 0-d one represents a scalar and is not changed in place."""
+    """A complex array that stands for a real one; a 0-d array represents a scalar, and is not
+    changed in place."""
 
     __hash__ = None
 
@@ -31,22 +39,20 @@ class Continued(np.ndarray):
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
         bare = [x.view(np.ndarray) if type(x) is Continued else x for x in inputs]
-        for x, given in zip(bare, inputs, strict=True):
-            if x is given and type(x) not in (float, int):
-                if type(x) is Dropped and ufunc not in DECISIONS:
-                    raise refuse(REAL, x.line)
-                if np.iscomplexobj(x) and not of_ours(1) and _own(x):
-                    raise refuse("complex numbers are used")
-        if method == "__call__" and not kwargs and ufunc in SIMPLE:
-            return _at_once(ufunc, bare, out)
-        return FUNCTIONS["ufunc"](ufunc, method, inputs, out, kwargs)
+        if any(x is given and _is_foreign(x) for x, given in zip(bare, inputs, strict=True)):
+            raise refuse("complex numbers are used")
+        where = kwargs.pop("where", True) if out is not None and method == "__call__" else True
+        try:
+            result = _applied(ufunc, method, bare, _in_complex(kwargs))
+        except TypeError as error:
+            raise refuse(f"np.{ufunc.__name__}: {error}") from error
+        return wrapped(result) if out is None else _written(result, out[0], where)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        known = FUNCTIONS.get(func)
-        if known is None:
+        if func not in RULES:
             name = f"{func.__module__}.{func.__name__}".replace("numpy", "np", 1)
             raise refuse(f"{name} cannot be continued to complex numbers")
-        return known(*args, **kwargs)
+        return RULES[func](*args, **kwargs)
 
     # --- elements -------------------------------------------------------------------------------
 
@@ -62,12 +68,10 @@ class Continued(np.ndarray):
         return (self[i] for i in range(len(self)))
 
     def item(self, *args: Any) -> Any:
-        differ()
         return wrapped(plain(self).item(*args))
 
     def tolist(self) -> Any:
-        differ()
-        return [part.tolist() for part in self] if self.ndim else self
+        return [row.tolist() for row in self] if self.ndim else self
 
     @property
     def flat(self) -> Any:
@@ -75,150 +79,78 @@ class Continued(np.ndarray):
             raise refuse(".flat of an array whose elements are not in order cannot be continued")
         return self.reshape(-1)
 
-    # --- what drops the imaginary part ------------------------------------------------------------
+    # --- the real numbers it stands for -----------------------------------------------------------
 
-    @property
+    @property  # type: ignore[misc]
     def real(self) -> Any:
-        return _dropped(plain(self).real, REAL)
+        return self
 
-    @real.setter
-    def real(self, value: Any) -> None:
-        raise refuse("the real part is written")
-
-    @property
+    @property  # type: ignore[misc]
     def imag(self) -> Any:
-        if of_ours(1):
-            return plain(self).imag
         raise refuse("the imaginary part is taken")
 
-    @imag.setter
-    def imag(self, value: Any) -> None:
-        raise refuse("the imaginary part is written")
-
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
-        kind = np.dtype(dtype).kind
-        if kind == "c":
-            return wrapped(plain(self).astype(dtype, *args, **kwargs))
-        if kind in "fO":
-            return self._value(f"a cast to {np.dtype(dtype)} drops the imaginary part"
-                               ).astype(dtype)
-        differ()
-        return plain(self).real.astype(dtype, *args, **kwargs)
-
-    def _value(self, what: str) -> Any:
-        """The real parts, if nothing depends on the inputs; else raises NotAnalytic."""
-        if plain(self).imag.any():
-            raise refuse(what)
-        differ()
-        return plain(self).real
+        if np.dtype(dtype) in (np.float64, COMPLEX):
+            return self.copy()
+        if np.dtype(dtype).kind in "iub":
+            return reals(self).astype(dtype)
+        return constant(self, f"a cast to {np.dtype(dtype)}").astype(dtype)
 
     def __float__(self) -> float:
-        return float(self._value("float() drops the imaginary part"))
-
-    def __complex__(self) -> complex:
-        return complex(plain(self))
-
-    def __int__(self) -> int:
-        differ()
-        return int(plain(self).real)
-
-    def __bool__(self) -> bool:
-        differ()
-        return bool(plain(self).real)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        differ()
-        return round(float(plain(self).real), digits)
-
-    __trunc__ = __int__
-
-    def __floor__(self) -> int:
-        differ()
-        return math.floor(float(plain(self).real))
-
-    def __ceil__(self) -> int:
-        differ()
-        return math.ceil(float(plain(self).real))
-
-    def __format__(self, spec: str) -> str:
-        return format(plain(self).real if self.ndim else float(plain(self).real), spec)
-
-    def __repr__(self) -> str:
-        return repr(plain(self).real)
-
-    def __str__(self) -> str:
-        return str(plain(self).real)
-
-    def __copy__(self) -> Continued:
-        return self.copy()
-
-    def __deepcopy__(self, memo: Any) -> Continued:
-        return self.copy()
+        return float(constant(self, "float()"))
 
 
-class Dropped(np.ndarray):
-    """Real parts of a continued array: for decisions, which have no derivative, and nothing else.
-
-    Attribute: line, where `.real` was used.
-    """
-
-    __hash__ = None
-    line = ""
-
-    def __array_finalize__(self, obj: Any) -> None:
-        self.line = getattr(obj, "line", "")
-
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
-    ) -> Any:
-        if out is not None:
-            raise refuse(REAL, self.line)
-        if any(isinstance(x, Continued) for x in inputs) and ufunc not in DECISIONS:
-            raise refuse(REAL, self.line)
-        found = getattr(ufunc, method)(*(_parts(x) for x in inputs), **kwargs)
-        steady = ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.sign)
-        return found if steady else self._kept(found)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if "out" in kwargs or func in (np.copyto, np.put, np.place, np.putmask):
-            raise refuse(REAL, self.line)
-        args, kwargs = mapped(args, _parts), mapped(kwargs, _parts)
-        return self._kept(func(*args, **kwargs))
-
-    def _kept(self, found: Any) -> Any:
-        """Real numbers stay `Dropped`; decisions, ids and shapes become plain arrays."""
-        if isinstance(found, (tuple, list)):
-            return type(found)(self._kept(part) for part in found)
-        if not isinstance(found, (np.ndarray, np.generic)) or found.dtype.kind != "f":
-            return found
-        made = np.asarray(found).view(Dropped)
-        made.line = self.line
-        return made
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._kept(np.ndarray.__getitem__(self, key))
-
-    def __float__(self) -> float:
-        raise refuse(REAL, self.line)
-
-    def __repr__(self) -> str:
-        return repr(self.view(np.ndarray))
-
-    def __str__(self) -> str:
-        return str(self.view(np.ndarray))
-
-    def item(self, *args: Any) -> Any:
-        raise refuse(REAL, self.line)
-
-    def tolist(self) -> Any:
-        raise refuse(REAL, self.line)
+def _of_reals(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose result is no real number: computed of the real parts."""
+    return lambda self, *args: function(reals(self)[()], *args)
 
 
-def _parts(x: Any) -> Any:
-    """A plain array of real parts."""
-    if isinstance(x, (Continued, Dropped)):
-        return x.view(np.ndarray).real
-    return x
+for _function in (int, bool, round, math.trunc, math.floor, math.ceil, format, repr, str):
+    setattr(Continued, f"__{_function.__name__}__", _of_reals(_function))
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    """An operator such as +=: a scalar is replaced, as Python's numbers are."""
+    whole, apart = getattr(np.ndarray, f"__i{name}__"), getattr(np.ndarray, f"__{name}__")
+    return lambda self, other: (whole if self.ndim else apart)(self, other)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Continued, f"__i{_name}__", _in_place(_name))
+
+
+# --- in and out ---------------------------------------------------------------------------------
+
+
+def continued(x: Any) -> Continued:
+    """The array or number as a Continued array: a view if it is complex128."""
+    return np.asarray(x, COMPLEX).view(Continued)
+
+
+def wrapped(result: Any) -> Any:
+    """A result with its complex arrays as Continued ones; a scalar becomes a 0-d array."""
+    if isinstance(result, (tuple, list)):
+        return mapped(result, wrapped)
+    if type(result) is Continued or not np.iscomplexobj(result):
+        return result
+    return continued(result)
+
+
+def plain(x: Any) -> Any:
+    """A continued array as a plain one that shares its memory; likewise in lists and mappings."""
+    return mapped(x, lambda a: a.view(np.ndarray) if isinstance(a, Continued) else a)
+
+
+def reals(x: Any) -> Any:
+    """The real parts, for decisions; likewise in lists and mappings."""
+    return mapped(x, lambda a: a.view(np.ndarray).real if isinstance(a, Continued) else a)
+
+
+def constant(x: Any, what: str) -> Any:
+    """The real parts of what does not depend on the step; else raises NotAnalytic."""
+    if np.imag(plain(x)).any():
+        raise refuse(f"{what} drops the imaginary part")
+    return plain(x).real
 
 
 def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
@@ -231,83 +163,66 @@ def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
     return change(values)
 
 
-def _dropped(values: np.ndarray, what: str) -> Any:
-    """The real parts as a `Dropped` array; plain for code that supports complex steps itself."""
-    if of_ours(2):
-        return values
-    made = values.view(Dropped)
-    made.line = line()
-    return made
-
-
-def continued(x: Any) -> Continued:
-    """The array or number as a Continued array: a view if it is complex128."""
-    if type(x) is np.ndarray and x.dtype == COMPLEX:
-        return x.view(Continued)
-    return np.asarray(x, COMPLEX).view(Continued)
-
-
-def plain(x: Any) -> Any:
-    """A continued array as a plain NumPy array that shares its memory; likewise in lists and
-    mappings.
-
-    Raises NotAnalytic for a `Dropped` array, whose real parts would be used as values.
-    """
-    if isinstance(x, Continued):
-        return x.view(np.ndarray)
-    if isinstance(x, Dropped):
-        raise refuse(REAL, x.line)
-    if isinstance(x, (tuple, list, dict)):
-        return mapped(x, plain)
-    return x
-
-
-def _own(x: Any) -> bool:
+def _is_foreign(x: Any) -> bool:
     """Whether complex numbers are the user's own, not continued real ones."""
     return np.iscomplexobj(x) and bool((np.abs(np.imag(x)) > LARGE).any())
 
 
-def wrapped(found: Any) -> Any:
-    """A result with its complex arrays as Continued ones; a scalar becomes a 0-d array."""
-    if isinstance(found, (tuple, list)):
-        made = [wrapped(part) for part in found]
-        return type(found)(*made) if hasattr(found, "_fields") else type(found)(made)
-    if isinstance(found, Continued) or not np.iscomplexobj(found):
-        return found
-    return continued(found)
+def _in_complex(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a NumPy function, with a complex dtype for a floating one."""
+    dtype = kwargs.get("dtype")
+    is_float = dtype is not None and np.dtype(dtype).kind == "f"
+    return kwargs | {"dtype": COMPLEX} if is_float else kwargs
 
 
-def reals(x: Any) -> Any:
-    """Real parts, for decisions."""
-    return mapped(x, _parts)
+# --- calling NumPy ------------------------------------------------------------------------------
 
 
-# --- ufuncs -------------------------------------------------------------------------------------
+def by_numpy(function: Any) -> Rule:
+    """The rule of a function that only moves, adds and multiplies: NumPy's own."""
 
-SIMPLE = frozenset({  # common ufuncs whose complex form is the continuation
-    np.add, np.subtract, np.matmul, np.square, np.sqrt, np.negative, np.log, np.sin, np.cos,
-    np.maximum, np.minimum,
-})  # fmt: skip
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*plain(args), **_in_complex(plain(kwargs)))
+        except TypeError as error:
+            raise refuse(f"np.{function.__name__}: {error}") from error
+        return wrapped(result) if kwargs.get("out") is None else kwargs["out"]
+
+    return rule
 
 
-def _at_once(ufunc: np.ufunc, inputs: list[Any], out: Any) -> Any:
-    """Call a simple ufunc directly, if none of its arguments needs special treatment."""
-    if out is None:
-        found = ufunc(*inputs)
-        return continued(found) if np.iscomplexobj(found) else found
-    target = out[0]
-    try:
-        ufunc(*inputs, out=target.view(np.ndarray) if type(target) is Continued else target)
-    except TypeError as error:
-        raise refuse(f"np.{ufunc.__name__}: {error}") from error
+def decided(function: Any) -> Rule:
+    """The rule of a function whose result is a decision: on the real parts."""
+    return lambda *args, **kwargs: function(*reals(args), **reals(kwargs))
+
+
+def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A ufunc, or a method of it: by its rule, or NumPy's own where that is the continuation."""
+    if ufunc in DECISIONS:
+        return getattr(ufunc, method)(*map(np.real, inputs), **kwargs)
+    rule = RULES.get(ufunc) or RULES.get(ufunc.__name__)  # SciPy's by name
+    if rule is None or method == "at":
+        result = getattr(ufunc, method)(*inputs, **kwargs)
+        if method == "__call__" and ufunc in REPAIRS and np.isnan(result).any():
+            return REPAIRS[ufunc](*inputs)
+        return result
+    if method == "__call__":
+        return rule(*map(np.asarray, inputs))
+    if method != "reduce":
+        raise TypeError(f"{method} is not known")
+    return _reduced(rule, *inputs, **kwargs)
+
+
+def _reduced(rule: Rule, a: Any, *, axis: int = 0, keepdims: bool = False) -> Any:
+    """`reduce` along an axis, by the rule for two arguments."""
+    total = functools.reduce(rule, np.moveaxis(a, axis, 0))
+    return np.expand_dims(total, axis) if keepdims else total
+
+
+def _written(result: Any, target: Any, where: Any) -> Any:
+    """A result written into the array that was given for it."""
+    into = plain(target)
+    if np.iscomplexobj(result) and not np.iscomplexobj(into):
+        result = constant(result, "an array of real numbers")
+    np.copyto(into, result, where=reals(where), casting="unsafe")
     return target
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    """An operator such as +=: a scalar is replaced, as Python's numbers are."""
-    whole, apart = getattr(np.ndarray, f"__i{name}__"), getattr(np.ndarray, f"__{name}__")
-    return lambda self, other: (whole if self.ndim else apart)(self, other)
-
-
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    setattr(Continued, f"__i{_name}__", _in_place(_name))

@@ -13,205 +13,161 @@ import os
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from grads.check.continuation.array import Continued, Dropped, continued, plain, wrapped
-from grads.check.continuation.state import OURS, create, differ
+from grads.check.continuation.array import Continued, plain, wrapped
+from grads.check.continuation.rules import LIKE, Rule, created, dual
 
 Namespace = dict[str, Any]
-Replacements = dict[int, tuple[Any, Any]]  # id of an object -> the object, and its replacement
-CREATING = ("zeros", "ones", "empty", "full", "eye", "identity", "zeros_like", "ones_like",
-            "empty_like", "full_like", "linspace", "tri")
+OURS = frozenset({"attention", "backend", "grads", "lstm", "nmt"})  # made for complex steps
 INSTALLED = {"site-packages", "dist-packages"}  # of this environment, of the user's, of the system
+EMPTY = types.CellType()  # of a variable that is not yet assigned
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
-
-class Proxy(types.ModuleType):
-    """A module with some of its functions replaced."""
-
-    def __init__(self, module: types.ModuleType, others: Mapping[str, Any]) -> None:
-        super().__init__(module.__name__, module.__doc__)
-        self.__dict__.update(others)
-        self.__dict__["_module"] = module
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_module"], name)
+# --- NumPy: arrays that are created -------------------------------------------------------------
 
 
-# --- what is replaced -----------------------------------------------------------------------------
-
-
-def _created(function: Any) -> Callable[..., Any]:
-    """np.zeros and the like."""
-
-    @functools.wraps(function)
-    def make(*args: Any, **kwargs: Any) -> Any:
-        found = function(*args, **kwargs)
-        if isinstance(found, tuple) or found.dtype.kind != "f":
-            return found
-        create()
-        return continued(found)
-
-    return make
-
-
-def _array(function: Any) -> Callable[..., Any]:
-    """np.array and np.asarray: a continued array for continued numbers, also in lists.
-
-    A request for float64 is ignored: it is the dtype of the numbers without continuation.
-    """
+def _array(function: Any) -> Rule:
+    """np.array and np.asarray: a continued array for continued numbers, also in lists, and for
+    constants in lists, since it may be written into."""
 
     @functools.wraps(function)
     def make(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(a, Dropped):
-            return np.array(a, subok=True)
-        bare = plain(a) if isinstance(a, (list, tuple, Continued)) else a
-        if dtype is None or np.dtype(dtype) == np.float64:
-            found = function(bare, *args, **kwargs)
-            if dtype is not None and found.dtype.kind == "c":
-                differ()
-            elif dtype is not None:
-                found = function(found, dtype)
-        elif np.iscomplexobj(bare):
-            return wrapped(function(bare, *args, **kwargs)).astype(dtype)
-        else:
-            found = function(bare, dtype, *args, **kwargs)
-        if found.dtype.kind == "f" and not isinstance(a, np.ndarray):
-            create()
-            return continued(found)
-        return wrapped(found)
+        made = function(plain(a), None, *args, **kwargs)
+        if made.dtype.kind == "c":
+            return wrapped(made) if dtype is None else wrapped(made).astype(dtype)
+        made = function(made, dtype)
+        return made if isinstance(a, np.ndarray) or made.dtype.kind != "f" else _create(made)
 
     return make
 
 
-def _enumerated(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """np.ndenumerate."""
-    a = arr if isinstance(arr, np.ndarray) else np.asarray(arr)
-    return ((index, a[index]) for index in np.ndindex(a.shape))
+_create = created(np.asarray)
 
 
-def _vectorized(function: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+def _vectorized(function: Any, *args: Any, **kwargs: Any) -> Rule:
     """np.vectorize of a function of one result."""
 
     def run(*arrays: Any) -> Any:
-        parts = np.broadcast_arrays(*(np.asanyarray(a) for a in arrays))
-        values = [function(*(part[index] for part in parts)) for index in np.ndindex(
-            parts[0].shape)]
-        differ()
-        return wrapped(np.array(plain(values))).reshape(parts[0].shape)
+        arguments = np.broadcast_arrays(*map(np.asanyarray, arrays))
+        shape = arguments[0].shape
+        values = [function(*(a[k] for a in arguments)) for k in np.ndindex(shape)]
+        return wrapped(np.array(plain(values))).reshape(shape)
 
     return run
 
 
-def _strided(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """np.lib.stride_tricks.as_strided, which returns a plain array."""
-    return wrapped(np.lib.stride_tricks.as_strided(plain(x), *args, **kwargs))
+NUMPY: dict[str, Any] = {
+    **{name: created(getattr(np, name)) for name in (
+        "zeros", "ones", "empty", "full", "eye", "identity", *LIKE)},
+    **{name: _array(getattr(np, name)) for name in (
+        "array", "asarray", "asanyarray", "ascontiguousarray")},
+    "ndenumerate": lambda a: ((k, a[k]) for k in np.ndindex(np.shape(a))),
+    "vectorize": _vectorized,
+}
+
+# --- math: scalars --------------------------------------------------------------------------------
 
 
-def _scalar(name: str) -> Callable[..., Any]:
+def _scalar(name: str) -> Rule:
     """A function of `math` that also accepts continued numbers."""
-    own, ufunc = getattr(math, name), getattr(np, {"pow": "power", "fabs": "absolute"}.get(
-        name, name), None)
+    real, ufunc = getattr(math, name), UFUNCS.get(name) or getattr(np, name)
 
-    @functools.wraps(own)
+    @functools.wraps(real)
     def run(*args: Any) -> Any:
-        if ufunc is None or not any(isinstance(a, Continued) for a in args):
-            return own(*args)
-        differ()
-        return ufunc(*args)
+        return (ufunc if any(isinstance(a, Continued) for a in args) else real)(*args)
 
     return run
 
 
-MATH = ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "sin", "cos", "tan",
-        "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "pow",
-        "fabs", "hypot", "exp2", "isnan", "isinf", "isfinite", "copysign", "fmod")
+_erf = dual(np.vectorize(math.erf, [float]),
+            lambda v, x: 2 / math.sqrt(math.pi) * np.exp(-x * x))
+UFUNCS: dict[str, Rule] = {
+    "fabs": np.absolute, "fsum": sum, "erf": lambda x: wrapped(_erf(plain(x))),
+    "log": lambda x, *base: np.log(x) / np.log(base[0]) if base else np.log(x),
+}
+MATH = {name: _scalar(name) for name in """
+    exp expm1 log log1p log2 log10 sqrt cbrt sin cos tan asin acos atan atan2 sinh cosh tanh asinh
+    acosh atanh pow fabs hypot exp2 isnan isinf isfinite copysign fsum erf
+""".split() if hasattr(math, name)}
+
+# --- SciPy: functions of whole arrays -------------------------------------------------------------
 
 
-def _log(x: Any, *base: Any) -> Any:
-    """math.log with its base."""
-    if not any(isinstance(a, Continued) for a in (x, *base)):
-        return math.log(x, *base)
-    differ()
-    return np.log(x) / np.log(base[0]) if base else np.log(x)
-
-
-def _sum(values: Any) -> Any:
-    """math.fsum."""
-    values = list(values)
-    return sum(values) if any(isinstance(v, Continued) for v in values) else math.fsum(values)
-
-
-def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
-               return_sign: bool = False) -> Any:
+def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
     """scipy.special.logsumexp, of positive sums."""
-    if return_sign or not isinstance(a, Continued):
-        return _special("logsumexp")(a, axis=axis, b=b, keepdims=keepdims, return_sign=return_sign)
     top = np.max(a, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     terms = np.exp(a - top) if b is None else b * np.exp(a - top)
-    found = np.log(np.sum(terms, axis=axis, keepdims=keepdims))
-    differ()
-    return found + (top if keepdims else np.squeeze(top, axis=axis))
-
-
-def _softmax(x: Any, axis: Any = None) -> Any:
-    """scipy.special.softmax."""
-    return np.exp(_log_softmax(x, axis)) if isinstance(x, Continued) else (
-        _special("softmax")(x, axis=axis))
+    sums = np.log(np.sum(terms, axis=axis, keepdims=keepdims))
+    return sums + (top if keepdims else np.squeeze(top, axis=axis))
 
 
 def _log_softmax(x: Any, axis: Any = None) -> Any:
     """scipy.special.log_softmax."""
-    if not isinstance(x, Continued):
-        return _special("log_softmax")(x, axis=axis)
     return x - _logsumexp(x, axis, keepdims=True)
 
 
-def _special(name: str) -> Any:
-    return getattr(sys.modules["scipy.special"], name)
+SCIPY: dict[str, Rule] = {
+    "logsumexp": _logsumexp, "log_softmax": _log_softmax,
+    "softmax": lambda x, axis=None: np.exp(_log_softmax(x, axis)),
+}
+
+
+def _special(name: str) -> Rule:
+    """A function of scipy.special that also accepts continued numbers."""
+    real = getattr(sys.modules["scipy.special"], name)
+
+    @functools.wraps(real)
+    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return (SCIPY[name] if isinstance(x, Continued) else real)(x, *args, **kwargs)
+
+    return run
+
+
+# --- replacing them -------------------------------------------------------------------------------
+
+
+def _with(module: types.ModuleType, functions: Mapping[str, Any]) -> types.ModuleType:
+    """A copy of a module with some of its functions replaced."""
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update(vars(module) | dict(functions))
+    return copy
 
 
 @functools.cache
-def _replacements(scipy_is_there: bool) -> Replacements:
-    """The replacements: id of an object that a user's name may refer to -> that object, and the new
-    one."""
-    arrays = {name: _array(getattr(np, name)) for name in (
-        "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")}
-    arrays |= {name: _created(getattr(np, name)) for name in CREATING}
-    arrays |= {"ndenumerate": _enumerated, "vectorize": _vectorized}
-    numbers = {name: _scalar(name) for name in MATH} | {"log": _log, "fsum": _sum}
-    pairs: list[tuple[Any, Any]] = [(getattr(np, name), other) for name, other in arrays.items()]
-    pairs += [(getattr(math, name), other) for name, other in numbers.items()]
-    lib = Proxy(np.lib, {"stride_tricks": Proxy(np.lib.stride_tricks, {"as_strided": _strided})})
-    pairs += [(np.lib.stride_tricks.as_strided, _strided), (np.lib, lib),
-              (np.lib.stride_tricks, lib.stride_tricks)]
-    pairs += [(np, Proxy(np, arrays | {"lib": lib})), (math, Proxy(math, numbers))]
+def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
+    """id of an object that a user's name may refer to -> that object, and the new one."""
+    modules: list[tuple[Any, dict[str, Any]]] = [(np, NUMPY), (math, MATH)]
     if scipy_is_there:
-        scipy, special = sys.modules["scipy"], sys.modules["scipy.special"]
-        own = {"logsumexp": _logsumexp, "softmax": _softmax, "log_softmax": _log_softmax}
-        pairs += [(getattr(special, name), other) for name, other in own.items()]
-        pairs += [(special, Proxy(special, own)), (scipy, Proxy(scipy, {
-            "special": Proxy(special, own)}))]
-    return by_identity(pairs)
-
-
-def by_identity(pairs: list[tuple[Any, Any]]) -> Replacements:
-    """The replacements that `replaced` takes."""
+        special = sys.modules["scipy.special"]
+        functions = {name: _special(name) for name in SCIPY}
+        modules += [(special, functions),
+                    (sys.modules["scipy"], {"special": _with(special, functions)})]
+    pairs = [(module, _with(module, functions)) for module, functions in modules]
+    pairs += [(getattr(module, name), new) for module, functions in modules
+              for name, new in functions.items()]
     return {id(old): (old, new) for old, new in pairs}
 
 
 @contextmanager
-def replaced(namespaces: list[Namespace], others: Replacements | None = None) -> Iterator[None]:
-    """Context: replace NumPy, `math` and SciPy in these namespaces, or the objects in `others`."""
-    if others is None:
-        others = _replacements("scipy.special" in sys.modules) if namespaces else {}
+def replaced(namespaces: list[Namespace]) -> Iterator[None]:
+    """Context: replace NumPy, `math`, SciPy and vectorized functions in these namespaces."""
+    vectorized = {id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
+                  for f in space.values() if isinstance(f, np.vectorize)}
+    with substituted(namespaces, _replacements("scipy.special" in sys.modules) | vectorized):
+        yield
+
+
+@contextmanager
+def substituted(namespaces: list[Namespace], others: dict[int, tuple[Any, Any]]) -> Iterator[None]:
+    """Context: replace the objects in `others` in these namespaces."""
     before = [(space, name, value) for space in namespaces for name, value in space.items()
-              if id(value) in others and others[id(value)][0] is value]
+              if id(value) in others]
     try:
         for space, name, value in before:
             space[name] = others[id(value)][1]
@@ -221,71 +177,56 @@ def replaced(namespaces: list[Namespace], others: Replacements | None = None) ->
             space[name] = value
 
 
-# --- namespaces
-# ----------------------------------------------------------------------------------------
+# --- the user's modules ---------------------------------------------------------------------------
 
 
-def namespaces_of(function: Any) -> list[Namespace]:
-    """The globals of a user's function, and of what it may call of the user's."""
-    found: dict[int, Namespace] = {}
-    seen: set[int] = set()
-    rest = [function]
-    while rest:
-        one = rest.pop()
-        if id(one) in seen:
+def namespaces_of(function: Any) -> list[Namespace] | None:
+    """The globals of a user's function, and of what it may call of the user's; None if all of it is
+    this project's, which is made for complex steps."""
+    spaces: dict[int, Namespace] = {}
+    seen: dict[int, Any] = {}
+    is_ours, queue = False, [function]
+    while queue:
+        x = queue.pop()
+        if id(x) in seen:
             continue
-        seen.add(id(one))
-        rest += _inside(one, found)
-    return list(found.values())
+        seen[id(x)] = x
+        space = vars(x) if isinstance(x, types.ModuleType) else getattr(x, "__globals__", None)
+        if isinstance(space, dict) and id(space) not in spaces:
+            name = str(space.get("__name__", ""))
+            if _is_users(name, str(space.get("__file__") or "")):
+                spaces[id(space)] = space
+                queue += filter(_leads_on, space.values())
+            is_ours |= name.partition(".")[0] in OURS and not name.startswith("grads.check")
+        queue += [] if isinstance(x, types.ModuleType) else _held(x)
+    return None if is_ours and not spaces else list(spaces.values())
 
 
-def _inside(one: Any, found: dict[int, Namespace]) -> list[Any]:
-    """The objects that a function, class, module or object refers to; its namespace is added to
-    `found`."""
-    if isinstance(one, types.MethodType):
-        return [one.__func__, one.__self__]
-    if isinstance(one, functools.partial):
-        return [one.func, *filter(callable, (*one.args, *one.keywords.values()))]
-    if isinstance(one, types.FunctionType):
-        cells = [_content(cell) for cell in one.__closure__ or ()]
-        more = [getattr(one, "__wrapped__", None), *(one.__defaults__ or ())]
-        return [x for x in (*cells, *more) if _leads_on(x)] + _space(one.__globals__, found)
-    if isinstance(one, types.ModuleType):
-        return _space(vars(one), found)
-    if isinstance(one, type):
-        module = sys.modules.get(one.__module__)
-        return _space(vars(module), found) if module else []
-    return [type(one), *(x for x in getattr(one, "__dict__", {}).values() if _leads_on(x))]
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not yet assigned
-        return None
+def _held(x: Any) -> list[Any]:
+    """What an object refers to that may hold functions of the user's."""
+    if isinstance(x, types.MethodType):
+        return [x.__func__, x.__self__]
+    if isinstance(x, types.FunctionType):
+        cells = [cell.cell_contents for cell in x.__closure__ or () if cell != EMPTY]
+        held = [*cells, getattr(x, "__wrapped__", None), *(x.__defaults__ or ())]
+    elif isinstance(x, functools.partial):
+        held = [x.func, *x.args, *x.keywords.values()]
+    elif isinstance(x, type):
+        held = [*x.__bases__, *(f for f in vars(x).values() if isinstance(f, types.FunctionType))]
+    else:
+        held = [type(x), *getattr(x, "__dict__", {}).values()]
+    return list(filter(_leads_on, held))
 
 
 def _leads_on(x: Any) -> bool:
     """Whether an object may hold functions of the user's."""
-    return callable(x) or isinstance(x, types.ModuleType)
+    return callable(x) or hasattr(x, "__dict__")
 
 
-def _space(space: Namespace, found: dict[int, Namespace]) -> list[Any]:
-    """The functions, classes and modules of a user's namespace, once."""
-    if id(space) in found or not _is_users(space):
-        return []
-    found[id(space)] = space
-    return [x for x in list(space.values())
-            if isinstance(x, (types.FunctionType, type, types.ModuleType))]
-
-
-def _is_users(space: Namespace) -> bool:
-    """Whether a module's globals are neither a library's nor this project's."""
-    name, file = str(space.get("__name__", "")), space.get("__file__")
+def _is_users(name: str, file: str) -> bool:
+    """Whether a module is neither a library's nor this project's."""
     top = name.partition(".")[0]
-    if top in OURS or top in sys.stdlib_module_names - {"__main__"} or name == "builtins":
-        return False
-    return file is None or not is_library(str(file))
+    return top not in OURS | (sys.stdlib_module_names - {"__main__"}) and not is_library(file)
 
 
 @functools.cache

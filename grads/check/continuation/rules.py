@@ -1,145 +1,222 @@
-"""Ufuncs continued to complex arguments, as complex step needs them.
+"""The table of rules: what NumPy's functions become for x + i y, y being tiny.
 
-Of z = x + i y with a tiny y, a real function f becomes f(x) + i y f'(x). NumPy's own complex
-functions do that where f is analytic; `abs`, `sign`, `hypot` and the like are different there, or
-missing, and have a rule here. Decisions are made on the real parts.
+A real function f becomes f(x) + i y f'(x). NumPy's own complex functions do that where f is
+analytic; what only moves, adds and multiplies numbers is analytic. `abs`, `norm`, `var` and the
+like are different for complex numbers, or missing, and have a rule here. A function that is not in
+the table raises NotAnalytic.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Array = Any
-LARGE = 300.0  # exp and cosh of larger arguments come near overflow
+from grads.check.continuation.array import (
+    REPAIRS,
+    RULES,
+    Continued,
+    Rule,
+    by_numpy,
+    continued,
+    decided,
+    plain,
+    reals,
+    wrapped,
+)
+from grads.check.continuation.refusal import refuse
+
+# --- makers of rules ------------------------------------------------------------------------------
 
 
-def real(x: Any) -> Any:
-    """The real part of a complex value; anything else unchanged."""
-    return x.real if isinstance(x, (np.ndarray, np.generic, complex)) else x
-
-
-def imaginary(x: Any) -> Any:
-    """The imaginary part, zero of what is real."""
-    return x.imag if np.iscomplexobj(x) else 0.0
-
-
-def joined(re: Any, im: Any) -> Array:
+def joined(re: Any, im: Any) -> Any:
     """The complex array of these parts."""
-    found = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.complex128)
-    found.real, found.imag = re, im
-    return found
+    z = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.complex128)
+    z.real, z.imag = re, im
+    return z
 
 
-def term(slope: Any, im: Any) -> Any:
-    """slope * im; zero where im is zero, even if the slope is infinite."""
-    return np.where(np.asarray(im) == 0, 0.0, np.asarray(slope) * im)
+def dual(function: Callable[..., Any], *slopes: Callable[..., Any]) -> Rule:
+    """The rule of a function from its slope for each argument, called (value, *arguments)."""
 
-
-def dual(function: Callable[..., Any], *slopes: Callable[..., Any]) -> Callable[..., Array]:
-    """The rule of a function from the slopes for each argument, called (value, *arguments)."""
-
-    def rule(*arguments: Any) -> Array:
-        x = [real(a) for a in arguments]
+    def rule(*arguments: Any) -> Any:
+        x = [np.real(a) for a in arguments]
         value = function(*x)
-        im: Any = sum(term(slope(value, *x), imaginary(a))
-                      for slope, a in zip(slopes, arguments, strict=True))
+        im: Any = 0.0
+        for slope, a in zip(slopes, arguments, strict=True):
+            if np.iscomplexobj(a):  # no step, no slope, even if that is infinite
+                im = im + np.where(a.imag == 0, 0.0, slope(value, *x) * a.imag)
         return joined(value, im)
 
     return rule
 
 
-def level(function: Callable[..., Any]) -> Callable[..., Array]:
+def level(function: Callable[..., Any]) -> Rule:
     """The rule of a function that is constant between its jumps."""
-    return lambda *arguments: joined(function(*(real(a) for a in arguments)), 0.0)
+    return lambda *arguments: joined(function(*map(np.real, arguments)), 0.0)
 
 
-def absolute(z: Any) -> Array:
-    """|x| with the slope sign(x)."""
-    return joined(np.abs(real(z)), np.sign(real(z)) * imaginary(z))
+def special(name: str, *slopes: Callable[..., Any]) -> Rule:
+    """The rule of SciPy's function of this name, which is looked up when it is called."""
+    return dual(lambda *x: getattr(sys.modules["scipy.special"], name)(*x), *slopes)
 
 
-def power(a: Any, b: Any) -> Array:
-    """a ** b; NumPy's own where the base is positive, by its slopes elsewhere."""
-    if np.all(real(a) > 0):
-        return np.power(np.asarray(a, np.complex128), b)
-    return _power(a, b)
+# --- element by element ---------------------------------------------------------------------------
 
-
-_power = dual(
-    np.power,
-    lambda v, a, b: np.where(np.equal(b, 0), 0.0, b * np.power(np.asarray(a, float), b - 1.0)),
-    lambda v, a, b: v * np.log(np.where(np.greater(a, 0), a, 1.0)),
-)
-
-RULES: dict[Any, Callable[..., Array]] = {
-    np.absolute: absolute, np.fabs: absolute, np.conjugate: lambda z: np.array(z),
-    np.sign: level(np.sign), np.floor: level(np.floor), np.ceil: level(np.ceil),
-    np.trunc: level(np.trunc), np.rint: level(np.rint), np.heaviside: level(np.heaviside),
-    np.floor_divide: level(np.floor_divide),
+RULES.update({
+    np.absolute: dual(np.abs, lambda v, x: np.sign(x)),
+    np.fabs: dual(np.abs, lambda v, x: np.sign(x)),
+    np.conjugate: np.array,
+    np.sign: level(np.sign),
+    np.floor: level(np.floor),
+    np.ceil: level(np.ceil),
+    np.trunc: level(np.trunc),
+    np.remainder: dual(np.remainder, lambda v, a, b: 1.0, lambda v, a, b: -np.floor(a / b)),
+    np.log1p: dual(np.log1p, lambda v, x: 1 / (1 + x)),
+    np.cbrt: dual(np.cbrt, lambda v, x: 1 / (3 * v * v)),
     np.hypot: dual(np.hypot, lambda v, a, b: a / v, lambda v, a, b: b / v),
     np.arctan2: dual(np.arctan2, lambda v, a, b: b / (a * a + b * b),
                      lambda v, a, b: -a / (a * a + b * b)),
     np.logaddexp: dual(np.logaddexp, lambda v, a, b: np.exp(a - v), lambda v, a, b: np.exp(b - v)),
-    np.logaddexp2: dual(np.logaddexp2, lambda v, a, b: np.exp2(a - v),
-                        lambda v, a, b: np.exp2(b - v)),
-    np.cbrt: dual(np.cbrt, lambda v, a: 1 / (3 * v * v)),
-    np.log1p: dual(np.log1p, lambda v, a: 1 / (1 + a)),
-    np.expm1: dual(np.expm1, lambda v, a: v + 1),
-    np.deg2rad: dual(np.deg2rad, lambda v, a: np.pi / 180),
-    np.rad2deg: dual(np.rad2deg, lambda v, a: 180 / np.pi),
-    np.remainder: dual(np.remainder, lambda v, a, b: 1.0, lambda v, a, b: -np.floor(a / b)),
-    np.fmod: dual(np.fmod, lambda v, a, b: 1.0, lambda v, a, b: -np.trunc(a / b)),
-    np.copysign: dual(np.copysign, lambda v, a, b: np.sign(v) * np.sign(a), lambda v, a, b: 0.0),
-    np.power: power, np.float_power: power,
-}  # fmt: skip
-RULES[np.radians], RULES[np.degrees] = RULES[np.deg2rad], RULES[np.rad2deg]
+    "expit": special("expit", lambda v, x: v * (1 - v)),
+    "log_expit": special("log_expit", lambda v, x: -np.expm1(v)),
+    "gammaln": special("gammaln", lambda v, x: sys.modules["scipy.special"].psi(x)),
+})  # fmt: skip
 
-def sech_squared(v: Any, x: Any) -> Any:
-    """The slope of tanh, without the cancellation of 1 - tanh^2 where it is flat."""
-    found = np.asarray(np.cosh(np.clip(x, -LARGE, LARGE)))
-    found *= found
-    return np.divide(1.0, found, out=found)
-
-
-SLOPES: dict[Any, Callable[..., Any]] = {  # of functions that runs in lanes treat separately
-    np.exp: lambda v, x: np.array(v), np.tanh: sech_squared,
-}
-
-REPAIRS = {  # NumPy's complex products are NaN where a factor is infinite
+REPAIRS.update({  # NumPy's complex products are NaN where a factor is infinite
     np.multiply: dual(np.multiply, lambda v, a, b: b, lambda v, a, b: a),
     np.true_divide: dual(np.true_divide, lambda v, a, b: 1 / b, lambda v, a, b: -v / b),
-    **{ufunc: dual(ufunc, slope) for ufunc, slope in SLOPES.items()},
-}
-
-DECISIONS = frozenset({
-    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-    np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.isnan, np.isfinite,
-    np.isinf, np.signbit,
 })
 
-SPECIAL: dict[str, tuple[Callable[..., Any], ...]] = {  # SciPy's functions by name -> their slopes
-    "expit": (lambda v, x: v * (1 - v),),
-    "logit": (lambda v, x: 1 / (x * (1 - x)),),
-    "log_expit": (lambda v, x: -np.expm1(v),),
-    "gammaln": (lambda v, x: _scipy("psi")(x),),
-    "entr": (lambda v, x: -np.log(x) - 1,),
-    "rel_entr": (lambda v, x, y: np.log(x / y) + 1, lambda v, x, y: -x / y),
-    "kl_div": (lambda v, x, y: np.log(x / y), lambda v, x, y: 1 - x / y),
-}
+# --- whole arrays ---------------------------------------------------------------------------------
+
+BY_NUMPY = """
+    reshape ravel transpose swapaxes moveaxis expand_dims squeeze broadcast_to broadcast_arrays
+    atleast_1d atleast_2d concatenate stack hstack vstack dstack column_stack block split hsplit
+    vsplit array_split tile repeat flip fliplr flipud rot90 roll take take_along_axis choose
+    compress diag diagonal diagflat tril triu trace sum nansum cumsum prod cumprod mean nanmean
+    average median dot inner outer tensordot kron einsum cross convolve diff gradient trapezoid pad
+    insert delete append where select copy copyto put put_along_axis place putmask fill_diagonal max
+    min amax amin nanmax nanmin ptp clip nan_to_num polyval meshgrid sinc shape ndim size
+    result_type
+""".split()
+LINALG = "inv solve det matrix_power multi_dot".split()
+DECIDED = """
+    argmax argmin argsort argpartition lexsort nonzero flatnonzero argwhere count_nonzero any all
+    searchsorted digitize isclose allclose array_equal iscomplexobj isrealobj
+""".split()
+LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 
 
-def _scipy(name: str) -> Any:
-    import scipy.special  # type: ignore[import-untyped]
+def created(function: Any) -> Rule:
+    """The rule of np.zeros and the like: a floating array becomes one that can hold steps."""
 
-    return getattr(scipy.special, name)
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        array = function(*plain(args), **plain(kwargs))
+        return continued(array) if array.dtype.kind in "fc" else array
+
+    return rule
 
 
-def rule_of(ufunc: np.ufunc) -> Callable[..., Array] | None:
-    """The rule of a ufunc, NumPy's or SciPy's; None where its complex form is the continuation."""
-    if ufunc in RULES:
-        return RULES[ufunc]
-    slopes = SPECIAL.get(ufunc.__name__)
-    return dual(ufunc, *slopes) if slopes and not hasattr(np, ufunc.__name__) else None
+def variance(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
+    keepdims: Any = False, *, where: Any = True,
+) -> Any:
+    """np.var: the mean of squares, not of squared magnitudes."""
+    centre = np.mean(a, axis, keepdims=True, where=where)
+    squares = np.sum(np.square(a - centre), axis, keepdims=bool(keepdims), where=where)
+    count = np.sum(np.broadcast_to(where, np.shape(a)), axis, keepdims=bool(keepdims))
+    return squares / np.maximum(count - ddof, 0)
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """np.linalg.norm: of vectors, and Frobenius's of matrices."""
+    of_vectors = np.ndim(axis) == 0 and (axis is not None or np.ndim(x) == 1)
+    if ord in (None, "fro") or (of_vectors and ord == 2):
+        return np.sqrt(np.sum(x * x, axis, keepdims=keepdims))
+    if not of_vectors or ord in (0, -np.inf):
+        raise refuse(f"np.linalg.norm of order {ord} cannot be continued")
+    if ord == np.inf:
+        return np.max(np.abs(x), axis, keepdims=keepdims)
+    return np.sum(np.abs(x) ** ord, axis, keepdims=keepdims) ** (1 / ord)
+
+
+def ordered(a: Any, axis: int | None = -1, **kwargs: Any) -> Any:
+    """np.sort, and np.partition: in the order of the real parts."""
+    a, axis = (a.reshape(-1), -1) if axis is None else (a, axis)
+    return np.take_along_axis(a, np.argsort(a, axis, "stable"), axis)
+
+
+def covariance(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None
+) -> Any:
+    """np.cov without weights: X X^T of the centred X, without a conjugate."""
+    rows = [np.atleast_2d(a) for a in (m, y) if a is not None]
+    x = np.concatenate([a if rowvar or len(a) == 1 else a.T for a in rows])
+    x = x - np.mean(x, axis=1, keepdims=True)
+    return np.squeeze(x @ x.T / (x.shape[1] - (1 - bias if ddof is None else ddof)))
+
+
+def correlation(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """np.corrcoef."""
+    c = covariance(x, y, rowvar)
+    spread = np.sqrt(np.diag(c))
+    return c / np.outer(spread, spread)
+
+
+def sign_and_log(a: Any) -> Any:
+    """np.linalg.slogdet: the logarithm of |det|; NumPy's complex one has the angle as imaginary
+    part."""
+    result = np.linalg.slogdet(plain(a))
+    sign = np.sign(result.sign.real)
+    return wrapped(type(result)(sign, result.logabsdet + np.log(result.sign * sign)))
+
+
+def counted(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """np.bincount of weights, which is linear."""
+    w = plain(weights)
+    return continued(joined(np.bincount(x, w.real, minlength), np.bincount(x, w.imag, minlength)))
+
+
+RULES.update({getattr(np, n): by_numpy(getattr(np, n)) for n in BY_NUMPY if hasattr(np, n)})
+RULES.update({getattr(np.linalg, n): by_numpy(getattr(np.linalg, n)) for n in LINALG})
+RULES.update({getattr(np, n): decided(getattr(np, n)) for n in DECIDED})
+RULES.update({getattr(np, n): created(getattr(np, n)) for n in LIKE})
+RULES.update({
+    np.lib.stride_tricks.sliding_window_view: by_numpy(np.lib.stride_tricks.sliding_window_view),
+    np.apply_along_axis: np.apply_along_axis._implementation,  # type: ignore[attr-defined]
+    np.piecewise: np.piecewise._implementation,  # type: ignore[attr-defined]
+    np.var: variance,
+    np.std: lambda *args, **kwargs: np.sqrt(variance(*args, **kwargs)),
+    np.linalg.norm: norm,
+    np.sort: ordered,
+    np.partition: lambda a, kth, axis=-1: ordered(a, axis),
+    np.cov: covariance,
+    np.corrcoef: correlation,
+    np.linalg.slogdet: sign_and_log,
+    np.bincount: counted,
+    np.vdot: lambda a, b: np.dot(np.ravel(a), np.ravel(b)),
+    np.correlate: lambda a, v, mode="valid": np.convolve(a, v[::-1], mode),
+    np.round: lambda a, decimals=0: continued(np.round(reals(a), decimals)),
+    np.real: lambda val: val.real,
+})  # fmt: skip
+
+# --- methods --------------------------------------------------------------------------------------
+
+
+def _method_of(function: Any) -> Rule:
+    """A function as a method: a callable that is not a function would not be bound to its array."""
+    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
+
+
+def _sort_in_place(a: Any, axis: int = -1, **kwargs: Any) -> None:
+    a[...] = ordered(a, axis)
+
+
+METHODS = {name: RULES[getattr(np, name)] for name in (
+    "var std round argmax argmin argsort argpartition nonzero searchsorted dot trace".split())}
+METHODS |= {"sort": _sort_in_place, "conj": Continued.copy, "conjugate": Continued.copy}
+for _name, _function in METHODS.items():
+    setattr(Continued, _name, _method_of(_function))

@@ -6,26 +6,33 @@ most specific hint comes first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import groupby
 
 import numpy as np
 
-from grads.check.diagnosis.evidence import Evidence, Pair, padding_of, sizes
+from grads.check.diagnosis.elsewhere import Probe, contributions, right_elsewhere
+from grads.check.diagnosis.evidence import Evidence, Pair, sizes
 from grads.check.diagnosis.places import Family, families, place
 from grads.check.diagnosis.repairs import copies, nature, repairs
-from grads.check.diagnosis.sums import duplicates, missing_terms
+from grads.check.diagnosis.sums import missing_terms
+from grads.check.diagnosis.terms import explained
 
 __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
 LISTED = 5  # most parts that are listed by name
+TRIVIAL = ("it is zero", "it holds", "it differs")  # of hints on a part of the upstream gradient
+ONLY = "only "  # in phrases that say where a gradient is wrong, not how
+ALIKE = 1e-6  # relative difference of gradients that are right
 
 
-def diagnose(evidence: Evidence) -> list[str]:
+def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
     """What is wrong with a gradient, the most specific hint first.
 
-    Arguments: evidence, the two gradients of one tensor and what else is known of the case.
+    Arguments: evidence, the two gradients of one tensor and what else is known of the case; probe,
+    the function, of which more is asked where the numbers alone do not tell; None to ask nothing.
     Returns at most three sentences about the gradient, "it"; none where it is right. Raises
     ValueError where the two gradients differ in shape.
     """
@@ -35,27 +42,97 @@ def diagnose(evidence: Evidence) -> list[str]:
         return [_not_finite(evidence, bad)]
     if not pair.wrong.any():
         return []
-    whole = _whole(evidence, pair, full=True)
+    hints = _named(evidence, pair) or _asked(evidence, probe) or _located(evidence, pair)
+    return (hints or _scattered(pair))[:MOST]
+
+
+def _named(evidence: Evidence, pair: Pair) -> list[str]:
+    """The hints that the numbers give, if they name a mistake."""
+    whole = _whole(evidence, pair) or copies(evidence, pair)
     if whole:
-        return [f"it {phrase}" for phrase in whole[:MOST]]
-    hints = _on_padding(evidence, pair)
-    if any(hint.endswith("elsewhere it is right") for hint in hints):
-        return hints
-    hints += _through_outputs(evidence)
-    repeated = [f"it {phrase}" for phrase in duplicates(evidence, pair)]
-    if repeated:
-        return (repeated + hints)[:MOST]
-    hints += [f"it {phrase}" for phrase in missing_terms(evidence, pair)]
-    hints += _parts(evidence, pair)
-    return (hints or _scattered(evidence, pair))[:MOST]
+        return [f"it {phrase}" for phrase in whole]
+    through = _through_outputs(evidence)
+    if through and ONLY not in through[0]:
+        return through
+    sums = explained(evidence, pair) or missing_terms(evidence, pair)
+    return [f"it {phrase}" for phrase in sums] or [
+        hint for hint in _parts(evidence, pair) if ONLY not in hint]
 
 
-def _whole(evidence: Evidence, pair: Pair, full: bool = False) -> list[str]:
-    """Phrases that explain all of a gradient; `full` with the other tensors and outputs."""
+def _located(evidence: Evidence, pair: Pair) -> list[str]:
+    """The hints that say where it is wrong, not how."""
+    return [*_through_outputs(evidence), *_parts(evidence, pair)]
+
+
+def _asked(evidence: Evidence, probe: Probe | None) -> list[str]:
+    """The hint that the function gives, asked at other inputs or for parts of its outputs."""
+    pair = evidence.pair
+    if probe is None or pair.gap.max() < ALIKE * np.abs(pair.numeric[pair.known]).max(initial=0.0):
+        return []
+    found = right_elsewhere(probe, evidence) or contributions(probe, evidence)
+    return [f"it {phrase}" for phrase in found] or _at_one_index(evidence, probe)
+
+
+def _at_one_index(evidence: Evidence, probe: Probe) -> list[str]:
+    """The hint for an upstream gradient at the first index of an output's axis alone: of a
+    recurrent network there is one step, whose mistake is not spread over the others."""
+    located: list[str] = []
+    for output, d in evidence.upstream.items():
+        for axis in range(d.ndim if d.ndim > 1 and not probe.case.cacheless else 0):
+            first = probe.alone(evidence, output, axis, 0)
+            if first is None or d.shape[axis] < 2:
+                continue
+            pair, only = first.pair, f"only index 0 of axis {axis} of output {output}"
+            if not pair.wrong.any() and pair.significant.any():
+                hint = _not_later(evidence, probe, output, axis)
+                if hint:
+                    return [f"it is right where {only} has an upstream gradient: {hint}"]
+            elif d.shape[axis] not in pair.analytic.shape:
+                first = probe.alone(evidence, output, axis, 0, line=True) or first
+                pair = first.pair
+                hints = [hint for hint in _named(first, pair) if not hint.startswith(TRIVIAL)]
+                where = f", seen where {only} has an upstream gradient"
+                if hints:
+                    return [hints[0] + where]
+                located += [hint + where for hint in _parts(first, pair)]
+    return located[:1] if not _located(evidence, evidence.pair) else []
+
+
+def _not_later(evidence: Evidence, probe: Probe, output: str, axis: int) -> str:
+    """The question where the gradient is right at the first index of an output's axis, and wrong at
+    others; "" if that is not how a loop over the axis goes wrong."""
+    steps, shape = evidence.upstream[output].shape[axis], evidence.analytic.shape
+    later = [probe.alone(evidence, output, axis, k) for k in dict.fromkeys(
+        (1, min(2, steps - 1), steps - 1))]
+    pairs = [one.pair for one in later if one is not None]
+    if not pairs or not all(pair.wrong.any() for pair in pairs):
+        return ""
+    if not any(pair.analytic.any() for pair in pairs):
+        return f"is a sum over axis {axis} forgotten, or = written for +=?"
+    if steps in shape:
+        there = pairs[-1].at((slice(None),) * shape.index(steps) + (slice(-1, None),))
+        if there.wrong.any() or not there.significant.any():
+            return ""
+    elif _others_right(evidence, probe):
+        every = all(pair.wrong[pair.significant].all() for pair in pairs)
+        return f"is = written for += in a loop over axis {axis}?" if every else ""
+    return f"is what the next step of axis {axis} sends back wrong or forgotten?"
+
+
+def _others_right(evidence: Evidence, probe: Probe) -> bool:
+    """Whether all other tensors have right gradients, as far as these are known."""
+    found = probe.gradients(evidence.upstream)
+    return all(np.allclose(found[name][known], numeric[known], ALIKE,
+                           ALIKE * np.abs(numeric[known]).max(initial=0.0))
+               for name, numeric in evidence.others.items() for known in [np.isfinite(numeric)])
+
+
+def _whole(evidence: Evidence, pair: Pair) -> list[str]:
+    """Phrases that explain all of a gradient by itself."""
     multiple = nature(pair, sizes(evidence))
     if multiple is not None:
         return [f"{multiple} everywhere" if multiple == "is zero" else multiple]
-    return [*repairs(evidence, pair), *(copies(evidence, pair) if full else [])]
+    return repairs(evidence, pair)
 
 
 def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
@@ -65,20 +142,6 @@ def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
     first = np.unravel_index(int(bad.argmax()), bad.shape)
     return (f"it is not finite in {bad.sum()} of {bad.size} entries, the first at "
             f"{place(evidence.labels, [int(k) for k in first])}")
-
-
-def _on_padding(evidence: Evidence, pair: Pair) -> list[str]:
-    """The phrase on nonzero gradients of padding."""
-    padding = padding_of(evidence)
-    if padding is None:
-        return []
-    zero = pair.known & (np.abs(pair.numeric) <= pair.allowed)
-    leaks = pair.wrong & padding & zero
-    if not leaks.any():
-        return []
-    first = [int(k) for k in np.unravel_index(int(leaks.argmax()), leaks.shape)]
-    elsewhere = "; elsewhere it is right" if not (pair.wrong & ~padding).any() else ""
-    return [f"it is nonzero on padding, first at {place(evidence.labels, first)}{elsewhere}"]
 
 
 # --- one output at a time -----------------------------------------------------------------------
@@ -95,11 +158,10 @@ def _through_outputs(evidence: Evidence) -> list[str]:
     if len(pairs) < 2 or not (wrong or right):
         return []
     if not wrong:
-        everywhere = len(right) == len(evidence.alone)
         return ["it is right for each output alone, and wrong for all of them together"
-                ] if everywhere else []
+                ] * (len(right) == len(evidence.alone))
     if not right:
-        return _unaffected(wrong)
+        return []
     said: dict[str, list[str]] = {}
     for output, pair in wrong.items():
         phrase = next(iter(_whole(evidence, pair)), "is wrong")
@@ -112,54 +174,36 @@ def _through_outputs(evidence: Evidence) -> list[str]:
     return ["; ".join([*hints, f"through {_listed(right)} it is right"])]
 
 
-def _unaffected(wrong: dict[str, Pair]) -> list[str]:
-    """The phrase where the difference is the same for every output: it does not depend on
-    upstream."""
-    if len(wrong) < 2:
-        return []
-    first, *rest = wrong.values()
-    gap = first.analytic - first.numeric
-    if all(pair.accepts(pair.analytic - gap) for pair in rest):
-        return ["the difference is the same whichever output has an upstream gradient: something "
-                "is added that does not depend on it"]
-    return []
-
-
 # --- one part of the tensor ---------------------------------------------------------------------
 
 
 def _parts(evidence: Evidence, pair: Pair) -> list[str]:
-    """The parts to which the error is confined, and its nature there; the smallest first."""
+    """The parts to which the error is confined, and its nature there, the smallest first; or the
+    parts that are right, where these are the smaller share."""
     if pair.wrong.sum() == 1 and pair.significant.sum() > 2:
         index = [int(k) for k in np.unravel_index(int(pair.wrong.argmax()), pair.wrong.shape)]
         return [f"only one entry of those compared is wrong: {place(evidence.labels, index)}"]
-    named, found = sizes(evidence), families(evidence)
-    chosen: list[Confined] = []
-    confined = [part for family in found if (part := _confined(pair, family, named)) is not None]
-    for part in sorted(confined, key=lambda part: part.size):
-        if not any((inner.where <= part.where).all() for inner in chosen):
-            chosen.append(part)
-    if chosen:
-        return [part.hint for part in chosen]
-    healthy = [part for family in found if (part := _healthy(pair, family)) is not None]
-    if healthy:
-        return [max(healthy, key=lambda part: part.size).hint]
-    for family in found:
-        varied = _varied(pair, family, named)
-        if varied:
-            return varied
-    return _exact_zeros(pair)
+    confined: list[tuple[int, np.ndarray, str]] = []
+    healthy: list[tuple[int, str]] = []
+    splits = (_split(pair, family) for family in families(evidence))
+    for wrong, right, where in filter(None, splits):
+        size = int((pair.known & where).sum())
+        if (len(wrong), 2 * size) > (len(right), pair.known.sum()):
+            names = _listed([part.name for part in right])
+            healthy.append((int((pair.significant & ~where).sum()), f"it is right only in {names}"))
+            continue
+        names = _listed([part.name for part in wrong])
+        phrase = nature(pair.at(where), sizes(evidence))
+        confined.append((size, where, f"it is wrong only in {names}" if phrase is None else
+                         f"in {names} it {phrase}; elsewhere it is right"))
+    chosen: list[tuple[np.ndarray, str]] = []
+    for _, where, hint in sorted(confined, key=lambda part: part[0]):
+        if not any((inner <= where).all() for inner, _ in chosen):
+            chosen.append((where, hint))
+    return [hint for _, hint in chosen] or [hint for _, hint in sorted(healthy)[-1:]]
 
 
-class Confined(NamedTuple):
-    """Some parts of a tensor, and what is true of them only."""
-
-    size: int
-    where: np.ndarray  # bool
-    hint: str
-
-
-def _wrong_parts(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray] | None:
+def _split(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray] | None:
     """The wrong parts, the right ones, and a mask of the wrong ones: entirely wrong, or nearly
     so."""
     wrong = [part for part in family if pair.wrong[part.where].any()]
@@ -173,76 +217,27 @@ def _wrong_parts(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray
         return None
     if 2 * int(pair.wrong.sum()) < compared:
         return None  # a few entries that happen to be here
+    if not pair.known.all() and 2 * len(wrong + right) > (pair.wrong | pair.significant).sum():
+        return None  # about one entry was compared in each
     return wrong, right, where
 
 
-def _confined(
-    pair: Pair, family: Family, named: Sequence[tuple[str, float]]
-) -> Confined | None:
-    """The wrong parts, where they are the smaller share."""
-    found = _wrong_parts(pair, family)
-    if found is None:
-        return None
-    wrong, right, where = found
-    size = int((pair.known & where).sum())
-    if len(wrong) > len(right) or (len(wrong) == len(right) and 2 * size > pair.known.sum()):
-        return None
-    names = _listed([part.name for part in wrong])
-    phrase = nature(pair.at(where), named)
-    if phrase is None:
-        return Confined(size, where, f"it is wrong only in {names}")
-    return Confined(size, where, f"in {names} it {phrase}; elsewhere it is right")
-
-
-def _healthy(pair: Pair, family: Family) -> Confined | None:
-    """The right parts, if they are the smaller share; their size counts significant entries."""
-    found = _wrong_parts(pair, family)
-    if found is None:
-        return None
-    _, right, where = found
-    names = _listed([part.name for part in right])
-    return Confined(int((pair.significant & ~where).sum()), ~where, f"it is right only in {names}")
-
-
-def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> list[str]:
-    """The phrase where each part has a factor of its own."""
-    said = []
-    for part in family:
-        own = pair.at(part.where)
-        phrase = nature(own, named)
-        if phrase is None and own.wrong.any():
-            return []
-        if phrase is not None:
-            said.append(f"{part.name} {phrase}")
-    if not 2 <= len(said) <= LISTED:
-        return []
-    return [f"each part has a factor of its own: {'; '.join(said)}"]
-
-
-def _exact_zeros(pair: Pair) -> list[str]:
-    """The phrase where some entries are zero, without a named pattern."""
-    wrong = pair.wrong
-    if (wrong & (pair.analytic != 0)).any() or not (pair.significant & ~wrong).any():
-        return []
-    return [f"{pair.wrong.sum()} of the {pair.known.sum()} entries compared are zero and should "
-            "not be; the others are right"]
-
-
-def _scattered(evidence: Evidence, pair: Pair) -> list[str]:
+def _scattered(pair: Pair) -> list[str]:
     """The phrase of last resort: how many entries are wrong."""
-    zero = pair.known & (np.abs(pair.numeric) <= pair.allowed)
-    if not (pair.wrong & ~zero).any() and (pair.significant & ~pair.wrong).any():
-        return ["it is wrong only where the numerical gradient is zero"]
     if not (pair.significant & ~pair.wrong).any():
-        return ["the error is spread over all entries"] if pair.wrong.sum() > 1 else []
+        spread = "the error is spread over all entries" + " compared" * (not pair.known.all())
+        return [spread] if pair.wrong.sum() > 1 else []
     return [f"{pair.wrong.sum()} of the {pair.known.sum()} entries compared are wrong"]
 
 
 def _listed(names: Sequence[str]) -> str:
-    """A list of names; a common first part is written once."""
-    if len(names) > LISTED:
-        return f"{_listed(names[:LISTED - 1])} and {len(names) - LISTED + 1} more"
-    heads = {name.rsplit(" ", 1)[0] for name in names}
-    if len(heads) == 1 and len(names) > 1 and all(" " in name for name in names):
-        return f"{heads.pop()} {', '.join(name.rsplit(' ', 1)[1] for name in names)}"
+    """A list of names; indices in a row are written as "2 to 5"."""
+    parts = [re.fullmatch(r"(\D*)(\d+)(.*)", name) for name in names]
+    if len({part and (part[1], part[3]) for part in parts}) == 1 and parts[0]:
+        numbers = sorted(int(part[2]) for part in parts if part)
+        runs = [[k for _, k in run] for _, run in groupby(
+            enumerate(numbers), lambda pair: pair[1] - pair[0])]
+        said = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+        more = [*said[:LISTED - 1], f"{len(said) - LISTED + 1} more"]
+        return parts[0][1] + ", ".join(said if len(said) <= LISTED else more) + parts[0][3]
     return ", ".join(names)

@@ -1,78 +1,301 @@
-"""Gradients that are wrong at these values and right at others: right for symmetric matrices (W in
-place of its transpose, 2 W of W + W^T), or right beside a point where several kinks meet.
+"""Further questions about a wrong gradient, put to the function and its backward: at which other
+inputs is it right, and what comes through single entries of the outputs?
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.check.case import Case, dense
-from grads.check.differentiate import along
-from grads.check.evaluate import Evaluator
+from grads.check.diagnosis.evidence import CLEAR, Array, Evidence, Pair
+from grads.check.diagnosis.terms import factors, fitting, slopes
+from grads.check.differentiate import along, at_entries
+from grads.check.evaluate import Evaluator, entry_line
 
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
 UNSURE = 1e-3  # relative error up to which a derivative confirms
 CLOSE = 1e-6  # relative difference of two derivatives that count as equal
+KERNEL = 11  # longest axis of a convolution's kernel
+STEP = 1e-4  # relative step that shows which outputs depend on an entry
+EXACT = 1e-9  # relative difference of two derivatives by complex step, at most
+FEW, MOST = 8, 64  # entries of an output that are asked for alone, at first and at most
+SAMPLE, LINE = 24, 128  # entries that are differentiated for another upstream gradient
+SEEN = 3  # entries of the tensor about which it is asked
+OVERWRITTEN = ("lacks what comes through some entries of an output: are repeated indices or "
+               "overlapping windows overwritten (=, or += with an array of indices) where they "
+               "should be added (+=, np.add.at), or is a step left out?")
+MISPLACED = ("comes through other entries of an output than it should: is an index wrong, or a "
+             "gather written where a scatter belongs?")
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, Array]
 
 
-def square(inputs: Arrays) -> Iterator[str]:
-    """The names of square matrices."""
-    for name, value in inputs.items():
-        if value.ndim == 2 and value.shape[0] == value.shape[1] > 1:
-            yield name
+class Probe(NamedTuple):
+    """What can be asked: the case, its function, and the method that suits it."""
+
+    case: Case
+    evaluate: Evaluator
+    method: str
+
+    def gradients(self, upstream: Arrays, inputs: Arrays | None = None) -> dict[str, Array]:
+        """The analytic gradients for other upstream gradients, or at other inputs."""
+        given = self.evaluate.inputs if inputs is None else inputs
+        found: Any = self.case.gradients({key: a.copy() for key, a in given.items()},
+                                         {key: np.array(d) for key, d in upstream.items()})
+        return {key: np.asarray(dense(d), float) for key, d in found.items()}
+
+    def alone(
+        self, evidence: Evidence, output: str, axis: int, k: int, line: bool = False
+    ) -> Evidence | None:
+        """The evidence for an upstream gradient at index k of an output's axis only, at some
+        entries, or those of a line along the longest axis through the most wrong one; None where
+        the function cannot be differentiated so."""
+        upstream = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
+        np.moveaxis(upstream[output], axis, 0)[k] = np.moveaxis(
+            evidence.upstream[output], axis, 0)[k]
+        name, shape, size = evidence.name, evidence.analytic.shape, evidence.analytic.size
+        where = np.linspace(0, size - 1, min(size, SAMPLE)).astype(int)
+        if line and size > SAMPLE:
+            longest = int(np.argmax(shape))
+            index: list[Any] = list(np.unravel_index(int(evidence.pair.gap.argmax()), shape))
+            index[longest] = slice(LINE)
+            where = np.arange(size).reshape(shape)[tuple(index)]
+        try:
+            analytic = self.gradients(upstream)[name]
+            found = at_entries(self.evaluate, self.evaluate.inputs, {output: upstream[output]},
+                               {name: where}, self.method)[name]
+        except Exception:
+            return None
+        numeric, allowed = np.full(analytic.size, np.nan), np.full(analytic.size, np.nan)
+        numeric[where] = found.value[0]
+        largest = np.abs([*found.value[0], *analytic.reshape(-1)]).max(initial=0.0)
+        allowed[where] = 10 * found.error[0] + EXACT * largest
+        return evidence._replace(
+            analytic=analytic, numeric=numeric.reshape(shape), allowed=allowed.reshape(shape),
+            alone={}, others={}, upstream={output: upstream[output]})
 
 
 def symmetric(inputs: Arrays) -> list[str]:
     """The names of symmetric matrices, but for diagonal ones and those of one number."""
-    return [name for name in square(inputs) if np.array_equal(inputs[name], inputs[name].T)
-            and np.ptp(inputs[name]) > 0]
+    return [name for name, a in inputs.items() if a.ndim == 2 and np.ptp(a) > 0
+            and np.array_equal(a, a.T)]
 
 
-def right_where_symmetric(
-    case: Case, evaluate: Evaluator, upstream: Arrays, name: str
-) -> list[str]:
-    """A hint if the wrong gradient of `name` is right with a square input made symmetric."""
-    for matrix in square(evaluate.inputs):
-        value = evaluate.inputs[matrix]
-        if matrix == name or np.array_equal(value, value.T):
-            continue
-        inputs = {key: np.array(a) for key, a in evaluate.inputs.items()}
-        inputs[matrix] = (value + value.T) / 2
-        if _right(case, evaluate, inputs, upstream, name):
-            return [f"it is right where {matrix} is symmetric: is {matrix} used where its "
-                    f"transpose, or {matrix} plus its transpose, belongs?"]
+# --- at other inputs ------------------------------------------------------------------------------
+
+
+def right_elsewhere(probe: Probe, evidence: Evidence) -> list[str]:
+    """The phrase for changed inputs, or upstream gradients, at which the gradient is right."""
+    name, inputs, upstream = evidence.name, probe.evaluate.inputs, evidence.upstream
+    if not _error(probe, inputs, upstream, name) > CLEAR:
+        return []
+    for phrase, changed, d in _elsewhere(evidence):
+        if _error(probe, {**inputs, **changed}, {**upstream, **d}, name) <= 1:
+            constant = {**inputs, **{key: 2 * a for key, a in changed.items()}}
+            if "is 1:" in phrase and _error(probe, constant, upstream, name) <= 1:
+                (key,) = changed
+                return [f"is right where {key} has the same value everywhere: is an index or an "
+                        f"axis of {key} wrong?"]
+            return [phrase]
     return []
+
+
+def _elsewhere(evidence: Evidence) -> Iterator[tuple[str, Arrays, Arrays]]:
+    """What is true of the inputs or of the upstream gradients there, and those that differ."""
+    for name, a in evidence.inputs.items():
+        if a.ndim >= 2 and a.shape[-1] == a.shape[-2] > 1:
+            yield (f"is right where {name} is symmetric: is {name} used where its transpose, or "
+                   f"{name} plus its transpose, belongs?"), {name: (a + a.swapaxes(-1, -2)) / 2}, {}
+    for name, d in evidence.upstream.items():
+        if d.ndim == 2 and d.shape[0] == d.shape[1] > 1:
+            yield (f"is right where the upstream gradient of output {name} is symmetric: is it "
+                   "used where it plus its transpose belongs?"), {}, {name: (d + d.T) / 2}
+    for name, a in evidence.inputs.items():
+        if name == evidence.name:
+            continue
+        short = [k for k, size in enumerate(a.shape) if 2 < size <= KERNEL]
+        for axes in [*([tuple(short[-2:])] if len(short) > 1 else []), *((k,) for k in short)]:
+            said = " and ".join(f"axis {k}" for k in axes)
+            yield (f"is right where {name} is the same flipped along {said}: is {name} flipped "
+                   "where it should not be, or not where it should?"), {
+                       name: (a + np.flip(a, axes)) / 2}, {}
+        if a.size:
+            yield (f"is right where {name} is 1: is the factor {name} forgotten, or another "
+                   "power of it used?"), {name: np.ones_like(a)}, {}
 
 
 def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
     """Whether the gradient of a tensor is right at some random points nearby."""
-    rng = np.random.default_rng(2)
+    rng, probe = np.random.default_rng(2), Probe(case, evaluate, "ridders")
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(1.0, np.abs(a)) * rng.normal(size=a.shape)
                   for key, a in evaluate.inputs.items()}
-        if not _right(case, evaluate, inputs, upstream, name):
+        if not _error(probe, inputs, upstream, name) <= 1:
             return False
     return True
 
 
-def _right(
-    case: Case, evaluate: Evaluator, inputs: dict[str, np.ndarray], upstream: Arrays, name: str
-) -> bool:
-    """Whether the gradient of a tensor at these inputs has the right slope along a direction."""
+def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
+    """The error of a tensor's gradient at these inputs along a direction, as a multiple of what is
+    allowed; infinite where there is none."""
     v = np.random.default_rng(1).normal(size=inputs[name].shape)
     try:
-        found: Any = case.gradients({key: a.copy() for key, a in inputs.items()}, dict(upstream))
-        gradient = np.asarray(dense(found[name]), float)
-        there = Evaluator(case.outputs, inputs)
-        numeric = along(there, inputs, upstream, [{name: v}], "ridders")
-    except Exception:  # the function does not take a symmetric matrix: nothing is said
-        return False
-    gap = abs(float((gradient * v).sum()) - float(numeric.value.sum()))
-    size = float(np.abs(gradient * v).sum())
-    return gap <= CLOSE * size + min(10 * float(numeric.error.sum()), UNSURE * size)
+        gradient = probe.gradients(upstream, inputs)[name]
+        there = Evaluator(probe.case.outputs, inputs, watch=probe.evaluate.watch)
+        numeric = along(there, inputs, upstream, [{name: v}], probe.method)
+    except Exception:  # the function does not take these inputs: nothing is said
+        return np.inf
+    probe.evaluate.evaluations += there.evaluations
+    slope, size = float(numeric.value.sum()), float(np.abs(gradient * v).sum())
+    allowed = CLOSE * size + min(10 * float(numeric.error.sum()), UNSURE * size)
+    return abs(float((gradient * v).sum()) - slope) / allowed if slope and allowed else np.inf
+
+
+# --- through single entries of an output ----------------------------------------------------------
+
+
+class Through(NamedTuple):
+    """What comes to one entry of the tensor through single entries of an output."""
+
+    output: str
+    entry: tuple[int, ...]  # of the tensor
+    places: Array  # (n, ndim), indices of the output
+    pair: Pair  # (n,), the derivatives of these
+
+
+def contributions(probe: Probe, evidence: Evidence) -> list[str]:
+    """The phrase on what comes through single entries of an output to wrong entries of the tensor,
+    which are not in one row or column."""
+    if probe.case.cacheless:
+        return []
+    found: list[Through] = []
+    gap = np.where(evidence.pair.wrong, evidence.pair.gap, 0.0)
+    for _ in range(SEEN):
+        index = tuple(int(k) for k in np.unravel_index(int(gap.argmax()), gap.shape))
+        through = _through(probe, evidence, index) if gap.any() else None
+        if through is None or (found and through.output != found[0].output):
+            break
+        found.append(through)
+        gap[index] = 0
+        apart = gap.copy()
+        for axis, k in enumerate(index):
+            np.moveaxis(apart, axis, 0)[k] = 0
+        gap = apart if apart.any() else gap
+    if not found:
+        return []
+    nothing = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
+    if probe.gradients(nothing)[evidence.name].any():
+        return ["is not zero where the upstream gradient is: is the upstream gradient forgotten?"]
+    said = _slope_through(evidence, found)
+    if said:
+        return [said]
+    phrases = [_lost(through, evidence) for through in found]
+    kinds = {kind for kind, _ in phrases}
+    if kinds & {"mixed", "none"}:
+        return []
+    if len({phrase for _, phrase in phrases}) == 1:
+        return [phrases[0][1]]
+    return [OVERWRITTEN if kinds == {"lost"} else MISPLACED]
+
+
+def _through(probe: Probe, evidence: Evidence, index: tuple[int, ...]) -> Through | None:
+    """What comes to one entry through the first output for which that is wrong."""
+    evaluate, x = probe.evaluate, probe.evaluate.inputs[evidence.name]
+    step, place = STEP * max(1.0, abs(x[index])), int(np.ravel_multi_index(index, x.shape))
+    line = entry_line(evaluate.inputs, evidence.name, place)
+    for output, out in evaluate.along(line, np.array([step, -step])).items():
+        change = np.abs(out[0] - out[1]).reshape(-1)
+        if output in evidence.upstream and change.any() and change.size > 1:
+            order = np.argsort(-change, kind="stable")
+            for number in (FEW, MOST):
+                through = _derivatives_through(probe, evidence, index, output, order[:number])
+                if through is None or (_lost(through, evidence)[0] == "mixed" and (
+                        _slope_through(evidence, [through]) is None)):
+                    return None  # paths over several steps: single entries do not tell them apart
+            if through is not None and through.pair.wrong.any():
+                return through
+    return None
+
+
+def _derivatives_through(
+    probe: Probe, evidence: Evidence, index: tuple[int, ...], output: str, where: Array
+) -> Through | None:
+    """The derivatives of single entries of an output by one of the tensor; None where one fails."""
+    outputs = probe.case.outputs  # by this name, so that its module is found for complex numbers
+
+    def picked(inputs: Any) -> dict[str, Any]:
+        flat = outputs(inputs)[output].reshape(-1)
+        return {str(p): flat[p:p + 1] for p in where}
+
+    name, analytic = evidence.name, []
+    place = int(np.ravel_multi_index(index, evidence.analytic.shape)) if index else 0
+    try:
+        there = Evaluator(picked, probe.evaluate.inputs, watch=probe.evaluate.watch)
+        numeric = at_entries(there, there.inputs, {str(p): np.ones(1) for p in where},
+                             {name: [place]}, probe.method)[name]
+        for p in where:
+            only = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
+            only[output].reshape(-1)[p] = 1
+            analytic.append(probe.gradients(only)[name][index])
+    except Exception:  # not differentiable so: nothing is said
+        return None
+    probe.evaluate.evaluations += there.evaluations
+    value = numeric.value[:, 0]
+    allowed = EXACT * np.abs([*value, *analytic]).max() + 10 * numeric.error[:, 0]
+    places = np.array(np.unravel_index(where, probe.evaluate.outputs[output].shape)).T
+    return Through(output, index, places, Pair(np.array(analytic), value, allowed))
+
+
+def _slope_through(evidence: Evidence, found: list[Through]) -> str | None:
+    """The phrase on a factor of all that comes through the entries of an output."""
+    y = evidence.outputs[found[0].output]
+    values = fitting(evidence.inputs, y.shape)
+    pair = Pair(*(np.concatenate(parts) for parts in zip(*(f.pair for f in found), strict=True)))
+    if pair.significant.sum() < SEEN:
+        return None
+    places = tuple(np.concatenate([through.places for through in found]).T)
+    values = {name: value[places] for name, value in values.items()}
+    with np.errstate(all="ignore"):
+        return next(slopes(pair, [(y[places], y)]), None) or next(
+            factors(pair, values, ""), None)
+
+
+def _lost(through: Through, evidence: Evidence) -> tuple[str, str]:
+    """The kind of mistake and its phrase, where what comes through each entry is right, or "lost",
+    or comes through an entry that has none, "extra", or both, "other"; else "mixed" or "none"."""
+    output, entry, places, pair = through
+    shape = evidence.outputs[output].shape
+    has, given = pair.significant, np.abs(pair.analytic) > CLEAR * pair.allowed
+    lost, extra, kept = has & ~given, given & ~has, has & ~pair.wrong
+    if (pair.wrong & ~lost & ~extra).any():
+        return "mixed", ""
+    if extra.any() and lost.any():
+        across = [{axis for axis in range(len(shape)) if len(set(places[mask, axis])) == 1}
+                  for mask in (has, given)]
+        wrong_axis = across[0] and across[1] and not across[0] & across[1]
+        return "other", (f"comes through a sum over the wrong axis of output {output}"
+                         if wrong_axis else MISPLACED)
+    if extra.any():
+        return "extra", (f"has what comes through entries of output {output} on which it has no "
+                         "influence: is a mask forgotten, or a sum taken over too many axes?")
+    if not kept.any():
+        return "none", ""
+    if shape == evidence.analytic.shape and (places[kept] == entry).all():
+        return "lost", (f"counts only what comes through its own entry of output {output}: are its "
+                        "paths to the others (the cross terms of a softmax, a mean, a cumulative "
+                        "sum) forgotten?")
+    for axis in range(len(shape)):
+        indices = [set(places[mask, axis].tolist()) for mask in (kept, lost)]
+        for some, said in zip(indices, (
+            "counts only what comes through {}: is a sum over axis {} forgotten, or are the others "
+            "overwritten (= for +=, or += with repeated indices in place of np.add.at)?",
+            "lacks what comes through {}: is it left out, or overwritten (= for +=, or += with "
+            "repeated indices in place of np.add.at)?"), strict=True):
+            if len(some) == 1 and not indices[0] & indices[1]:
+                return "lost", said.format(
+                    f"index {some.pop()} of axis {axis} of output {output}", axis)
+    return "lost", OVERWRITTEN

@@ -37,6 +37,7 @@ class Evidence(NamedTuple):
     facts: Mapping[str, Any] = NONE  # "ids", "lengths", "padding"
     others: Mapping[str, Array] = NONE  # numerical gradients of the other tensors
     upstream: Mapping[str, Array] = NONE  # upstream gradients by output
+    outputs: Mapping[str, Array] = NONE
 
     @property
     def pair(self) -> Pair:
@@ -80,7 +81,7 @@ class Pair(NamedTuple):
         """The pair of a part of the tensor."""
         return Pair(self.analytic[where], self.numeric[where], self.allowed[where])
 
-    def accepts(self, repaired: Array, stretch: float = 1.0, fitted: int = 0) -> bool:
+    def accepts(self, repaired: Array, stretch: float | Array = 1.0, fitted: int = 0) -> bool:
         """Whether `repaired` (NaN: not compared) is right, and significantly so.
 
         stretch: the factor by which the repair amplifies the rounding of the analytic gradient;
@@ -113,66 +114,35 @@ def digits(before: Array, after: Array, fitted: int = 0) -> float:
     return float(gained[: max(gained.size - fitted, 0)].sum())
 
 
-def lengths_of(evidence: Evidence) -> Array | None:
-    """(B,) real steps of each batch item; None if unknown."""
-    lengths = evidence.facts.get("lengths")
-    return None if lengths is None else np.asarray(lengths).reshape(-1)
-
-
-def grid_axes(evidence: Evidence) -> tuple[int, int, Array] | None:
-    """The time axis, the batch axis and the lengths, for a tensor that has all three."""
-    lengths, labels = lengths_of(evidence), evidence.labels
-    if lengths is None or labels is None or len(labels.axes) != evidence.analytic.ndim:
-        return None
-    shape = evidence.analytic.shape
-    for time in ("time", "position"):
-        if time in labels.axes and "batch" in labels.axes:
-            t, b = labels.axes.index(time), labels.axes.index("batch")
-            if shape[b] == lengths.size and lengths.size and shape[t] == lengths.max():
-                return t, b, lengths
-    return None
-
-
-def padding_of(evidence: Evidence) -> Array | None:
-    """Bool of the tensor's shape, True where padding is, or None where that is not known."""
-    shape, axes = evidence.analytic.shape, grid_axes(evidence)
-    padding = evidence.facts.get("padding")
-    if isinstance(padding, np.ndarray) and padding.dtype == bool and padding.shape == shape:
-        return padding
-    if axes is None:
-        return None
-    t, b, lengths = axes
-    grid = np.arange(shape[t])[:, None] >= lengths  # (T, B)
-    wide = grid if t < b else grid.T
-    order = [shape[k] if k in (t, b) else 1 for k in range(len(shape))]
-    return np.broadcast_to(wide.reshape(order), shape)
-
-
 def sizes(evidence: Evidence) -> list[tuple[str, float]]:
     """Names and values of the factors that a wrong mean or sum causes."""
-    found: dict[str, set[int]] = {"T": set(), "B": set(), "S": set(), "rows": set()}
     letters = {"time": "T", "batch": "B", "position": "S", "row": "rows"}
-    tensors = {**evidence.inputs, evidence.name: evidence.analytic}
-    labelled = dict(evidence.all_labels)
-    if evidence.labels is not None:
-        labelled[evidence.name] = evidence.labels
+    found: dict[str, set[int]] = {letter: set() for letter in letters.values()}
+    labelled = dict(evidence.all_labels) | (
+        {evidence.name: evidence.labels} if evidence.labels is not None else {})
     for name, labels in labelled.items():
-        shape = np.shape(tensors[name]) if name in tensors else ()
-        for axis, size in zip(labels.axes, shape, strict=False):
-            if axis in letters:
-                found[letters[axis]].add(size)
-    lengths = lengths_of(evidence)
-    if lengths is not None:
+        shape = np.shape(evidence.inputs.get(name, evidence.analytic))
+        for label, size in zip(labels.axes, shape, strict=False):
+            if label in letters:
+                found[letters[label]].add(size)
+    if "lengths" in evidence.facts:
+        lengths = np.asarray(evidence.facts["lengths"])
         found["B"].add(lengths.size)
         found["the number of real steps"] = {int(lengths.sum())}
     named = [(name, value) for name, values in found.items() for value in sorted(values)]
-    if not labelled:  # the axes have no labels
-        lengths_by_axis = {size: f"the length of axis {axis} of {name}"
-                           for name, value in reversed(list(evidence.inputs.items()))
-                           for axis, size in enumerate(np.shape(value)) if size > 2}
-        named += [(name, size) for size, name in lengths_by_axis.items()]
     named += [(f"B*{letter}", b * t) for letter in "TS" for b in sorted(found["B"])
               for t in sorted(found[letter])]
+    if not labelled:  # the axes have no labels
+        lengths_of: dict[int, str] = {}
+        for name, value in evidence.inputs.items():
+            for axis, length in enumerate(np.shape(value)):
+                lengths_of.setdefault(int(length), f"the length of axis {axis} of {name}")
+        for name, out in evidence.outputs.items():
+            lengths_of.setdefault(out.size, f"the size of output {name}")
+            for axis, length in enumerate(out.shape):
+                lengths_of.setdefault(out.size // max(length, 1),
+                                      f"the size of output {name} without axis {axis}")
+        named += [(name, length) for length, name in lengths_of.items() if length > 2]
     both = [pair for name, value in named if value > 1
             for pair in ((name, float(value)), (f"1/({name})" if " " in name or "*" in name
                                                 else f"1/{name}", 1 / value))]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.case import Block, Labels
-from grads.check.diagnosis.evidence import Evidence, grid_axes
+from grads.check.diagnosis.evidence import Evidence
 
 # Axes whose indices have another name than the axis.
 WORDS = {"batch": "batch item", "gate": "gate row"}
@@ -37,7 +37,7 @@ def _place_on(labels: Labels, axis: int, k: int) -> str:
     """One index in words."""
     kind = labels.axes[axis]
     for block in labels.blocks:
-        if restricted(block) == (axis,) and _holds(block.where[axis], k):
+        if restricted(block) == (axis,) and k in range(10**9)[block.where[axis]]:
             within = k - (block.where[axis].start or 0)
             return (f"gate {block.name}, row {within}" if kind == "gate"
                     else f"{word(kind)} {k} ({block.name} {within})")
@@ -52,11 +52,6 @@ def word(axis: str) -> str:
 def restricted(block: Block) -> tuple[int, ...]:
     """The axes along which a block is smaller than the tensor."""
     return tuple(axis for axis, part in enumerate(block.where) if part != slice(None))
-
-
-def _holds(part: slice, k: int) -> bool:
-    """Whether a slice with a step of one contains an index."""
-    return (part.start or 0) <= k and (part.stop is None or k < part.stop)
 
 
 def block_name(labels: Labels, block: Block) -> str:
@@ -75,18 +70,20 @@ def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
     return list(found.values())
 
 
-def implied(shape: tuple[int, ...]) -> Iterator[Labels]:
-    """The equal blocks of which an unlabelled tensor may be stacked: 4, 3 or 2 along each axis."""
+def implied(shape: tuple[int, ...], labels: Labels | None) -> Iterator[Labels]:
+    """The equal blocks of which an unlabelled tensor may be stacked, 4, 3 or 2 along each axis, and
+    of any tensor its single rows, columns ..."""
     axes = ("row", "column", *(f"axis {k}" for k in range(2, len(shape))))[:len(shape)]
+    axes = axes if labels is None or len(labels.axes) != len(shape) else labels.axes
     for axis, size in enumerate(shape):
-        for number in (4, 3, 2):
-            width = size // number
-            if width * number == size and width:
-                yield Labels(axes, tuple(
-                    Block(f"{start}:{start + width}", tuple(
-                        slice(start, start + width) if a == axis else slice(None)
-                        for a in range(len(shape))))
-                    for start in range(0, size, width)))
+        for number in dict.fromkeys((*((4, 3, 2) if labels is None else ()), min(size, LONGEST))):
+            width = size // max(number, 1)
+            if width * number == size > 1:
+                starts = range(0, size, width)
+                yield Labels(axes, tuple(Block(
+                    f"{start}:{start + width}" if width > 1 else str(start),
+                    (slice(None),) * axis + (slice(start, start + width),)
+                    + (slice(None),) * (len(shape) - axis - 1)) for start in starts))
 
 
 def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:
@@ -97,7 +94,7 @@ def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:
 
 
 def families(evidence: Evidence) -> list[Family]:
-    """All ways to divide a tensor into parts: blocks, indices of an axis, last steps."""
+    """All ways to divide a tensor into parts: blocks, indices of an axis."""
     labels, shape = evidence.labels, evidence.analytic.shape
     found = []
     for blocks in block_families(labels, len(shape)):
@@ -115,19 +112,4 @@ def families(evidence: Evidence) -> list[Family]:
             name = f"index {{}} of {name}" if name.startswith("axis") else f"{word(name)} {{}}"
             found.append([Part(name.format(k), np.broadcast_to(along == k, shape))
                           for k in range(size)])
-    return found + _ends(evidence)
-
-
-def _ends(evidence: Evidence) -> list[Family]:
-    """The last real step of each batch item, and all other positions, if lengths differ."""
-    axes = grid_axes(evidence)
-    if axes is None or len(set(axes[2].tolist())) < 2:
-        return []
-    t, b, lengths = axes
-    moved = np.zeros(evidence.analytic.shape, dtype=bool)
-    grid = np.moveaxis(moved, (t, b), (0, 1))  # a view
-    for item, length in enumerate(lengths):
-        if length:
-            grid[length - 1, item] = True
-    return [[Part("the last real step of each batch item", moved),
-             Part("the other steps", ~moved)]]
+    return found

@@ -14,72 +14,73 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.case import Labels
-from grads.check.diagnosis.evidence import DIGITS, Evidence, Pair, padding_of
+from grads.check.diagnosis.evidence import DIGITS, Evidence, Pair
 from grads.check.diagnosis.places import block_families, block_name, restricted, word
 
 UNNAMED = ("axis 0", "axis 1")  # names of the axes of inputs without labels
 SUMMED = ("time", "batch", "row", "position", *UNNAMED)  # axes that a weight's gradient sums over
-MOST = 500  # most groups that are tried
 RANK = 1e-9  # singular values below this part of the largest are rounding
 
 
 class Group(NamedTuple):
-    """A group of terms: their name and an orthonormal basis of their span."""
+    """A group of terms: their name, an orthonormal basis of their span, the rank of all terms."""
 
     name: str
     basis: np.ndarray  # (rank, width)
+    rank: int
 
 
 def missing_terms(evidence: Evidence, pair: Pair) -> list[str]:
-    """Phrases for the one group of terms that is wrong, or that is the only one in the gradient."""
-    if pair.analytic.ndim != 2:
-        return []
-    found = []
-    for prefix, columns in _column_blocks(evidence):
-        part = pair.at((slice(None), columns))
-        part = part.at(part.known.all(axis=1))
-        if not part.wrong.any():
-            continue
-        for name, groups, rank in _groupings(evidence, part.analytic.shape[1]):
-            said = _found_in(part, name, groups, rank)
-            if said:
-                found.append(said + prefix)
-                break
+    """Phrases for the one group of terms that is wrong, or that is the only one in the gradient,
+    where a matrix multiplies x from the left, W x, or from the right, x W."""
+    found: list[str] = []
+    for axis in (1, 0) if pair.analytic.ndim == 2 and not found else ():
+        across = pair if axis == 1 else Pair(*(array.T for array in pair))
+        for prefix, columns in _blocks(evidence, axis):
+            part = across.at((slice(None), columns))
+            part = part.at(part.known.all(axis=1))
+            families = list(_groupings(evidence, part.analytic.shape[1]))
+            if part.wrong.any() and families:
+                said = filter(None, (_found_in(part, family, families) for family in families))
+                found += [f"{phrase}{prefix}" for phrase in [*said][:1]]
     return list(dict.fromkeys(found))
 
 
-def _column_blocks(evidence: Evidence) -> Iterator[tuple[str, slice]]:
-    """The whole width and each column block, with the words to be added to a phrase about it."""
+def _blocks(evidence: Evidence, axis: int) -> Iterator[tuple[str, slice]]:
+    """The whole length of an axis and each block of it, with the words to be added to a phrase
+    about it."""
     yield "", slice(None)
     for blocks in block_families(evidence.labels, 2):
-        for block in blocks if restricted(blocks[0]) == (1,) else ():
+        for block in blocks if restricted(blocks[0]) == (axis,) else ():
             assert evidence.labels is not None
-            yield f" (seen in {block_name(evidence.labels, block)})", block.where[1]
+            yield f" (seen in {block_name(evidence.labels, block)})", block.where[axis]
 
 
-def _groupings(evidence: Evidence, width: int) -> Iterator[tuple[str, list[Group], int]]:
-    """Every way to group the rows of an input of this width, the finest first; the rank of all."""
-    unlabelled = {name: Labels((*UNNAMED[:np.ndim(value) - 1], "column"))
-                  for name, value in evidence.inputs.items() if 2 <= np.ndim(value) <= 3}
-    for name, labels in (evidence.all_labels or unlabelled).items():
-        x = np.asarray(evidence.inputs.get(name, 0.0), dtype=np.float64)
+def _groupings(evidence: Evidence, width: int) -> Iterator[list[Group]]:
+    """Every way to group the rows of an input or output of this width, the finest first."""
+    arrays = {**evidence.inputs, **{f"output {name}": a for name, a in evidence.outputs.items()}}
+    plain = {name: Labels((*UNNAMED[:np.ndim(value) - 1], "column"))
+             for name, value in arrays.items() if 2 <= np.ndim(value) <= 3}
+    for name, labels in (evidence.all_labels or plain).items():
+        x = np.asarray(arrays.get(name, 0.0), dtype=np.float64)
         if name == evidence.name or x.ndim < 2 or x.shape[-1] != width or (
                 len(labels.axes) != x.ndim or x.size == 0):
             continue
         axes = [k for k, axis in enumerate(labels.axes[:-1]) if axis in SUMMED]
-        padding = padding_of(evidence._replace(analytic=x, labels=labels))
-        x = x if padding is None else np.where(padding, 0.0, x)
-        rank = len(_basis(x.reshape(-1, width)))
+        padding = np.asarray(evidence.facts.get("padding", False))
+        x = np.where(padding, 0.0, x) if padding.shape == x.shape else x
+        whole = _basis(x.reshape(-1, width))
         for along in ([axes] if len(axes) > 1 else []) + [[axis] for axis in axes]:
-            if np.prod([x.shape[axis] for axis in along]) > MOST:
-                continue
-            groups = [g for g in _groups(x, labels, along) if len(g.basis)]
-            if all(len(g.basis) < rank for g in groups) or len(along) == 1:
-                yield name, [g for g in groups if len(g.basis) < rank], rank
+            groups = [Group(f"{name} at {said}", basis, len(whole))
+                      for said, basis in _groups(x, labels, along) if len(basis)]
+            if all(len(g.basis) < g.rank for g in groups) or len(along) == 1:
+                yield [g for g in groups if len(g.basis) < g.rank]
+        if x.ndim == 2 and len(whole) < width and not evidence.all_labels:
+            yield [Group(name, whole, width)]
 
 
-def _groups(x: np.ndarray, labels: Labels, along: list[int]) -> Iterator[Group]:
-    """One group for each index along the given axes."""
+def _groups(x: np.ndarray, labels: Labels, along: list[int]) -> Iterator[tuple[str, np.ndarray]]:
+    """One group for each index along the given axes: its name and its basis."""
     for index in product(*(range(x.shape[axis]) for axis in along)):
         where: list[slice | int] = [slice(None)] * x.ndim
         said = []
@@ -89,7 +90,7 @@ def _groups(x: np.ndarray, labels: Labels, along: list[int]) -> Iterator[Group]:
             kind = labels.axes[axis]
             said.append(f"index {k} of {kind}" if kind in UNNAMED else
                         f"{word(kind)} {k}" + " (the last)" * last)
-        yield Group(", ".join(said), _basis(x[tuple(where)].reshape(-1, x.shape[-1])))
+        yield ", ".join(said), _basis(x[tuple(where)].reshape(-1, x.shape[-1]))
 
 
 def _basis(rows: np.ndarray) -> np.ndarray:
@@ -98,17 +99,23 @@ def _basis(rows: np.ndarray) -> np.ndarray:
     return right[values > RANK * values.max(initial=0.0)]
 
 
-def _found_in(part: Pair, name: str, groups: list[Group], rank: int) -> str | None:
+def _found_in(part: Pair, groups: list[Group], families: list[list[Group]]) -> str | None:
     """The one group that explains the difference, or all of the analytic gradient."""
     for what, rows in (("differs", part.analytic - part.numeric), ("holds", part.analytic)):
-        fits = [g for g in groups if _lie_in(rows, part, g, rank)]
+        fits = [g for g in groups if _lie_in(rows, part, g)]
         if len(fits) != 1 or _inside(part.numeric, part, fits[0]):
             continue
-        if what == "holds":
-            return (f"holds only the term of {name} at {fits[0].name}, of all that it should sum: "
-                    "is = written for +=?")
-        return (f"differs by a multiple of {name} at {fits[0].name}: this term of the sum is "
-                "missing or wrong")
+        if what == "differs":
+            return (f"differs by a multiple of {fits[0].name}: this term of the sum is missing or "
+                    "wrong")
+        right = [g.name for family in families for g in family if _lie_in(part.numeric, part, g)]
+        if right:
+            return f"is made of multiples of {fits[0].name} where those of {right[-1]} belong"
+        if " at " not in fits[0].name:
+            return (f"is made of multiples of {fits[0].name} only: is a factor of it forgotten, or "
+                    "= written for +=?")
+        return (f"holds only the term of {fits[0].name}, of all that it should sum: is = written "
+                "for +=?")
     return None
 
 
@@ -118,65 +125,15 @@ def _inside(rows: np.ndarray, part: Pair, group: Group) -> bool:
     return bool((np.linalg.norm(rest, axis=1) <= _limits(part)).all())
 
 
-def _lie_in(rows: np.ndarray, part: Pair, group: Group, rank: int) -> bool:
+def _lie_in(rows: np.ndarray, part: Pair, group: Group) -> bool:
     """As `_inside`, and significant: each row has rank - rank(group) dimensions outside the
     span."""
     if not rows.size or not _inside(rows, part, group):
         return False
     gained = np.log10(np.maximum(np.linalg.norm(rows, axis=1) / _limits(part), 1.0))
-    return float(gained.sum()) * (rank - len(group.basis)) >= DIGITS
+    return float(gained.sum()) * (group.rank - len(group.basis)) >= DIGITS
 
 
 def _limits(part: Pair) -> np.ndarray:
     """The largest remainder of each row outside a span that rounding explains."""
     return 2 * np.sqrt(part.allowed.shape[1]) * part.allowed.max(axis=1)
-
-
-# --- rows of a table whose id repeats -----------------------------------------------------------
-
-
-def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
-    """Phrases where only the rows of a table whose id occurs more than once are wrong."""
-    ids, rows = evidence.facts.get("ids"), pair.analytic.shape[:1]
-    if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu" or pair.analytic.ndim != 2:
-        return []
-    padding = evidence.facts.get("padding")
-    real: np.ndarray = np.ones(ids.shape, dtype=bool)
-    if isinstance(padding, np.ndarray) and padding.shape == ids.shape:
-        real &= ~padding
-    if not real.any() or ids[real].min() < 0 or ids[real].max() >= rows[0]:
-        return []
-    counts = np.bincount(ids[real], minlength=rows[0])
-    wrong, significant = (np.asarray(a.any(axis=1)) for a in (pair.wrong, pair.significant))
-    if significant[counts == 0].any() or not wrong.any() or (counts[wrong] < 2).any():
-        return []
-    times = np.maximum(counts, 1)[:, None]
-    if pair.accepts(pair.analytic * times, float(times.max())):
-        return ["is divided in each row by how often its id occurs: a mean where the sum belongs"]
-    for upstream in evidence.upstream.values():
-        said = _one_share(pair, ids, real, np.asarray(upstream))
-        if said:
-            return [said]
-    right = significant & ~wrong
-    if not (right & (counts == 1)).any() or (right & (counts > 1)).any():
-        return []
-    return ["is wrong only in rows whose id occurs more than once: is a repeated id overwritten "
-            "instead of added?"]
-
-
-def _one_share(pair: Pair, ids: np.ndarray, real: np.ndarray, upstream: np.ndarray) -> str | None:
-    """The phrase if each row holds the gradient of a single occurrence of its id; else None."""
-    if upstream.shape != (*ids.shape, pair.analytic.shape[1]):
-        return None
-    flat, shares = ids[real], upstream[real]
-    total = np.zeros_like(pair.analytic)
-    np.add.at(total, flat, shares)
-    if (np.abs(np.where(pair.known, total - pair.numeric, 0.0)) > 2 * pair.allowed).any():
-        return None
-    for which, order in (("last", slice(None)), ("first", slice(None, None, -1))):
-        single = np.zeros_like(total)
-        single[flat[order]] = shares[order]
-        if pair.accepts(pair.analytic - single + pair.numeric):
-            return (f"holds only the {which} occurrence of each repeated id: duplicates are "
-                    "overwritten instead of added")
-    return None

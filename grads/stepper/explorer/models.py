@@ -15,7 +15,6 @@ import numpy as np
 
 from backend import to_host
 from backend.errors import UserError
-from grads.derivations.attention import PARTNERS
 from grads.derivations.declaration import Declaration
 from grads.derivations.examples import END, UNKNOWN, Example
 from grads.derivations.language_model import language_backward, language_forward
@@ -229,7 +228,7 @@ def of_translator(
 def translator(title: str, example: Example) -> Derivation:
     """A translator of the example's parts."""
     return declared(Declaration(TRANSLATOR, title, translator_forward, translator_backward,
-                                lambda request: example, partners=PARTNERS, attentive=False))
+                                lambda request: example, attentive=False))
 
 
 def of_lexical(

@@ -21,10 +21,10 @@ COUNTING = ("nmt", "multitask")  # as Algorithm 3 they count time on from the so
 # loops, is of; a function that begins with the name of a unit is of the unit.
 PARTS = {
     "embed": ("embed", "factored_embed"),
-    "unit": ("multi_layer_lstm", "deep_step"),
+    "unit": ("deep_step",),
     "attention": ("attend", "attend_both", "context", "the_last"),
-    "output": ("predict", "deep", "deep_output", "tanh_output", "fused_output", "fused_tanh",
-               "language_step", "seed", "spell"),
+    "output": ("predict", "deep", "deep_output", "fused_output",
+               "predictions", "seed", "spell"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),

@@ -36,7 +36,7 @@ def verifications_json(
     entries = {id(one): representative(one) for one in with_curve(run, shown)}
     drawn = [verification for verification in shown if id(verification) in entries]
     curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))
-    weights = [verification for verification in shown if is_whole_parameter(run, verification)]
+    weights = [verification for verification in shown if is_whole_parameter(verification)]
     lines = dict(zip(map(id, weights), loss_lines(run, weights), strict=True))
     found = []
     for verification in verifications:
@@ -84,7 +84,7 @@ def same_or_list(verification: Verification) -> Any:
     return exact == flat(verification.analytic, COMPARED) or exact
 
 
-def is_whole_parameter(run: Run, verification: Verification) -> bool:
+def is_whole_parameter(verification: Verification) -> bool:
     """Whether a gradient is that of a parameter, complete: all of what the caller gave."""
     assert verification.partner is not None
     return verification.partner.step == 0
@@ -102,7 +102,7 @@ def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verifica
              for one in reversed(verifications)}
     chosen = set(lines.values()) if given <= GIVEN else set()
     return [one for one in verifications
-            if (id(one) in chosen or is_whole_parameter(run, one)) and size(one) <= LARGE]
+            if (id(one) in chosen or is_whole_parameter(one)) and size(one) <= LARGE]
 
 
 def size(verification: Verification) -> int:

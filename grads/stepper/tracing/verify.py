@@ -88,7 +88,7 @@ class Verification(NamedTuple):
 def verify(
     pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
-    central: bool = True, most: int | None = None, tolerance: float = TOLERANCE,
+    central: bool = True, most: int | None = None,
     gradients_most: int | None = None,
 ) -> list[Verification]:
     """One line for every gradient that the backward assigned, in order.
@@ -96,9 +96,8 @@ def verify(
     Arguments: pairing of names; the two traces; arguments and named, those of the forward; loss,
     from the forward's result; central, whether central differences are taken too; most, how many
     entries of each gradient are compared (and of a sum over time with more than SUMMED entries
-    only the last stage), None for all that the trace keeps; tolerance, the relative error up to
-    which a gradient is verified; gradients_most, with more gradients than this, only the first and
-    the last of each line are compared.
+    only the last stage), None for all that the trace keeps; gradients_most, with more gradients
+    than this, only the first and the last of each line are compared.
     """
     gradients = Pairs(pairing, forward, backward).gradients()
     if most is not None:
@@ -116,8 +115,8 @@ def verify(
     slopes = {gradient.origin: tuple(found) for (gradient, _), *found in zip(
         final, compared, exact, both, strict=True)}
     floor = floor_of(exact)
-    return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central,
-                          tolerance, floor) for gradient in gradients]
+    return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central, floor)
+            for gradient in gradients]
 
 
 def floor_of(exact: Iterable[np.ndarray]) -> float:
@@ -263,7 +262,7 @@ def largest_after(forward: Trace) -> list[int]:
 
 def _verification(
     gradient: AssignedGradient, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
-    pairing: Pairing, central: bool, tolerance: float, floor: float,
+    pairing: Pairing, central: bool, floor: float,
 ) -> Verification:
     """The verification of a gradient, once its derivatives are known."""
     if slopes is None:
@@ -272,7 +271,7 @@ def _verification(
     where, exact, both = slopes
     analytic = np.asarray(backward.target(gradient.origin).value)
     error = relative_error(analytic.ravel()[where], exact, floor)
-    status = "verified" if error <= tolerance else "wrong"  # NaN is wrong
+    status = "verified" if error <= TOLERANCE else "wrong"  # NaN is wrong
     return unverified(backward, gradient.origin, status, "")._replace(
         partner=gradient.partner, analytic=analytic, complex_step=placed(exact, where, analytic),
         central=placed(both, where, analytic) if central else None, checked=len(where),

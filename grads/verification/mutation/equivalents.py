@@ -30,24 +30,18 @@ EQUIVALENTS: dict[str, str] = {
     "attention.several.Memories.attend_backward: others -> list(others)[:1]": "of two at most",
     "backend.products.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of the higher buffer",
-    "backend.products.matmul: b.T -> b": "as the next",
-    "backend.products.matmul: few_rows(a, b, out)":
-        "float32 alone has few rows; tests/backend/test_products.py holds that they are the same",
-    "backend.products.matmul: out is None -> False": "out=None says the same",
-    "backend.products.matmul: xp is np and a.ndim == 2 and is_faster(len(a), b.T) and "
-    "(a.dtype == b.dtype)": "which of two ways to the same product",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
     "backend.rows._merge: g.on_host is None": "where the ids are copied from",
     "backend.rows._merge: np.union1d(first, second)": "symmetric",
-    "backend.rows._merge: values[to_device(np.searchsorted(ids, first))] = one.values":
+    "backend.rows._merge: values[to_device(np.searchsorted(ids, first))] = total.values":
         "zero before, ids are distinct",
     "backend.rows._sum_on_host: counts > 1": "a segment of one adds an empty sum",
     "backend.rows._sum_on_host: len(longer) > FEW": "which of two loops is faster",
-    "backend.rows.add_gradients: isinstance(one, RowGradient) and isinstance(other, RowGradient) "
-    "-> isinstance(one, RowGradient)": "as the next",
-    "backend.rows.add_gradients: isinstance(one, RowGradient) -> False":
+    "backend.rows.add_gradients: isinstance(total, RowGradient) and isinstance(other, RowGradient) "
+    "-> isinstance(total, RowGradient)": "as the next",
+    "backend.rows.add_gradients: isinstance(total, RowGradient) -> False":
         "models give arrays before rows; tests/nmt/models/test_parametrization.py has both orders",
-    "backend.rows.add_gradients: _merge(one, other)": "symmetric",
+    "backend.rows.add_gradients: _merge(total, other)": "symmetric",
     "backend.rows.sum_segments: on_host(xp)": "two ways to the same sum; the second is for GPUs",
     "backend.rows.sum_segments: xp.add.at(values, inverse, rows)": "runs on a GPU only",
     "backend.workspace.Workspace._raw": "which buffer is recycled, if any",
@@ -92,11 +86,11 @@ EQUIVALENTS: dict[str, str] = {
         "made by the call before",
     "nmt.models.parametrization.Leading.backward: dg[:len(d)] = d -> dg[:len(d)] += d":
         "zero before",
-    "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], own)":
+    "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], d_stored)":
         "symmetric",
     "nmt.models.parametrization.Stacked.backward: self.axis == 1 and self.blocks == 1 -> False":
         "the same gradient, dense",
-    "nmt.models.spelling._sum: add_gradients(total[name], one)": "symmetric",
+    "nmt.models.spelling._sum: add_gradients(total[name], gradient)": "symmetric",
     "nmt.models.spelling.composed_forward: enumerate(groups)":
         "another model, whose gradient is right; PyTorch's tells them apart",
     "nmt.models.spelling.spelled_backward: dh = dh * mask -> dh *= mask": "made by the call before",

@@ -12,11 +12,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Scheme, Weight, axis
-from lstm.prediction import output_backward, output_forward, output_step, output_weights
+from lstm.prediction import (
+    OutputCache,
+    output_backward,
+    output_forward,
+    output_step,
+    output_weights,
+)
 from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sampled_forward
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Gradients, Noise
@@ -47,8 +54,8 @@ def deep_weights(
     rows = axis("unit", LAYERS[layer].rows * size)
     columns = (axis(name, width)
                for name, width in zip(("unit", "input", "source unit"), widths, strict=True))
-    weights = {f"{prefix}.{name}": Weight((rows, one), scheme.matrix())
-               for name, one in zip(NAMES, columns, strict=False)}
+    weights = {f"{prefix}.{name}": Weight((rows, columns_of), scheme.matrix())
+               for name, columns_of in zip(NAMES, columns, strict=False)}
     prediction = output_weights(prefix, size, vocabulary_size, output_bias, scheme, "W_o")
     W_o = f"{prefix}.W_o"
     b_t = {f"{prefix}.b_t": Weight((rows,), scheme.bias())} if biases else {}
@@ -60,12 +67,12 @@ def deep_forward(
 ) -> tuple[Array, DeepCache]:
     """t_i (N, M) from rows of states s (N, H), words y (N, E) and contexts c (N, He), and of a
     fourth part, a language model's state, if there is one."""
-    s, y, c = parts[:3]
-    t_tilde = matmul(s, parameters[f"{prefix}.U_o"].T)              # (N, 2M)
-    t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)
-    t_tilde += matmul(c, parameters[f"{prefix}.C_o"].T)             # (Bahdanau A.2.2 deep)
+    xp, (s, y, c) = array_module(*parts), parts[:3]
+    t_tilde = xp.matmul(s, parameters[f"{prefix}.U_o"].T)                  # (N, 2M)
+    t_tilde += xp.matmul(y, parameters[f"{prefix}.V_o"].T)
+    t_tilde += xp.matmul(c, parameters[f"{prefix}.C_o"].T)                 # (Bahdanau A.2.2 deep)
     if len(parts) > 3:
-        t_tilde += matmul(parts[3], parameters[f"{prefix}.L_o"].T)  # (Sennrich fusion)
+        t_tilde += xp.matmul(parts[3], parameters[f"{prefix}.L_o"].T)           # (Sennrich fusion)
     if f"{prefix}.b_t" in parameters:
         t_tilde += parameters[f"{prefix}.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)
@@ -77,13 +84,14 @@ def deep_backward(
 ) -> tuple[tuple[Array, ...], Parameters]:
     """Gradients of the parts (rows, as they came) and of the layer's parameters, from dt (N, M)."""
     prefix, parts, layer, kept, parameters = cache
+    xp = array_module(dt)
     names = [f"{prefix}.{name}" for name in NAMES[: len(parts)]]
     dt_tilde = LAYERS[layer].backward(dt, kept)                            # (N, 2M)
     gradients = {name: dt_tilde.T @ part                                   # (2.14)
                  for name, part in zip(names, parts, strict=True)}
     if f"{prefix}.b_t" in parameters:
         gradients[f"{prefix}.b_t"] = dt_tilde.sum(axis=0)
-    d_parts = tuple(matmul(dt_tilde, parameters[name]) for name in names)  # (2.13)
+    d_parts = tuple(xp.matmul(dt_tilde, parameters[name]) for name in names)  # (2.13)
     return d_parts, gradients
 
 
@@ -92,7 +100,7 @@ def deep_backward(
 
 class DeepOutputCache(NamedTuple):
     deep: DeepCache
-    output: Any  # OutputCache, with a sampled vocabulary SampledCache
+    output: OutputCache | SampledCache  # the second with a sampled vocabulary
     parts: Any = None  # what a head with a further part keeps of it
 
 
@@ -116,7 +124,7 @@ class DeepOutput:
         """It has no dropout."""
         return {}
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """The words sampled for the batch."""
         return sample_of(self.config, batch, self.target_size, rng, dtype)
 
@@ -137,11 +145,13 @@ class DeepOutput:
 
     def backward(self, cache: DeepOutputCache) -> tuple[Decoded, Gradients]:
         """Gradients of the states (T + 1, B, H), words and contexts, and of the parameters."""
-        backward = sampled_backward if isinstance(cache.output, SampledCache) else output_backward
-        dt, gradients = backward(cache.output, self.workspace)
+        if isinstance(cache.output, SampledCache):
+            dt, gradients = sampled_backward(cache.output, self.workspace)
+        else:
+            dt, gradients = output_backward(cache.output, self.workspace)
         xp, (T, B, M) = array_module(dt), dt.shape
         d_parts, of_layer = deep_backward(dt.reshape(T * B, M), cache.deep)
-        ds, dy, dc, *further = (part.reshape(T, B, -1) for part in d_parts)
+        ds, dy, dc, *further = (d_rows.reshape(T, B, -1) for d_rows in d_parts)
         d_states = xp.zeros((T + 1, *ds.shape[1:]), dtype=dt.dtype)
         d_states[self._read_states(T)] = ds
         return (Decoded(states=d_states, words=dy, contexts=dc),
@@ -150,8 +160,8 @@ class DeepOutput:
     def _parts(self, decoded: Decoded) -> tuple[Array, ...]:
         """The hidden layer's inputs of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
         states = decoded.states[self._read_states(len(decoded.states) - 1)]
-        return tuple(part.reshape(-1, part.shape[-1])
-                     for part in (states, decoded.words, decoded.contexts))
+        return tuple(array.reshape(-1, array.shape[-1])
+                     for array in (states, decoded.words, decoded.contexts))
 
     def _read_states(self, T: int) -> slice:
         """Which of s_0 .. s_T the hidden layer reads (erratum 18)."""

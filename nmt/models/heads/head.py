@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from backend import Array
 from lstm.parameters import Weight
@@ -42,7 +43,7 @@ class Head(Protocol):
         """Shapes of its dropout masks, by site."""
         ...
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """What else it draws for a batch, by site."""
         ...
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from attention.norm_cache import NormCache
 from attention.norms import scale_norm_backward, scale_norm_forward
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.pointwise import tanh_slope
 from lstm.parameters import Scheme, Weight, axis
 from nmt.models.contract import Gradients
@@ -75,7 +75,7 @@ def hidden(words: Array, a: Array, W: Array) -> tuple[Array, Array, Array]:
     """f_t (B, T, E), tanh(W f_t) (B T, E) and h^l (B, T, E), from f_s (B, S, E) and a (B, T, S)."""
     xp = array_module(words)
     f = xp.tanh(xp.matmul(a, words))                                   # (Nguyen 3.2.4 average)
-    u = xp.tanh(matmul(f.reshape(-1, f.shape[2]), W.T))
+    u = xp.tanh(xp.matmul(f.reshape(-1, f.shape[2]), W.T))
     return f, u, u.reshape(f.shape) + f                                # (Nguyen 3.2.4 lexical)
 
 
@@ -97,8 +97,8 @@ def lexical_backward(
     dh = xp.ascontiguousarray(dh.transpose(1, 0, 2))                       # (B, T, E)
     dz = xp.empty_like(cache.u)
     tanh_slope(dh.reshape(B * T, E), cache.u, dz)          # tanh' o dh^l (Nguyen 3.2.4 lexical)
-    dW = matmul(dz.T, cache.f.reshape(B * T, E))                           # (2.12) on W f_t
-    df = dh + matmul(dz, cache.parameters[W_name]).reshape(B, T, E)  # f_t is added, and (2.11)
+    dW = xp.matmul(dz.T, cache.f.reshape(B * T, E))                        # (2.12) on W f_t
+    df = dh + xp.matmul(dz, cache.parameters[W_name]).reshape(B, T, E)  # f_t is added, and (2.11)
     d_sum = (1.0 - cache.f * cache.f) * df                 # tanh' o df_t (Nguyen 3.2.4 average)
     da = xp.matmul(d_sum, cache.words.transpose(0, 2, 1))                  # f_s' d, for each s
     d_words = xp.matmul(cache.a.transpose(0, 2, 1), d_sum)                 # sum over t of a_t(s) d
@@ -119,4 +119,4 @@ def lexical_step(
     h = h.reshape(len(a), -1)
     if length is not None:
         h, _ = scale_norm_forward(h, length)
-    return matmul(h, parameters[W_L].T)                                # (Nguyen 3.2.4 output)
+    return array_module(h).matmul(h, parameters[W_L].T)                # (Nguyen 3.2.4 output)

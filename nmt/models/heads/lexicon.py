@@ -59,8 +59,8 @@ def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) 
     ids = side.ids.T                                                       # (B, S)
     if reverse:
         ids = np.take_along_axis(ids, written_steps(len(side.ids), side.lengths), 1)
-    found = entries_of(lexicon, ids, side.lengths)
-    return Entries(to_device(found.words), to_device(found.p.astype(dtype)))
+    entries = entries_of(lexicon, ids, side.lengths)
+    return Entries(to_device(entries.words), to_device(entries.p.astype(dtype)))
 
 
 def lexicon_forward(a: Array, p: Array, epsilon: float) -> tuple[Array, LexiconCache]:

@@ -13,9 +13,10 @@ Terms, all optional, in any combination that `ModelConfig` allows:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from attention.norm_cache import NormCache
 from attention.norms import scale_norm_backward, scale_norm_forward
@@ -24,6 +25,7 @@ from backend.workspace import Workspace
 from lstm.parameters import Weight
 from lstm.prediction import (
     Bias,
+    OutputCache,
     bias_backward,
     output_backward,
     output_forward,
@@ -56,7 +58,7 @@ from nmt.models.translator_config import ModelConfig
 
 class SoftmaxCache(NamedTuple):
     losses: Losses
-    output: Any  # OutputCache, with a sampled vocabulary SampledCache
+    output: OutputCache | SampledCache  # the second with a sampled vocabulary
     length: NormCache | None  # of h~, where it is scaled to a length
     lexical: LexicalCache | None
     lexicon: LexiconCache | None
@@ -97,7 +99,7 @@ class Softmax:
             return {}
         return {LEXICAL_SITE: (*batch.target_in.shape, self.config.embedding_size)}
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise:
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
         """The words sampled for the batch."""
         if self.config.target_sample is None:
             return {}
@@ -129,12 +131,15 @@ class Softmax:
     def backward(self, cache: SoftmaxCache) -> tuple[Decoded, Gradients]:
         """Algorithm 4, lines 1-3 and 5: gradients of h~ and of what the terms read."""
         _, output, length, lexical, lexicon = cache
-        backward = sampled_backward if isinstance(output, SampledCache) else output_backward
-        dh, gradients = backward(output, self.workspace)
+        if isinstance(output, SampledCache):
+            dh, gradients = sampled_backward(output, self.workspace)
+        else:
+            dh, gradients = output_backward(output, self.workspace)
         da = d_source = None
         if lexical is not None:
             dh, da, d_source, gradients = lexical_backward(dh, gradients, lexical)
         if lexicon is not None:
+            assert isinstance(output, OutputCache)  # the two do not go together
             da_bias = lexicon_backward(bias_backward(output), lexicon)
             da = da_bias if da is None else da + da_bias
         if length is not None:

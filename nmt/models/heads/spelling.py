@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attention.attention import attentional_backward, attentional_forward
-from backend import Array, array_module, matmul, to_device
+from backend import Array, array_module, to_device
 from backend.rows import RowGradient
 from backend.workspace import Workspace
 from lstm.parameters import Weight, axis
@@ -136,9 +136,9 @@ class Spelling(Softmax):
             return d, gradients
         W = cache.parameters[f"{SPELLER}.W_c"]
         d_rows, da = attentional_backward(d_seeds, seeds, W)               # (5.6)
-        gradients[f"{SPELLER}.W_c"] = matmul(da.T, joined)
-        d_joined = array_module(d_rows).zeros((*d.h_tilde.shape[:2], W.shape[1]),
-                                              dtype=d_rows.dtype)
+        xp = array_module(d_rows)
+        gradients[f"{SPELLER}.W_c"] = xp.matmul(da.T, joined)
+        d_joined = xp.zeros((*d.h_tilde.shape[:2], W.shape[1]), dtype=d_rows.dtype)
         d_joined[t, b] = d_rows
         return d._replace(joined=d_joined), gradients
 

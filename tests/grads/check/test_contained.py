@@ -40,6 +40,18 @@ FILE = '''
 
     def g_gradient(x):
         return 2 * x
+
+    class Layer:
+        def forward(self, x):
+            return f_forward(x)[0]
+
+        def backward(self, d):
+            return f_backward(d, 1.0)
+
+    layer, layer_inputs, loss_inputs = Layer(), f_inputs, f_inputs
+
+    def loss(x):
+        return g(x), g_gradient(x)
 '''
 PLACES = ("IMPORT", "INPUTS", "FORWARD", "BACKWARD")
 COMMANDS = ("check", "walk", "explore")
@@ -77,6 +89,16 @@ def test_whoever_leaves_is_an_error(run, tmp_path, command, place, statement, sa
     status, out, err = run(command, statement, place)
     assert (status, out) == (2, "") and err.startswith("grads: FILE") and said in err
     assert err.count("\n") == 1 and not (tmp_path / "mine.html").exists()
+
+
+@pytest.mark.parametrize("statement, said", [
+    ("import posix; posix._exit(3)", "os._exit(3)"), ("os.abort()", "os.abort()"),
+    ("os.execl('/bin/true', 'true')", "os.execv('/bin/true')"),
+    ("os.execvp('true', ['true'])", "os.execv("),
+    ("import posix; posix.execve('/bin/true', ['true'], {})", "os.execve('/bin/true')")])
+def test_other_ways_to_leave(run, statement, said):
+    status, out, err = run("check", statement, "BACKWARD")
+    assert (status, out) == (2, "") and f"SystemExit: {said}" in err
 
 
 def test_who_catches_the_exit_has_left_all_the_same(run):
@@ -117,10 +139,20 @@ def test_what_lies_below_stdout_is_not_to_be_closed(monkeypatch):
 @pytest.mark.parametrize("name, place, said", [
     ("f", "IMPORT", "nothing was run"), ("f", "INPUTS", "nothing was run"),
     ("f", "FORWARD", "nothing of x"), ("f", "BACKWARD", "nothing of x"),
-    ("g", "FORWARD", "nothing of x")])
+    ("g", "FORWARD", "nothing of x"), ("layer", "FORWARD", "nothing was run"),
+    ("layer", "BACKWARD", "nothing was run"), ("loss", "FORWARD", "nothing was run")])
 def test_the_time_limit_covers_all_of_the_users_code(run, name, place, said):
     status, out, err = run("check", "while True: pass", place, "--time-limit", "0.2", name=name)
     assert (status, err) == (3, "") and said in out and "1 check, 0 wrong, 1 not finished" in out
+
+
+@pytest.mark.parametrize("command", ["walk", "explore"])
+@pytest.mark.parametrize("place", PLACES)
+def test_the_time_limit_of_a_walk(run, tmp_path, command, place):
+    status, out, err = run(command, "while True: pass", place, "--time-limit", "0.2")
+    assert (status, err) == (3, "") and "NOT FINISHED: the time was up after 0.2 s" in out
+    assert not (tmp_path / "mine.html").exists()
+    assert run(command, "pass", place, "--time-limit", "60")[0] == 0
 
 
 def test_a_defect_of_ours_is_not_the_users(run, monkeypatch):

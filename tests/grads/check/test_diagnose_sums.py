@@ -43,11 +43,6 @@ def test_one_item_left_out_of_one_step():
     assert found[0].startswith("it differs by a multiple of x at time 1, batch item 1:")
 
 
-def test_a_batch_item_left_out_of_the_sum():
-    found = hints("T", TRUE["T"] - OUTER[:, 1].sum(0))
-    assert found[0].startswith("it differs by a multiple of x at batch item 1:")
-
-
 @pytest.mark.parametrize("t, said", [(0, "time 0"), (4, "time 4 (the last), batch item 0")])
 def test_only_one_time_step_in_the_sum(t, said):
     found = hints("T", OUTER[t].sum(0))
@@ -84,20 +79,10 @@ def test_one_output(name, change, how):
     assert how in found
 
 
-def test_an_output_left_out_only_when_there_is_another():
+def test_wrong_only_for_all_outputs_together():
     right = {key: (ALONE[key]["T"], noisy(ALONE[key]["T"])) for key in OUTPUTS}
-    assert hints("T", ALONE["h"]["T"], alone=right) == ["it lacks what comes through output c"]
-    twice = TRUE["T"] + ALONE["c"]["T"]
-    assert hints("T", twice, alone=right) == ["it has what comes through output c twice"]
     assert hints("T", np.sin(TRUE["T"] * 9), alone=right)[0] == (
         "it is right for each output alone, and wrong for all of them together")
-
-
-def test_a_difference_that_does_not_come_from_upstream():
-    extra = np.random.default_rng(1).normal(size=TRUE["b"].shape)
-    alone = {key: (ALONE[key]["b"] + extra, noisy(ALONE[key]["b"])) for key in OUTPUTS}
-    found = hints("b", TRUE["b"] + extra, alone=alone)
-    assert found[0].startswith("the difference is the same whichever output has an upstream")
 
 
 def test_the_gradient_of_another_tensor():
@@ -105,8 +90,6 @@ def test_the_gradient_of_another_tensor():
     assert hints("b", others["b_x"], others=others) == ["it equals the gradient of b_x"]
     assert hints("b", TRUE["b"] + others["b_x"], others=others) == [
         "it is the right gradient plus that of b_x"]
-    assert hints("b", TRUE["T"].sum(axis=1), others=others) == [
-        "it equals the gradient of T summed over its axis 1"]
 
 
 def test_the_upstream_gradient_forgotten():
@@ -128,26 +111,15 @@ IDS = np.array([[2, 3], [2, 4], [5, 2]])
 SHARES = np.random.default_rng(4).normal(size=(*IDS.shape, 3))
 TABLE = np.zeros((7, 3))
 np.add.at(TABLE, IDS, SHARES)
-OVERWRITTEN = np.zeros((7, 3))
-OVERWRITTEN[IDS] = SHARES
 
 
 def table_hints(analytic: np.ndarray, **more: Any) -> list[str]:
     return plain(analytic, TABLE, labels=Labels(("word", "input")), facts={"ids": IDS}, **more)
 
 
-def test_duplicates_overwritten():
-    assert table_hints(OVERWRITTEN)[0].startswith(
-        "it is wrong only in rows whose id occurs more than once")
-    assert table_hints(OVERWRITTEN, upstream={"x": SHARES})[0] == (
-        "it holds only the last occurrence of each repeated id: duplicates are overwritten "
-        "instead of added")
-
-
 def test_duplicates_averaged():
     counts = np.maximum(np.bincount(IDS.ravel(), minlength=7), 1)[:, None]
-    assert table_hints(TABLE / counts)[0].startswith(
-        "it is divided in each row by how often its id occurs")
+    assert table_hints(TABLE / counts) == ["it lacks the factor of how often its index is in ids"]
 
 
 def test_other_faults_of_a_table_are_not_called_duplicates():
@@ -159,7 +131,7 @@ def test_other_faults_of_a_table_are_not_called_duplicates():
 
 # --- no false hints -----------------------------------------------------------------------------
 
-HONEST = ("the error is spread over all entries", "entries compared are wrong")
+HONEST = ("the error is spread over all entries", "entries compared are wrong", "entries compared")
 
 
 @pytest.mark.parametrize("name", TRUE)
@@ -174,7 +146,10 @@ def test_garbage_is_called_nothing(name):
         wrong = TRUE[name] + noise * where if trial % 2 else noise * where
         alone = {key: (ALONE[key][name] + where * rng.normal(size=noise.shape),
                        noisy(ALONE[key][name])) for key in OUTPUTS}
-        for found in (hints(name, wrong, others=others), hints(name, wrong, alone=alone)):
+        known = {"outputs": {"y": rng.normal(size=noise.shape)},
+                 "upstream": {"y": rng.normal(size=noise.shape)}}
+        for found in (hints(name, wrong, others=others), hints(name, wrong, alone=alone),
+                      hints(name, wrong, **known)):
             assert len(found) == 1 and found[0].endswith(HONEST), (trial, found)
 
 
@@ -188,7 +163,9 @@ def test_small_garbage_is_called_nothing(seed, shape, missing, integers):
     if integers:
         wrong = numeric + 1e-7 * (wrong + np.sign(wrong))  # just wrong, and every entry
     numeric = np.where(rng.random(shape) < missing, np.nan, numeric)
-    for hint in plain(wrong, numeric, others={"v": rng.normal(size=shape)}):
+    x, y, d, v = rng.normal(size=(4, *shape))
+    for hint in plain(wrong, numeric, others={"v": v}, inputs={"w": x}, outputs={"y": np.tanh(y)},
+                      upstream={"y": d}):
         assert hint.endswith(HONEST), hint
 
 
@@ -202,10 +179,12 @@ def test_scattered_errors_are_not_called_a_part():
 
 def test_entries_that_were_not_differentiated_do_not_hide_a_pattern():
     numeric = np.where(np.random.default_rng(0).random(TRUE["T"].shape) < 0.3, TRUE["T"], np.nan)
-    assert hints("T", -TRUE["T"], numeric=numeric) == ["it has the reversed sign (ratio -1)"]
+    assert hints("T", -TRUE["T"], numeric=numeric) == [
+        "it has the reversed sign (ratio -1) (seen at 22 of 84 entries)"]
     exchanged = TRUE["T"].copy()
     exchanged[ROWS[0]], exchanged[ROWS[1]] = TRUE["T"][ROWS[1]], TRUE["T"][ROWS[0]]
-    assert hints("T", exchanged, numeric=numeric) == ["it has gates i and f exchanged"]
+    assert hints("T", exchanged, numeric=numeric) == [
+        "it has gates i and f exchanged (seen at 22 of 84 entries)"]
 
 
 def test_rounding_in_float32_does_not_hide_a_pattern():

@@ -36,7 +36,7 @@ def lstm_backward(d, cache, order=(0, 1, 2, 3)):
 
 @pytest.mark.parametrize("order, said", [
     ((1, 0, 2, 3), "it has {} and {} exchanged"), ((0, 1, 3, 2), "it has {2} and {3} exchanged"),
-    ((3, 0, 1, 2), "it is shifted by one"), ((2, 0, 1, 3), "it has its"),
+    ((3, 0, 1, 2), "it is rolled by 1 of its 4"), ((2, 0, 1, 3), "it has its"),
 ])  # fmt: skip
 @pytest.mark.parametrize("labelled", [False, True])
 def test_permuted_gates(order, said, labelled):

@@ -149,7 +149,48 @@ def test_error_against_step_size_of_one_entry_of_each_tensor():
     assert section.count('class="series ') == 3 and "<code>x at (0,)</code>" in section
     bad = check_gradients(lambda x: np.exp(x).sum(), [x], [wrong], steps=True).rows[0]
     assert bad.steps.at == bad.at and bad.steps.central.min() < 1e-9  # against the derivative
-    real = check_gradients(lambda x: np.exp(x.astype(float)).sum(), [x], [np.exp(x)], steps=True)
+    real = check_gradients(lambda x: float(np.exp(x).sum()), [x], [np.exp(x)], steps=True)
     assert np.isnan(real.rows[0].steps.complex).all()
     assert "complex" not in "".join(re.findall('class="series ([a-z]+)"', html_page([real])))
     assert "steps" not in found.to_json()
+
+
+def wrong_report():
+    """Two tensors, one of them wrong."""
+    x = np.random.default_rng(0).normal(size=(3, 40))
+    return check_gradients(lambda a, b: (a**2).sum() + (b**2).sum(), [x, x[0]], [2.1 * x, 2 * x[0]])
+
+
+def test_a_notebook_shows_the_verdict_then_rows_then_the_maps_of_what_is_wrong():
+    cell = wrong_report()._repr_html_().partition("</style>")[2]
+    assert cell.startswith('<p class="wrong"><span class="verdict wrong">WRONG</span>; 2 tensors')
+    assert cell.index("<table>") < cell.index('class="map"') and cell.count('class="map"') == 1
+    assert "<code>a</code> 3 × 40" in cell and 'class="key"' in cell
+
+
+def test_a_notebook_shows_no_map_where_all_is_right():
+    x = np.array([1.0, 2.0])
+    report = check_gradients(lambda a: (a**2).sum(), x, [2 * x], every_entry=True)
+    assert 'class="key"' not in report._repr_html_() and 'class="map"' not in report._repr_html_()
+
+
+NOTEBOOK = ('<!doctype html><body data-jp-theme-light="{light}" style="margin: 0; '
+            'color: rgb(1, 2, 3)"><h3>mine</h3><div style="overflow: auto">{cell}</div></body>')
+
+
+def test_in_a_notebook_the_theme_is_the_notebooks_and_nothing_else_changes(browser):
+    cell, style = wrong_report()._repr_html_(), "e => getComputedStyle(e).{}"
+    for light, scheme, width in (("true", "dark", 1200), ("false", "light", 1200),
+                                 ("", "dark", 1200), ("", "light", 390), ("false", "dark", 390)):
+        page = browser.new_context(viewport={"width": width, "height": 800},
+                                   color_scheme=scheme).new_page()
+        page.set_content(NOTEBOOK.format(light=light, cell=""))
+        before = page.eval_on_selector("h3", style.format("font"))
+        page.set_content(NOTEBOOK.format(light=light, cell=cell))
+        assert page.eval_on_selector("h3", style.format("font")) == before
+        assert page.eval_on_selector("body", style.format("maxWidth")) == "none"
+        assert page.eval_on_selector(".grads-report code", style.format("color")) == (
+            "rgb(31, 31, 29)" if light == "true" or (not light and scheme == "light")
+            else "rgb(233, 230, 223)")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        page.context.close()

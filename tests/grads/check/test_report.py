@@ -22,3 +22,8 @@ def test_a_report_is_true_where_it_is_ok(gradient, verdict):
 def test_what_is_undecided_or_not_finished_is_false(report):
     assert report.verdict in ("undecided", "unfinished") and not report
     assert "; ;" not in report.summary()
+
+
+def test_the_text_of_a_report_is_its_table():
+    report = check_gradients(lambda x: np.sin(x).sum(), [X], [-np.cos(X)])
+    assert repr(report) == str(report) and repr(report).splitlines()[1].startswith("name  shape")

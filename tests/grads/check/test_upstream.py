@@ -54,6 +54,18 @@ def test_an_upstream_gradient_that_is_an_input_is_refused(factor):
     assert check_gradients(np.sin, 1.0, np.cos(1.0)).ok
 
 
+@pytest.mark.parametrize("upstream", [[1.0, 2.0], (1, 2), np.array([1.0, 2.0])])
+def test_the_upstream_gradient_of_an_array_may_be_a_list(upstream):
+    x = np.array([0.5, -1.5])
+    assert check_gradients(np.sin, [x], [np.cos(x) * upstream], upstream=upstream).ok
+    assert not check_gradients(np.sin, [x], [np.cos(x)], upstream=upstream).ok
+    pair = check_gradients(lambda x: (np.sin(x[0]), x[1] ** 2), [x],
+                           [np.array([np.cos(0.5), -3]) * upstream], upstream=list(upstream))
+    assert pair.ok
+    with pytest.raises(ValueError, match=r"upstream: expected arrays of the shapes .*\(2,\)"):
+        check_gradients(np.sin, [x], [np.cos(x)], upstream=[1.0, 1.0, 1.0])
+
+
 # --- backwards that are not linear in their upstream gradient -------------------------------------
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 from backend.errors import UserError
 from grads.check.user_code import check_file
+from grads.cli import main
 
 STUFF = textwrap.dedent('''
     import numpy as np
@@ -51,6 +53,27 @@ STUFF = textwrap.dedent('''
     def extreme_inputs(rng):
         return np.array([1.0, -1e308])
 
+    class Class:
+        def forward(self, x):
+            return x
+
+        def backward(self, d):
+            pass
+
+    class Raising(Class):
+        def backward(self, d):
+            raise RuntimeError("no")
+
+    Class_inputs = bare_inputs = vague_inputs = empty_inputs = labelled_layer_inputs = layer_inputs
+    raises_inputs, empty, labelled_layer, raises = layer_inputs, Class(), Class(), Raising()
+    labelled_layer_labels = {"W": ("unit",)}
+
+    def bare(x):
+        return x.sum()
+
+    def vague(x):
+        return x.sum(), {"slope": x}
+
     seedless = raising = objects = extreme = np.sum
     seedless_gradient = raising_gradient = objects_gradient = extreme_gradient = np.ones_like
 ''')
@@ -82,7 +105,14 @@ def test_a_file_that_does_not_import_or_is_empty(tmp_path, text, message):
     ("lyer", "expected a function lyer_inputs, found none; did you mean 'layer_inputs'?"),
     ("zzz", "expected a function zzz_inputs, found none; with inputs it has layer, "),
     ("number", "expected a function number, got int"),
-    ("nothing", "expected nothing_forward and nothing_backward, or nothing and nothing_gradient"),
+    ("nothing", "expected nothing_forward and nothing_backward, nothing and nothing_gradient, or a "
+                "layer or a loss nothing, beside nothing_inputs; found none of them"),
+    ("Class", "FILE: expected a layer, as in class = Class(...), got the class Class"),
+    ("bare", "bare: f: expected a tuple of a loss, one number, and its gradients, got float64; "),
+    ("vague", "vague: gradients: expected names that say what they are gradients of, as dW of W, "),
+    ("empty", "empty: layer: expected parameters with gradients (params and grads, W and dW), "),
+    ("labelled_layer", "labelled_layer_labels: expected none for a layer or a loss"),
+    ("raises", "RuntimeError: no at FILE:"),
     ("alone", "expected a function alone_backward, found none"),
     ("backward_only", "expected a function backward_only_forward, found none"),
     ("none", "none_inputs: inputs: expected numbers in "),
@@ -99,3 +129,58 @@ def test_a_name_that_cannot_be_checked(tmp_path, name, message):
     path.write_text(STUFF, encoding="utf-8")
     said = error_of(path, name)
     assert message in said and "\n" not in said
+
+
+FORMS = '''
+import numpy as np
+
+W = np.arange(6.0).reshape(3, 2) / 7
+
+
+class Dense:
+    def __init__(self):
+        self.W = np.array(W)
+
+    def forward(self, x, ids=None):
+        self.x = x
+        return x @ self.W
+
+    def backward(self, d):
+        self.dW = FACTOR * self.x.T @ d
+        return d @ self.W.T
+
+
+dense, layers = Dense(), [Dense()]
+
+
+def dense_inputs(rng):
+    return rng.normal(size=(4, 3))
+
+
+def layers_inputs(rng):
+    return [rng.normal(size=(4, 3))]
+
+
+def loss_inputs(rng):
+    return rng.normal(size=(4, 3)), np.array([0, 1, 1, 0])
+
+
+def loss(X, y):
+    picked = (X @ W)[np.arange(len(y)), y]
+    d = np.zeros((len(y), 2))
+    d[np.arange(len(y)), y] = 2 * picked
+    dW = FACTOR * X.T @ d
+    return (picked ** 2).sum(), dW
+'''
+
+
+@pytest.mark.parametrize("name, tensor", [("dense", "W"), ("layers", "layers.0.W"), ("loss", "W")])
+@pytest.mark.parametrize("factor", [1, 2])
+def test_layers_and_losses_of_a_file(tmp_path, capsys, name, tensor, factor):
+    path = tmp_path / "mine.py"
+    path.write_text(FORMS.replace("FACTOR", str(factor)), encoding="utf-8")
+    with pytest.raises(SystemExit) if factor == 2 else nullcontext():
+        main(["check", f"{path}:{name}"])
+    out = capsys.readouterr().out
+    assert (f"{name}: ok" in out) == (factor == 1) and tensor in out
+    assert (f"{tensor} at (" in out and "WRONG" in out) == (factor == 2)

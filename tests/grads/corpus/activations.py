@@ -27,9 +27,10 @@ def relu_layer_backward(da, cache):
 
 
 relu_layer_wrong = [
-    ("dz = da * (a > 0)", "dz = da", "dz", "the ReLU's mask forgotten"),
+    ("dz = da * (a > 0)", "dz = da", "dz", "the ReLU's mask forgotten", "mask forgotten"),
     ("dW = x.T @ dz", "dW = x.T @ da", "dW", "the gradient before the ReLU forgotten"),
-    ("db = dz.sum(axis=0)", "db = dz[0]", "db", "the sum over the batch forgotten"),
+    ("db = dz.sum(axis=0)", "db = dz[0]", "db", "the sum over the batch forgotten",
+     "only what comes through index 0 of axis 0"),
 ]
 
 
@@ -68,7 +69,7 @@ def squared_relu_backward(dy, r):
 
 squared_relu_wrong = [
     ("dx = 2 * r * dy", "dx = 2 * (r > 0) * dy", "dx", "the slope of the ReLU, not of its square"),
-    ("dx = 2 * r * dy", "dx = r * dy", "dx", "the square's factor 2 forgotten"),
+    ("dx = 2 * r * dy", "dx = r * dy", "dx", "the square's factor 2 forgotten", "factor 0.5"),
 ]
 
 
@@ -176,7 +177,8 @@ def swish_backward(dy, cache):
 
 swish_wrong = [
     ("dz = ds * s * (1 - s)", "dz = ds * (1 - s * s)", "dz", "tanh's slope for the sigmoid's"),
-    ("dx = dy * s + dz * beta", "dx = dy * s + dz", "dx", "the factor beta forgotten"),
+    ("dx = dy * s + dz * beta", "dx = dy * s + dz", "dx", "the factor beta forgotten",
+     "beta is 1"),
     ("dbeta = np.sum(dz * x, axis=0)", "dbeta = np.sum(dz, axis=0)", "dbeta",
      "the input forgotten"),
 ]

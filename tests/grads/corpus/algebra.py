@@ -31,7 +31,7 @@ def sinkhorn_backward(dK, cache):
 sinkhorn_wrong = [
     ("(dK - (dK * rows).sum(axis=1, keepdims=True)) / r",
      "(dK - (dK * rows).sum(axis=0, keepdims=True)) / r", "dK", "a sum over the wrong axis"),
-    ("dC = -first * dK", "dC = first * dK", "dC", "a sign"),
+    ("dC = -first * dK", "dC = first * dK", "dC", "a sign", "reversed sign"),
     ("dC = -first * dK", "dC = -after * dK * (1 + 1e-4)", "dC", "wrong by one part in 10,000"),
 ]
 
@@ -54,9 +54,9 @@ def solve_backward(dX, cache):
 
 solve_wrong = [
     ("dB = np.linalg.solve(A.T, dX)", "dB = np.linalg.solve(A, dX)", "dB",
-     "right only for a symmetric matrix"),
-    ("dA = -dB @ X.T", "dA = dB @ X.T", "dA", "a sign"),
-    ("dA = -dB @ X.T", "dA = -X @ dB.T", "dA", "transposed"),
+     "right only for a symmetric matrix", "A .*transpose"),
+    ("dA = -dB @ X.T", "dA = dB @ X.T", "dA", "a sign", "reversed sign"),
+    ("dA = -dB @ X.T", "dA = -X @ dB.T", "dA", "transposed", "equals the transpose"),
 ]
 
 
@@ -81,9 +81,10 @@ def gaussian_nll_gradient(p):
 
 
 gaussian_nll_wrong = [
-    ("np.linalg.inv(A).T", "np.linalg.inv(A)", "dA", "the inverse not transposed"),
+    ("np.linalg.inv(A).T", "np.linalg.inv(A)", "dA", "the inverse not transposed",
+     "antisymmetric|where A is symmetric"),
     ("- len(xc) * np", "- np", "dA", "the determinant counted once"),
-    ("dmu = -dx.sum(axis=0)", "dmu = -dx.mean(axis=0)", "dmu", "a mean for a sum"),
+    ("dmu = -dx.sum(axis=0)", "dmu = -dx.mean(axis=0)", "dmu", "a mean for a sum", "1/"),
 ]
 
 
@@ -148,6 +149,7 @@ def horner_backward(dy, cache):
 
 horner_wrong = [
     ("dx += dy * kept[k]", "dx = dy * kept[k]", "dx", "= for +="),
-    ("dc[k] = dy.sum()", "dc[k] = dy[0]", "dc", "the sum over the points forgotten"),
+    ("dc[k] = dy.sum()", "dc[k] = dy[0]", "dc", "the sum over the points forgotten",
+     "only what comes through index 0 of axis 0"),
     ("dy = dy * x", "dy *= x", "dy", "the upstream gradient is written over"),
 ]

@@ -78,8 +78,10 @@ def additive_attention_backward(d, cache):
 additive_attention_wrong = [
     ("dW = np.outer(dz.sum(axis=0), s)", "dW = np.outer(dz[0], s)", "dW",
      "the sum over the positions forgotten"),
-    ("ds = W.T @ dz.sum(axis=0)", "ds = W.T @ dz.mean(axis=0)", "ds", "a mean for a sum"),
-    ("da = da + h @ dc", "da = h @ dc", "da", "the weights' own upstream gradient forgotten"),
+    ("ds = W.T @ dz.sum(axis=0)", "ds = W.T @ dz.mean(axis=0)", "ds", "a mean for a sum",
+     "factor 0.25"),
+    ("da = da + h @ dc", "da = h @ dc", "da", "the weights' own upstream gradient forgotten",
+     "through output 1 is missing"),
     ("dh += dz @ U", "dh += dz @ W", "dh", "the other weight"),
     ("dz = dt * (1 - t**2)", "dz = dt * t * (1 - t)", "dz", "the sigmoid's slope for tanh's"),
 ]
@@ -110,10 +112,10 @@ def causal_attention_backward(dy, cache):
 
 
 causal_attention_wrong = [
-    ("dk = ds.T @ q * scale", "dk = ds.T @ q", "dk", "the scale forgotten"),
+    ("dk = ds.T @ q * scale", "dk = ds.T @ q", "dk", "the scale forgotten", "constant factor"),
     ("dv = a.T @ dy", "dv = a @ dy", "dv", "a square matrix not transposed"),
     ("dq = ds @ k * scale", "dq = ds.T @ k * scale", "dq", "a square matrix transposed"),
-    ("+ dv @ Wv.T", "+ dv @ Wv", "dx", "a square weight not transposed"),
+    ("+ dv @ Wv.T", "+ dv @ Wv", "dx", "a square weight not transposed", "Wv .*transpose"),
     ("dq @ Wq.T + dk @ Wk.T", "dq @ Wk.T + dk @ Wq.T", "dx", "query and key exchanged"),
 ]
 
@@ -156,9 +158,10 @@ def multi_head_backward(dout, cache):
 multi_head_wrong = [
     ("dheads = dy.reshape(B, T, 2, E // 2).transpose(0, 2, 1, 3)",
      "dheads = dy.reshape(B, 2, T, E // 2)", "dheads", "a reshape for a transposition"),
-    ("np.stack([dq, dk, dv])", "np.stack([dk, dq, dv])", "dqkv", "query and key exchanged"),
+    ("np.stack([dq, dk, dv])", "np.stack([dk, dq, dv])", "dqkv", "query and key exchanged",
+     "exchanged"),
     ("dW_o = np.einsum(\"bte,btf->ef\", y, dout)", "dW_o = np.einsum(\"bte,btf->fe\", y, dout)",
-     "dW_o", "a square matrix transposed"),
+     "dW_o", "a square matrix transposed", "equals the transpose"),
     ("ds = softmax_backward(da, a) / np.sqrt(E // 2)", "ds = softmax_backward(da, a) / np.sqrt(E)",
      "ds", "scaled by all heads' width"),
     (".transpose(1, 3, 0, 2, 4)", ".transpose(1, 3, 2, 0, 4)", "dqkv", "two axes exchanged"),
@@ -204,7 +207,7 @@ def quadratic_form_backward(dy, cache):
 
 
 quadratic_form_wrong = [
-    ("(A + A.T) @ x", "2 * A @ x", "dx", "right only for a symmetric matrix"),
+    ("(A + A.T) @ x", "2 * A @ x", "dx", "right only for a symmetric matrix", "A is symmetric"),
     ("(A + A.T) @ x", "A @ x", "dx", "one of two uses forgotten"),
 ]
 
@@ -229,7 +232,7 @@ def gaussian_window_backward(dy, cache):
 
 gaussian_window_wrong = [
     ("dcentre = (dw * w * d).sum(axis=1)", "dcentre = -(dw * w * d).sum(axis=1)", "dcentre",
-     "a sign"),
+     "a sign", "reversed sign"),
     ("dcentre = (dw * w * d).sum(axis=1)", "dcentre = (dw * w).sum(axis=1)", "dcentre",
      "the square's slope forgotten"),
 ]
@@ -253,9 +256,9 @@ def relative_position_backward(da, a):
 
 relative_position_wrong = [
     ("np.add.at(dbias, DISTANCE, ds)", "dbias[DISTANCE] += ds", "dbias",
-     "repeated indices counted once"),
+     "repeated indices counted once", "np.add.at|overwritten"),
     ("np.add.at(dbias, DISTANCE, ds)", "np.add.at(dbias, DISTANCE.T, ds)", "dbias",
-     "distances of the opposite sign"),
+     "distances of the opposite sign", "reversed along"),
 ]
 
 

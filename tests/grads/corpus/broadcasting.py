@@ -26,7 +26,7 @@ def broadcast_backward(dy, cache):
 broadcast_wrong = [
     ("dc = (dy * a).sum(axis=(1, 2), keepdims=True)",
      "dc = (dy * a)[:, :1].sum(axis=2, keepdims=True)", "dc",
-     "one axis of the broadcast not summed"),
+     "one axis of the broadcast not summed", "only what comes through index 0 of axis 1"),
     ("(dp * b + (dy * c).sum(axis=0))", "(dp * b)", "da", "the second use forgotten"),
     ("dy * np.cos(a * b)", "-dy * np.sin(a * b)", "dp", "the slope of the cosine"),
     ("db = (dp * a).sum(axis=0)", "db = (dp * a).sum(axis=1)[[0, 1, 2, 2]]", "db",
@@ -51,7 +51,7 @@ def scale_shift_backward(dy, cache):
 
 
 scale_shift_wrong = [
-    ("dshift = dy.sum()", "dshift = dy.mean()", "dshift", "a mean for a sum"),
+    ("dshift = dy.sum()", "dshift = dy.mean()", "dshift", "a mean for a sum", "1/"),
     ("dgain = (dy * np.log(x)).sum(axis=0)", "dgain = (dy * x).sum(axis=0)", "dgain",
      "the logarithm forgotten"),
 ]
@@ -74,9 +74,11 @@ def rearrange_backward(dy, cache):
 
 
 rearrange_wrong = [
-    ("np.argsort(ORDER)", "ORDER", "da", "the permutation for its inverse"),
-    ("-1, axis=0)", "1, axis=0)", "da", "rolled the wrong way"),
-    ("db = dy[4:, ::-1]", "db = dy[4:]", "db", "not flipped"),
+    ("np.argsort(ORDER)", "ORDER", "da", "the permutation for its inverse",
+     "gather|exchanged|mixed up"),
+    ("-1, axis=0)", "1, axis=0)", "da", "rolled the wrong way",
+     "rolled by 2 of"),
+    ("db = dy[4:, ::-1]", "db = dy[4:]", "db", "not flipped", "reversed along axis 1"),
 ]
 
 
@@ -125,5 +127,5 @@ def in_place_backward(dy, y):
 in_place_wrong = [
     ("dz = 1 - y**2", "dz = y; dz *= -y; dz += 1", "second call", "the cache is written over"),
     ("dz *= dy", "dy *= dz; dz = dy", "dy", "the upstream gradient is written over"),
-    ("dx = 2 * dz", "dx = dz", "dx", "the factor forgotten"),
+    ("dx = 2 * dz", "dx = dz", "dx", "the factor forgotten", "factor 0.5"),
 ]

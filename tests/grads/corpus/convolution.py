@@ -39,8 +39,10 @@ def conv2d_backward(dy, cache):
 
 conv2d_wrong = [
     ("np.add.at(dx, (slice(None), slice(None), rows, columns), dpatches)",
-     "dx[:, :, rows, columns] += dpatches", "dx", "overlapping patches counted once"),
-    ("db = dy.sum(axis=(0, 2))", "db = dy.sum(axis=2)[0]", "db", "the first example's only"),
+     "dx[:, :, rows, columns] += dpatches", "dx", "overlapping patches counted once",
+     "np.add.at|overwritten"),
+    ("db = dy.sum(axis=(0, 2))", "db = dy.sum(axis=2)[0]", "db", "the first example's only",
+     "only what comes through index 0 of axis 0"),
     ("dpatches.reshape(B, -1, C, 4).transpose(0, 2, 1, 3)", "dpatches.reshape(B, C, -1, 4)",
      "dpatches", "a reshape for a transposition"),
 ]
@@ -63,9 +65,9 @@ def conv1d_backward(dy, cache):
 
 conv1d_wrong = [
     ("dx = np.convolve(dy, w[::-1], mode=\"full\")", "dx = np.convolve(dy, w, mode=\"full\")", "dx",
-     "the filter not flipped"),
+     "the filter not flipped", "flipped"),
     ("np.convolve(x[::-1], dy, mode=\"valid\")", "np.convolve(x, dy[::-1], mode=\"valid\")", "dw",
-     "flipped the wrong way round"),
+     "flipped the wrong way round", "reversed along"),
 ]
 
 
@@ -94,10 +96,10 @@ def strided_conv_backward(dy, cache):
 
 strided_conv_wrong = [
     ("dx[:, 2 * t : 2 * t + 3] += dy[o, t] * W[o]", "dx[:, 2 * t : 2 * t + 3] = dy[o, t] * W[o]",
-     "dx", "= for +="),
+     "dx", "= for +=", "overwritten"),
     ("dW[o] += dy[o, t] * x[:, 2 * t : 2 * t + 3]", "dW[o] += dy[o, t] * x[:, t : t + 3]", "dW",
      "the stride forgotten"),
-    ("db[o] += dy[o, t]", "db[o] = dy[o, t]", "db", "= for +="),
+    ("db[o] += dy[o, t]", "db[o] = dy[o, t]", "db", "= for +=", "only what comes through index"),
 ]
 
 
@@ -121,7 +123,7 @@ def depthwise_backward(dy, cache):
 
 depthwise_wrong = [
     ("dx[k : k + len(dy)] += dy * w[k]", "dx[k : k + len(dy)] += dy * w[2 - k]", "dx",
-     "the filter flipped"),
+     "the filter flipped", "flipped"),
     ("dw[k] = (dy * x[k : k + len(dy)]).sum(axis=0)", "dw[k] = (dy * x[: len(dy)]).sum(axis=0)",
      "dw", "every tap with the first window"),
 ]
@@ -151,8 +153,9 @@ def padded_conv_backward(dy, cache):
 padded_conv_wrong = [
     ("dx = dp[1:-1, 1:-1]", "dx = dp[:-2, :-2]", "dx", "the wrong part of the padded gradient"),
     ("dp[i : i + 3, j : j + 4] += w[i, j] * dy", "dp[i : i + 3, j : j + 4] += w[j, i] * dy", "dp",
-     "right only for a symmetric filter"),
-    ("dw[i, j] = np.sum(", "dw[i, j] = (i != 2 or j != 2) * np.sum(", "dw", "only one entry wrong"),
+     "right only for a symmetric filter", "w is symmetric"),
+    ("dw[i, j] = np.sum(", "dw[i, j] = (i != 2 or j != 2) * np.sum(", "dw", "only one entry wrong",
+     "only one entry"),
 ]
 
 
@@ -179,7 +182,7 @@ transposed_conv_wrong = [
     ("dw = sum(x[t] * dy[2 * t : 2 * t + 3] for t in range(4))",
      "dw = sum(x[t] * dy[2 * t : 2 * t + 3] for t in range(3))", "dw", "the last step forgotten"),
     ("db = dy.sum(keepdims=True)", "db = dy[:8].sum(keepdims=True)", "db",
-     "the last output forgotten"),
+     "the last output forgotten", "lacks what comes through index 8 of axis 0"),
 ]
 
 
@@ -245,5 +248,6 @@ def average_pool_backward(dy, cache):
 
 average_pool_wrong = [
     ("np.repeat(dy, 2, axis=1) / 2", "np.tile(dy, 2) / 2", "dx", "tiled for repeated"),
-    ("np.repeat(dy, 2, axis=1) / 2", "np.repeat(dy, 2, axis=1)", "dx", "the mean's 1/n forgotten"),
+    ("np.repeat(dy, 2, axis=1) / 2", "np.repeat(dy, 2, axis=1)", "dx", "the mean's 1/n forgotten",
+     "factor 2"),
 ]

@@ -36,7 +36,8 @@ hmm_wrong = [
     ("dalpha = dpaths.sum(axis=1)", "dalpha = dpaths.sum(axis=0)", "dalpha",
      "a sum over the wrong axis"),
     ("dtrans += dpaths", "dtrans = dpaths", "dtrans", "= for +="),
-    ("demit[0] = dalpha", "pass", "demit", "the first step forgotten"),
+    ("demit[0] = dalpha", "pass", "demit", "the first step forgotten",
+     "index 0 of axis 0 it is zero"),
     ("- (alpha[t] - emit[t]))", "- alpha[t])", "dpaths", "the emission counted twice"),
 ]
 
@@ -193,6 +194,7 @@ def soft_dtw_backward(dout, cache):
 
 soft_dtw_wrong = [
     ("dR[k, l] += dR[i, j]", "dR[k, l] = dR[i, j]", "dR", "= for +="),
-    ("dy = -ddifference.sum(axis=0)", "dy = ddifference.sum(axis=0)", "dy", "a sign"),
+    ("dy = -ddifference.sum(axis=0)", "dy = ddifference.sum(axis=0)", "dy", "a sign",
+     "reversed sign"),
     ("dD = dR[1:, 1:]", "dD = dR[:-1, :-1]", "dD", "the border at the wrong end"),
 ]

@@ -46,9 +46,9 @@ def gru_cell_backward(dy, cache):
 
 
 gru_cell_wrong = [
-    ("dz = dy * (h - n)", "dz = dy * (n - h)", "dz", "a sign"),
+    ("dz = dy * (h - n)", "dz = dy * (n - h)", "dz", "a sign", "reversed sign"),
     ("dan.T @ (r * h)", "dan.T @ h", "dU", "the reset gate forgotten"),
-    ("[dar, daz, dan]", "[daz, dar, dan]", "da", "the gates exchanged"),
+    ("[dar, daz, dan]", "[daz, dar, dan]", "da", "the gates exchanged", "exchanged"),
     ("dh = dy * z + drh * r", "dh = dy * z + drh", "dh", "the reset gate forgotten"),
     ("dan = dn * (1 - n**2)", "dan = dn * n * (1 - n)", "dan", "the sigmoid's slope for tanh's"),
     ("dh = dy * z + drh * r + dar @ Ur + daz @ Uz", "dh = dy * z + drh * r + dar @ Ur", "dh",
@@ -130,9 +130,9 @@ def lstm_cell_backward(d_outputs, cache):
 
 lstm_cell_wrong = [
     ("dc_new = dc_new + dtc * (1 - tc**2)", "dc_new = dtc * (1 - tc**2)", "dc_new",
-     "the cell's own upstream gradient forgotten"),
+     "the cell's own upstream gradient forgotten", "through output 1 is missing"),
     ("[di * i * (1 - i), df * f * (1 - f), ", "[df * f * (1 - f), di * i * (1 - i), ", "da",
-     "the gates exchanged"),
+     "the gates exchanged", "exchanged"),
     ("dg * (1 - g**2)", "dg * g * (1 - g)", "da", "the sigmoid's slope for tanh's"),
     ("dc = dc_new * f", "dc = dc_new", "dc", "the forget gate forgotten"),
     ("df = dc_new * c", "df = dc_new * g", "df", "the candidate for the cell"),
@@ -185,8 +185,8 @@ lstm_loop_wrong = [
     ("dc = dc + dh * o * (1 - tc**2)", "dc = dh * o * (1 - tc**2)", "dc", "dc not carried"),
     ("dc * c[t] * f * (1 - f)", "dc * c[t + 1] * f * (1 - f)", "da", "the wrong index in time"),
     ("dc = dc * f", "dc = dc * gates[t - 1][1]", "dc", "the forget gate of another step"),
-    ("dh = dh + d[\"h\"][t]", "dh = d[\"h\"][t]", "dh", "dh not carried"),
-    ("db += da", "db = da", "db", "= for +="),
+    ("dh = dh + d[\"h\"][t]", "dh = d[\"h\"][t]", "dh", "dh not carried", "next step"),
+    ("db += da", "db = da", "db", "= for +=", "= written for"),
     ("dc = np.zeros_like(h[0]), d[\"c\"]", "dc = np.zeros_like(h[0]), np.zeros_like(h[0])", "dc",
-     "the last cell's upstream gradient forgotten"),
+     "the last cell's upstream gradient forgotten", "through output c is missing"),
 ]

@@ -22,8 +22,9 @@ def embedding_backward(dy, E):
 
 
 embedding_wrong = [
-    ("np.add.at(dE, IDS, dv)", "dE[IDS] += dv", "dE", "repeated words counted once"),
-    ("np.add.at(dE, IDS, dv)", "np.add.at(dE, IDS, dv / 2)", "dE", "a factor"),
+    ("np.add.at(dE, IDS, dv)", "dE[IDS] += dv", "dE", "repeated words counted once",
+     "np.add.at|overwritten"),
+    ("np.add.at(dE, IDS, dv)", "np.add.at(dE, IDS, dv / 2)", "dE", "a factor", "factor 0.5"),
     ("np.add.at(dE, IDS, dv)", "np.add.at(dE, IDS[:, ::-1], dv)", "dE", "the words reversed"),
 ]
 
@@ -48,7 +49,7 @@ def embedding_bag_backward(dy, cache):
 
 embedding_bag_wrong = [
     ("dE[IDS[b, t]] += weights[b, t] * dy[b]", "dE[IDS[b, t]] = weights[b, t] * dy[b]", "dE",
-     "= for +="),
+     "= for +=", "np.add.at|overwritten"),
     ("dE[IDS[b, t]] += weights[b, t] * dy[b]", "dE[IDS[b, t]] += dy[b]", "dE",
      "the weights forgotten"),
 ]
@@ -72,7 +73,8 @@ def sort_backward(dy, cache):
 
 
 sort_wrong = [
-    ("dx[order] = dy * w", "dx = (dy * w)[order]", "dx", "the permutation for its inverse"),
+    ("dx[order] = dy * w", "dx = (dy * w)[order]", "dx", "the permutation for its inverse",
+     "gather|exchanged|mixed up"),
     ("dw = dy * x[order]", "dw = dy * x", "dw", "not sorted"),
 ]
 

@@ -26,7 +26,7 @@ def glu_backward(dy, cache):
 
 glu_wrong = [
     ("dx = np.concatenate([da, db], axis=1)", "dx = np.concatenate([db, da], axis=1)", "dx",
-     "the halves exchanged"),
+     "the halves exchanged", "exchanged"),
     ("dg = dy * a", "dg = dy * g", "dg", "the gate for what it gates"),
 ]
 
@@ -60,7 +60,8 @@ highway_wrong = [
     ("dt = dy * (h - x)", "dt = dy * h", "dt", "the gate's second use forgotten"),
     ("dx += dz_h @ p[\"W_h\"].T + dz_t @ p[\"W_t\"].T", "dx += (dz_h + dz_t) @ p[\"W_h\"].T", "dx",
      "one weight for both"),
-    ("dz_h @ p[\"W_h\"].T", "dz_h @ p[\"W_h\"]", "dx", "a square matrix not transposed"),
+    ("dz_h @ p[\"W_h\"].T", "dz_h @ p[\"W_h\"]", "dx", "a square matrix not transposed",
+     "W_h .*transpose"),
 ]
 
 
@@ -102,7 +103,8 @@ def dropout_backward(dy, x):
 
 
 dropout_wrong = [
-    ("dx = dz * MASK", "dx = dz * (MASK > 0)", "dx", "the scale of the mask forgotten"),
+    ("dx = dz * MASK", "dx = dz * (MASK > 0)", "dx", "the scale of the mask forgotten",
+     "constant factor"),
     ("dx = dz * MASK", "dx = dz", "dx", "the mask forgotten"),
 ]
 
@@ -143,6 +145,7 @@ dense_object_wrong = [
     ("self.dW = np.outer(dz, self.x)", "self.dW = np.outer(self.y, self.x)", "self.dW",
      "the output for the gradient"),
     ("dz = (1 - self.y**2) * dy", "dz = self.y * (1 - self.y) * dy", "dz",
-     "the sigmoid's slope for tanh's"),
-    ("self.db = dz", "self.db = dy", "self.db", "the gradient before the activation forgotten"),
+     "the sigmoid's slope for tanh's", "slope of the sigmoid where that of tanh"),
+    ("self.db = dz", "self.db = dy", "self.db", "the gradient before the activation forgotten",
+     "without the slope of tanh"),
 ]

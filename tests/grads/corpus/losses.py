@@ -23,7 +23,7 @@ def binary_cross_entropy_backward(dloss, z):
 
 binary_cross_entropy_wrong = [
     ("- BINARY)", "+ BINARY)", "dz", "a sign"),
-    (" / z.size", "", "dz", "the mean forgotten"),
+    (" / z.size", "", "dz", "the mean forgotten", "length of axis 0 of z"),
 ]
 
 
@@ -94,9 +94,10 @@ def binary_hinge_inputs(rng):
 
 
 binary_hinge_wrong = [
-    ("dw = dscore @ x + 0.1 * w", "dw = dscore @ x", "dw", "the weight decay forgotten"),
+    ("dw = dscore @ x + 0.1 * w", "dw = dscore @ x", "dw", "the weight decay forgotten",
+     "lacks .* times w: is weight decay"),
     ("dw = dscore @ x + 0.1 * w", "dw = dscore @ x + 0.05 * w", "dw",
-     "the square's factor 2 forgotten"),
+     "the square's factor 2 forgotten", "lacks .* times w: is weight decay"),
     ("dscore = -SIGNS * ", "dscore = -1.0 * ", "dscore", "the label forgotten"),
 ]
 
@@ -120,8 +121,9 @@ def huber_backward(dloss, cache):
 
 
 huber_wrong = [
-    ("np.where(small, e, np.sign(e))", "np.where(small, e, 1)", "de", "the sign forgotten"),
-    ("dt = -de", "dt = de", "dt", "the sign of what is subtracted"),
+    ("np.where(small, e, np.sign(e))", "np.where(small, e, 1)", "de", "the sign forgotten",
+     "reversed sign"),
+    ("dt = -de", "dt = de", "dt", "the sign of what is subtracted", "reversed sign"),
 ]
 
 

@@ -28,12 +28,12 @@ def layer_norm_backward(dy, cache):
 
 
 layer_norm_wrong = [
-    ("dxhat = dy * gain", "dxhat = dy", "dxhat", "the gain forgotten"),
+    ("dxhat = dy * gain", "dxhat = dy", "dxhat", "the gain forgotten", "right where gain is 1"),
     ("dx -= xhat * (dxhat * xhat).mean(axis=-1, keepdims=True)", "pass", "dx",
-     "the variance taken for a constant"),
+     "the variance taken for a constant", "multiple of x"),
     ("dx = dxhat - dxhat.mean(axis=-1, keepdims=True)", "dx = dxhat - dxhat.mean(axis=0)", "dx",
-     "the mean over the batch for the mean over the features"),
-    ("dbias = dy.sum(axis=0)", "dbias = dy.mean(axis=0)", "dbias", "a mean for a sum"),
+     "the mean over the batch for the mean over the features", "wrong axis"),
+    ("dbias = dy.sum(axis=0)", "dbias = dy.mean(axis=0)", "dbias", "a mean for a sum", "1/"),
 ]
 
 
@@ -61,7 +61,8 @@ layer_norm_std_wrong = [
     ("dstd = -np.sum(dy * g * xc, axis=1, keepdims=True) / std**2",
      "dstd = -np.sum(dy * g * xc, axis=1, keepdims=True) / std", "dstd",
      "one over the standard deviation for one over its square"),
-    ("dx = dxc - np.mean(dxc, axis=1, keepdims=True)", "dx = dxc", "dx", "the mean forgotten"),
+    ("dx = dxc - np.mean(dxc, axis=1, keepdims=True)", "dx = dxc", "dx", "the mean forgotten",
+     "mean over axis 1"),
 ]
 
 
@@ -84,9 +85,9 @@ def unit_norm_backward(dy, cache):
 unit_norm_wrong = [
     ("dx = (dy - y * np.sum(y * dy, axis=1, keepdims=True)) / n",
      "dx = (dy - y * np.sum(y * dy, axis=0, keepdims=True)) / n", "dx",
-     "a sum over the wrong axis"),
+     "a sum over the wrong axis", "wrong axis"),
     ("dx = (dy - y * np.sum(y * dy, axis=1, keepdims=True)) / n", "dx = dy / n", "dx",
-     "the norm taken for a constant"),
+     "the norm taken for a constant", "multiple of"),
 ]
 
 
@@ -140,10 +141,12 @@ def batch_norm_backward(dy, cache):
 
 
 batch_norm_wrong = [
-    ("-0.5 * ivar**3", "-0.5 * ivar**2", "dvar", "the wrong power of the deviation"),
-    ("dx = dxmu + dmu / n", "dx = dxmu + dmu", "dx", "the mean's 1/n forgotten"),
+    ("-0.5 * ivar**3", "-0.5 * ivar**2", "dvar", "the wrong power of the deviation",
+     "multiple of x"),
+    ("dx = dxmu + dmu / n", "dx = dxmu + dmu", "dx", "the mean's 1/n forgotten",
+     "mean over axis 0"),
     ("dxmu = dxhat * ivar + dvar * 2 * xmu / n", "dxmu = dxhat * ivar + dvar * xmu / n", "dxmu",
-     "the square's factor 2 forgotten"),
+     "the square's factor 2 forgotten", "multiple of x"),
     ("dgamma = (dy * xhat).sum(axis=0)", "dgamma = (dy * xmu).sum(axis=0)", "dgamma",
      "the centred input for the normalised one"),
 ]
@@ -198,10 +201,10 @@ def rms_norm_backward(dy, cache):
 rms_norm_wrong = [
     ("dx = dxhat / r - x * np.mean(dxhat * x, axis=-1, keepdims=True) / r**3",
      "dx = dxhat / r - x * np.sum(dxhat * x, axis=-1, keepdims=True) / r**3", "dx",
-     "a sum for a mean"),
+     "a sum for a mean", "multiple of x"),
     ("dx = dxhat / r - x * np.mean(dxhat * x, axis=-1, keepdims=True) / r**3",
      "dx = dxhat / r + x * np.mean(dxhat * x, axis=-1, keepdims=True) / r**3", "dx",
-     "the sign of the second term"),
+     "the sign of the second term", "multiple of x"),
 ]
 
 
@@ -258,8 +261,8 @@ def weight_norm_backward(dy, cache):
 
 weight_norm_wrong = [
     ("dv = (g / length)[:, None] * dW - (g * dg / length**2)[:, None] * v",
-     "dv = (g / length)[:, None] * dW", "dv", "the length taken for a constant"),
-    ("dW = dy.T @ x", "dW = dy.T @ x / len(x)", "dW", "averaged over the batch"),
+     "dv = (g / length)[:, None] * dW", "dv", "the length taken for a constant", "multiple of v"),
+    ("dW = dy.T @ x", "dW = dy.T @ x / len(x)", "dW", "averaged over the batch", "1/"),
 ]
 
 
@@ -282,5 +285,5 @@ def unbiased_std_backward(ds, cache):
 
 unbiased_std_wrong = [
     ("dx = (ds / s)[:, None] * xc / (n - 1)", "dx = (ds / s)[:, None] * xc / n", "dx",
-     "n for n - 1"),
+     "n for n - 1", "constant factor 0.8"),
 ]

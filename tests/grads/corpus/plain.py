@@ -83,7 +83,7 @@ def cast_backward(dy, cache):
 
 cast_wrong = [
     ("dw = (dh * x).sum(axis=0)", "dw = (dh * x).sum(axis=1).mean() * w", "dw", "the wrong axis"),
-    ("dh = dy * np.cos(h)", "dh = -dy * np.cos(h)", "dh", "a sign"),
+    ("dh = dy * np.cos(h)", "dh = -dy * np.cos(h)", "dh", "a sign", "reversed sign"),
 ]
 
 
@@ -113,7 +113,8 @@ def named_outputs_backward(d, kept):
 
 
 named_outputs_wrong = [
-    ("dW += 2 * d[\"penalty\"] * kept.W", "pass", "dW", "one output's gradient forgotten"),
+    ("dW += 2 * d[\"penalty\"] * kept.W", "pass", "dW", "one output's gradient forgotten",
+     "through output penalty is missing"),
     ("dW += 2 * d[\"penalty\"] * kept.W", "dW += 2 * kept.W", "dW", "one for its gradient"),
 ]
 

@@ -32,10 +32,13 @@ def rnn_backward(dh, cache):
 
 
 rnn_wrong = [
-    ("dU += dz.T @ h[t - 1]", "dU += dz.T @ h[t]", "dU", "the wrong index in time"),
-    ("dh_next = dz @ U", "dh_next = dz @ U.T", "dh_next", "a square matrix transposed"),
-    ("dW += dz.T @ x[t]", "dW = dz.T @ x[t]", "dW", "= for +="),
-    ("dz = (dh[t] + dh_next)", "dz = dh[t]", "dz", "the gradient from the next step forgotten"),
+    ("dU += dz.T @ h[t - 1]", "dU += dz.T @ h[t]", "dU", "the wrong index in time",
+     "output f at index 0 of axis 0 where those of h0"),
+    ("dh_next = dz @ U", "dh_next = dz @ U.T", "dh_next", "a square matrix transposed",
+     "U .*transpose"),
+    ("dW += dz.T @ x[t]", "dW = dz.T @ x[t]", "dW", "= for +=", "= written for"),
+    ("dz = (dh[t] + dh_next)", "dz = dh[t]", "dz", "the gradient from the next step forgotten",
+     "next step"),
     ("reversed(range(len(x)))", "range(len(x))", "dz", "the loop forwards in time"),
     ("dz = (dh[t] + dh_next) * (1 - h[t] ** 2)", "dz = (dh[t] + dh_next) * (1 - h[t - 1] ** 2)",
      "dz", "the slope of the step before"),
@@ -66,8 +69,10 @@ def rnn_lists_backward(dh, cache):
 
 
 rnn_lists_wrong = [
-    ("range(2, -1, -1)", "range(2, 0, -1)", "dx", "the first step forgotten"),
-    ("dWh += np.outer(dz, hs[t])", "dWh += np.outer(hs[t], dz)", "dWh", "transposed"),
+    ("range(2, -1, -1)", "range(2, 0, -1)", "dx", "the first step forgotten",
+     "at index 0 of axis 0"),
+    ("dWh += np.outer(dz, hs[t])", "dWh += np.outer(hs[t], dz)", "dWh", "transposed",
+     "equals the transpose"),
     ("dz = dh * (1 - hs[t + 1] ** 2)", "dz = dh * (1 - hs[t] ** 2)", "dz",
      "the state before the step"),
 ]

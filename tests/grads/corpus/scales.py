@@ -68,7 +68,8 @@ def float32_loss_gradient(p):
 
 
 float32_loss_wrong = [
-    ("dy = 2 * (y - 1) / y.size", "dy = 2 * (y - 1) / len(y)", "dy", "averaged over the rows only"),
+    ("dy = 2 * (y - 1) / y.size", "dy = 2 * (y - 1) / len(y)", "dy", "averaged over the rows only",
+     "factor 4"),
     ("dz = dy * (1 - y**2)", "dz = dy * (1.002 - y**2)", "dz", "a constant a little too large"),
 ]
 
@@ -162,8 +163,9 @@ def one_of_many_backward(dy, x):
 
 one_of_many_wrong = [
     ("dx = dy * np.tanh(x)", "dx = dy * np.tanh(x); dx[17, 31] *= 1.01", "dx",
-     "one entry among 2,000 wrong by a hundredth"),
-    ("dx = dy * np.tanh(x)", "dx = dy * np.tanh(x); dx[-1, -1] = 0", "dx", "the last entry zero"),
+     "one entry among 2,000 wrong by a hundredth", "only one entry"),
+    ("dx = dy * np.tanh(x)", "dx = dy * np.tanh(x); dx[-1, -1] = 0", "dx", "the last entry zero",
+     "only one entry"),
 ]
 
 

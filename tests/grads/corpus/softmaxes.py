@@ -27,9 +27,10 @@ def softmax_backward(dp, p):
 
 softmax_wrong = [
     ("dx = p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dx = p * (1 - p) * dp", "dx",
-     "only the diagonal of the Jacobian"),
+     "only the diagonal of the Jacobian", "cross terms"),
     ("dx = p * (dp - (p * dp).sum(axis=1, keepdims=True))",
-     "dx = p * (dp - (p * dp).sum(axis=0, keepdims=True))", "dx", "a sum over the wrong axis"),
+     "dx = p * (dp - (p * dp).sum(axis=0, keepdims=True))", "dx", "a sum over the wrong axis",
+     "wrong axis"),
     ("dx = p * (dp - (p * dp).sum(axis=1, keepdims=True))",
      "dx = p * (dp - dp.sum(axis=1, keepdims=True))", "dx", "a factor in the sum forgotten"),
 ]
@@ -75,7 +76,8 @@ def temperature_backward(dp, cache):
 
 temperature_wrong = [
     ("dx = dz / temperature", "dx = dz * temperature", "dx", "multiplied for divided"),
-    ("dtemperature = -np.sum", "dtemperature = np.sum", "dtemperature", "a sign"),
+    ("dtemperature = -np.sum", "dtemperature = np.sum", "dtemperature", "a sign",
+     "reversed sign"),
 ]
 
 
@@ -105,12 +107,12 @@ def cross_entropy_backward(dloss, cache):
 
 cross_entropy_wrong = [
     ("dlogits *= dloss / len(x)", "dlogits *= dloss", "dlogits",
-     "the mean over the batch forgotten"),
+     "the mean over the batch forgotten", "length of axis 0 of x"),
     ("dlogits = p.copy()", "dlogits = p", "second call", "the cache is written over"),
     ("dlogits[np.arange(len(x)), LABELS] -= 1", "dlogits[:, LABELS] -= 1", "dlogits",
      "every row gets every label"),
     ("dlogits *= dloss / len(x)", "dlogits *= 1 / len(x)", "dlogits",
-     "the upstream gradient forgotten"),
+     "the upstream gradient forgotten", "upstream gradient"),
 ]
 
 
@@ -136,7 +138,7 @@ def log_softmax_nll_inputs(rng):
 log_softmax_nll_wrong = [
     ("dz -= np.eye(3)[LABELS]", "dz += np.eye(3)[LABELS]", "dz", "a sign"),
     ("dz -= np.eye(3)[LABELS]", "dz = np.eye(3)[LABELS] - dz", "dz",
-     "the gradient of the likelihood, not of the loss"),
+     "the gradient of the likelihood, not of the loss", "reversed sign"),
 ]
 
 

@@ -19,7 +19,8 @@ def correlate_backward(dy, cache):
 
 
 correlate_wrong = [
-    ("dx = np.convolve(dy, w)", "dx = np.convolve(dy, w[::-1])", "dx", "the filter flipped"),
+    ("dx = np.convolve(dy, w)", "dx = np.convolve(dy, w[::-1])", "dx", "the filter flipped",
+     "flipped"),
     ("dw = np.correlate(x, dy, mode=\"valid\")", "dw = np.convolve(x, dy, mode=\"valid\")", "dw",
      "a convolution for a correlation"),
 ]
@@ -88,7 +89,7 @@ def eigenvalues_backward(dvalues, V):
 
 
 eigenvalues_wrong = [
-    ("dA = dS + dS.T", "dA = dS", "dA", "one of two uses forgotten"),
+    ("dA = dS + dS.T", "dA = dS", "dA", "one of two uses forgotten", "factor 0.5"),
     ("dS = (V * dvalues) @ V.T", "dS = (V.T * dvalues) @ V", "dS", "rows for columns"),
 ]
 
@@ -133,7 +134,7 @@ def log_determinant_backward(dy, A):
 
 
 log_determinant_wrong = [
-    ("np.linalg.inv(A).T", "np.linalg.inv(A)", "dA", "not transposed"),
+    ("np.linalg.inv(A).T", "np.linalg.inv(A)", "dA", "not transposed", "equals the transpose"),
 ]
 
 
@@ -154,7 +155,8 @@ def nuclear_norm_backward(dy, cache):
 
 nuclear_norm_wrong = [
     ("dA = dy * U @ Vt", "dA = dy * np.abs(U @ Vt)", "dA", "signs lost"),
-    ("dA = dy * U @ Vt", "dA = U @ Vt", "dA", "the upstream gradient forgotten"),
+    ("dA = dy * U @ Vt", "dA = U @ Vt", "dA", "the upstream gradient forgotten",
+     "upstream gradient"),
 ]
 
 
@@ -219,5 +221,5 @@ def trace_of_inverse_gradient(A):
 
 trace_of_inverse_wrong = [
     ("dA = -(B @ B).T", "dA = -(B * B).T", "dA", "squares of the entries for the matrix's square"),
-    ("dA = -(B @ B).T", "dA = -(B @ B)", "dA", "not transposed"),
+    ("dA = -(B @ B).T", "dA = -(B @ B)", "dA", "not transposed", "equals the transpose"),
 ]

@@ -20,8 +20,9 @@ def covariance_backward(dC, x):
 
 
 covariance_wrong = [
-    ("(dC + dC.T) @ xc", "2 * dC @ xc", "dx", "right only for a symmetric upstream gradient"),
-    ("(x.shape[1] - 1)", "x.shape[1]", "dx", "n for n - 1"),
+    ("(dC + dC.T) @ xc", "2 * dC @ xc", "dx", "right only for a symmetric upstream gradient",
+     "upstream gradient .*symmetric"),
+    ("(x.shape[1] - 1)", "x.shape[1]", "dx", "n for n - 1", "constant factor 0.8"),
 ]
 
 
@@ -131,7 +132,7 @@ def angle_backward(dangle, cache):
 
 
 angle_wrong = [
-    ("dx = -dangle", "dx = dangle", "dx", "a sign"),
+    ("dx = -dangle", "dx = dangle", "dx", "a sign", "reversed sign"),
 ]
 
 
@@ -216,8 +217,8 @@ def inner_product_backward(dy, cache):
 
 
 inner_product_wrong = [
-    ("dv = ds * u", "dv = -ds * u", "dv", "a sign"),
-    ("ds = 2 * s * dy", "ds = s * dy", "ds", "the square's factor 2 forgotten"),
+    ("dv = ds * u", "dv = -ds * u", "dv", "a sign", "reversed sign"),
+    ("ds = 2 * s * dy", "ds = s * dy", "ds", "the square's factor 2 forgotten", "factor 0.5"),
 ]
 
 
@@ -263,7 +264,7 @@ def interpolation_backward(dy, cache):
 
 interpolation_wrong = [
     ("np.add.at(df, left, (1 - share) * dy)", "df[left] += (1 - share) * dy", "df",
-     "a node that two queries use counted once"),
+     "a node that two queries use counted once", "np.add.at|overwritten"),
     ("np.add.at(df, left + 1, share * dy)", "np.add.at(df, left + 1, (1 - share) * dy)", "df",
      "the share of the other neighbour"),
 ]

@@ -47,8 +47,9 @@ def report(variant, parameters, x=X, y=Y):
 def distance_to_an_edge(parameters, trace):
     """How far every p_t of a run is from an integer."""
     W_p, v_p = parameters[f"{PREFIX}W_p"], parameters[f"{PREFIX}v_p"][:, None]
-    top = max(trace.c[1])
-    p = [local.predict_position(trace.h[t][top], W_p, v_p, len(trace.g) - 1).item()
+    states = trace.states
+    top = max(states.c[1])
+    p = [local.predict_position(states.h[t][top], W_p, v_p, len(trace.g) - 1).item()
          for t in trace.p]
     return min(min(one % 1, -one % 1) for one in p)
 
@@ -84,11 +85,11 @@ def test_local_m_reads_the_time_step():
     variant = Variant("dot", "local-m", 1)
     _, trace = attentional_nmt_forward(parameters_of(variant), X, Y, variant=variant)
     for t, words in ((1, [1, 2]), (2, [1, 2, 3]), (3, [2, 3, 4])):
-        np.testing.assert_array_equal(np.flatnonzero(trace.a[t]) + 1, words)
+        np.testing.assert_array_equal(np.flatnonzero(trace.states.a[t]) + 1, words)
 
 
 def test_a_gradient_of_the_last_step_only_is_caught():
-    variant, path = Variant("additive"), "grads.derivations.attention.decoder_grad"
+    variant, path = Variant("additive"), "grads.derivations.attention.decode_grad"
     with replaced(path, "dw[name] + dw_t[name]", "dw_t[name]"):
         found, _ = report(variant, parameters_of(variant))
     assert {row.name for row in found.wrong} == {PREFIX + name for name in ("W_a", "U_a", "v_a")}

@@ -19,8 +19,7 @@ WEIGHTS = {  # vectors as columns
             for name, shape in scores.weight_shapes(score, H, A, L_MAX, HE).items()}
     for score in scores.SCORES}
 PAIRS = {
-    kind: (getattr(scores, f"{kind.replace('-', '_')}_score"),
-           getattr(scores, f"{kind.replace('-', '_')}_score_grad")) for kind in scores.CONTENT
+    kind: (row.forward, row.backward) for kind, row in scores.CONTENT.items()
 }
 
 

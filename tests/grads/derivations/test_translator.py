@@ -32,12 +32,13 @@ READERS = [
     (Fusion, DeepFusionConfig, {"layer": "tanh", "unit": "rnn", "deep_state": "now"}),
 ]
 PARTS = {
-    decoders: ["decode", "decode_grad", "decode_attending", "decode_attending_grad"],
-    encoders: ["encode", "encode_grad", "encode_both", "encode_both_grad", "hand_over_grad",
-               "bridge", "bridge_grad", "first_state", "first_state_grad"],
-    reading: ["the_last", "the_last_grad", "tanh_output", "tanh_output_grad", "fused_tanh",
-              "fused_tanh_grad", "reading_step", "reading_step_grad", "decode_reading",
-              "decode_reading_grad", "decode_fused", "decode_fused_grad"],
+    decoders: ["decode_plain", "decode_plain_grad", "decode_attending", "decode_attending_grad"],
+    encoders: ["encode", "encode_grad", "encode_once", "encode_once_grad", "encode_both",
+               "encode_both_grad", "hand_over_grad", "bridge", "bridge_grad", "first_state",
+               "first_state_grad"],
+    reading: ["the_last", "the_last_grad", "reading_step", "reading_step_grad", "read_contexts",
+              "read_contexts_grad", "decode_reading", "decode_reading_grad", "decode_fused",
+              "decode_fused_grad"],
     units: ["rnn_step", "rnn_step_grad", "gru_step", "gru_step_grad", "deep_step",
             "deep_step_grad"],
 }

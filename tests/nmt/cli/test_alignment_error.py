@@ -3,7 +3,10 @@
 import re
 
 import pytest
-from tiny_run import complaint, nmt
+from tiny_run import complaint, lines_of, nmt, printed
+
+from nmt.data.corpus import read_lines
+from nmt.data.tokenise import tokeniser
 
 # |A| = 5, |S| = 3, |P| = 5, |A and S| = 2, |A and P| = 3: AER = 1 - 5/8
 FOUND = {"pharaoh": ["0-0 1-1 0-2", "", "1-0 0-1"],
@@ -76,6 +79,51 @@ def test_bad_gold_links_can_be_left_out(files, capsys) -> None:
     assert nmt("aer", "found.naacl", "bad", "--drop-bad-links", *sentences) == 0
     assert capsys.readouterr().out \
         == "bad: 1 link does not fit its sentence and is left out\n" + SAID
+
+
+def test_scores_behind_links_are_left_out(files, capsys) -> None:
+    write(files / "scored", ["0-0:0.9 1?1:-1.5e-3 0p1:1"])
+    write(files / "plain", ["0-0 1?1 0p1"])
+    said = {printed(capsys, "aer", links, gold) for links in ("scored", "plain")
+            for gold in ("scored", "plain")}
+    assert len(said) == 1 and "gold: 1 sure, 2 only possible" in said.pop()
+
+
+def test_links_of_a_models_tokens(tmp_path, monkeypatch, capsys) -> None:
+    """A model's tokens are more than the words between spaces; links and tokens go together."""
+    monkeypatch.chdir(tmp_path)
+    for name, line in (("en", "It isn't 2:30, is it?"), ("de", "Es ist nicht 2:30, oder?")):
+        write(tmp_path / f"raw.{name}", [line] * 12)
+        write(tmp_path / f"more.{name}", [*[line] * 12, "Is it?"])
+    assert nmt("train", "--train", "more.en", "more.de", "--train.epochs", 1, "--output", "m",
+               "--model.hidden_size", 4, "--model.embedding_size", 4) == 0
+    assert nmt("align", "raw.en", "raw.de", "--model", "m", "-o", "links", "--tokens", "both") == 0
+    line = "It isn ￭'￭ t 2 ￭:￭ 30 ￭, is it ￭? ||| Es ist nicht 2 ￭:￭ 30 ￭, oder ￭?"
+    assert read_lines("both") == [line] * 12
+    dictionary = ["dictionary", "raw.en", "raw.de", "d", "--links", "links", "--min-count", 1]
+    assert "; positions count words between spaces, or the tokens" in complaint(capsys, *dictionary)
+    assert "; positions count words" in printed(capsys, *dictionary, "--drop-bad-links")
+    assert printed(capsys, *dictionary, "--tokens", "both").startswith("d: ")
+    told = printed(capsys, "aer", "links", "links", "--tokens", "both")
+    assert told.startswith("AER 0.0000\n") and told.endswith("sentences 12\n")
+    lines = lines_of(capsys, "translate", "raw.en", "--model", "m", "--alignments", "found",
+                     "--tokens", "made")
+    for text, tokens in zip(lines, read_lines("made"), strict=True):
+        source, _, target = tokens.partition(" |||")
+        assert source.split() == line.split(" ||| ")[0].split()
+        assert tokeniser("joiner", "en").detokenise(target.split()) == text
+    assert printed(capsys, "aer", "found", "found", "--tokens", "made").startswith("AER")
+    assert nmt("align", "raw.en", "raw.de", "--method", "model1", "-o", "l", "--tokens", "t") == 0
+    assert read_lines("t")[0] == "It isn't 2:30, is it? ||| Es ist nicht 2:30, oder?"
+    write(tmp_path / "odd", ["a b"])
+    for command, said in (
+            (["aer", "links", "links", "--tokens", "odd"], "odd:1: expected source tokens, |||"),
+            (["aer", "links", "links", "--tokens", "both", "--source", "raw.en", "--target",
+              "raw.de"], "--tokens: expected no --source"),
+            (["translate", "raw.en", "--model", "m", "--tokens", "x"], "expected --alignments"),
+            (["dictionary", "raw.en", "raw.de", "d", "--model", "m", "--tokens", "both"],
+             "--tokens: expected --links")):
+        assert said in complaint(capsys, *command)
 
 
 @pytest.mark.parametrize(("lines", "options", "message"), [

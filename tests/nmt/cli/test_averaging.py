@@ -103,3 +103,11 @@ def test_what_cannot_be_averaged(capsys, tmp_path) -> None:
     wide = tmp_path / "wide" / "epoch-1.safetensors"
     assert refused(TWO[0], wide) == f"{wide}: expected the model section of {TWO[0]}, got another"
     assert not (tmp_path / "no").exists()
+
+
+def test_two_runs_are_averaged_only_by_force(tmp_path, capsys) -> None:
+    shutil.copytree("m", tmp_path / "other")
+    paths = [TWO[0], tmp_path / "other" / "epoch-3.safetensors"]
+    assert "expected checkpoints of one run, got those of" in complaint(
+        capsys, "average", *paths, "--output", tmp_path / "no")
+    assert nmt("average", *paths, "--force", "--output", tmp_path / "made") == 0

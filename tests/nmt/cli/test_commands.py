@@ -259,7 +259,7 @@ def test_a_bad_line_is_found_before_anything_is_printed(trained, monkeypatch, ca
     monkeypatch.setattr("nmt.cli.translating.BLOCK", 2)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n" * 9 + b"\xff\n")))
     with pytest.raises(SystemExit) as stop:
-        main(["translate", "--model", str(trained / "model")])
+        main(["translate", "--model", str(trained / "model"), "--strict"])
     said = capsys.readouterr()
     assert stop.value.code == 2 and said.out == "" and "<stdin>:10" in said.err
 
@@ -352,8 +352,10 @@ def test_how_often_a_smaller_beam_was_better_is_said(trained, monkeypatch, capsy
     (["--length-normalisation", -1], b"one\n", r"--length-normalisation: expected .* at least 0"),
     (["--alignments", "absent/links"], b"one\n", r"absent/links: expected a file in a directory"),
     (["--alignments", "."], b"one\n", r"\.: expected a file in a directory that can be written"),
-    (["--alignments", "links"], b"one\n\xffx\n", r"<stdin>:2: expected UTF-8, got byte 0xff"),
-    (["--alignments", "links"], b"\n\n" + b"one " * 1001, r"<stdin>:3: expected at most 1000"),
+    (["--alignments", "links", "--strict"], b"one\n\xffx\n",
+     r"<stdin>:2: expected UTF-8, got byte 0xff"),
+    (["--alignments", "links", "--strict"], b"\n\n" + b"one " * 1001,
+     r"<stdin>:3: expected at most 1000"),
     (["--model", "absent"], b"one\n", r"absent: expected the run directory of a translator"),
     (["--colour", "red"], b"one\n", r"unrecognized arguments: --colour"),
 ])
@@ -412,7 +414,7 @@ def test_score(corpus, capsys) -> None:
         ([corpus / "dev.de", corpus / "test.de"], r"dev.de has 8 lines, .*test.de has 6"),
         ([corpus / "absent", corpus / "dev.de"], r"absent: cannot be read: No such file"),
         ([corpus / "empty", corpus / "empty"], "expected at least one line to score, got none"),
-        ([corpus / "dev.de"] * 2 + ["--tokenize", "x"], "tokenize: expected one of 13a,.*got 'x'"),
+        ([corpus / "dev.de"] * 2 + ["--tokenize", "x"], "tokenize: expected one of none,.*got 'x'"),
         ([corpus / "dev.de"], r"arguments are required: references"),
     ):
         assert re.search(message, complaint(capsys, "score", *arguments))
@@ -428,6 +430,11 @@ def test_perplexity(trained, capsys) -> None:
         [(["one", "two"], ["eins", "zwei"]), (["four"], ["vier"])])
     assert capsys.readouterr().out \
         == f"perplexity {expected:.4f} over 2 pairs (2 with an empty side left out)\n"
+    assert nmt("perplexity", trained / "s", trained / "t", *model, "--log-probabilities",
+               trained / "scores") == 0
+    first, *empty, last = (trained / "scores").read_text().split("\n")[:-1]
+    assert empty == ["", ""]
+    assert np.exp(-(float(first) + float(last)) / 5) == pytest.approx(expected, rel=1e-4)
     (trained / "blank").write_text("\n" * 4)
     (trained / "short").write_text("eins\n")
     for target, message in (("blank", "expected a pair of sentences, got empty lines only"),

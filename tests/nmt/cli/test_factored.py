@@ -88,7 +88,7 @@ def test_a_word_without_its_tag_is_named_by_its_line(work, capsys) -> None:
     lines = Path("test.f").read_text().splitlines()
     Path("bare.f").write_text("\n".join([*lines[:2], "one " + lines[2], *lines[3:]]) + "\n")
     said = "bare.f:3: expected words with 1 tag behind | each (pos), got 'one'"
-    for words in (("translate", "bare.f"), ("perplexity", "bare.f", "test.de"),
+    for words in (("translate", "bare.f", "--strict"), ("perplexity", "bare.f", "test.de"),
                   ("evaluate", "bare.f", "test.de"), ("align", "bare.f", "test.de"),
                   ("back-translate", "bare.f", "--source", "a", "--target", "b"),
                   ("logits", "steps", "bare.f", "--line", "3")):

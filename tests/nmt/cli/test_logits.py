@@ -6,7 +6,7 @@ import yaml
 from tiny_run import RECIPE, captured, complaint
 
 from nmt.analysis.logits import binned, lexicon, logits_of
-from nmt.evaluation.scores import bleu, paired_bootstrap
+from nmt.evaluation.scores import bleu, compare, metrics_of
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.force import force_decode
@@ -106,8 +106,9 @@ def test_paired_bootstrap(tmp_path, capsys) -> None:
     """A system against itself is no different; one that is right against one that is wrong is."""
     references = [f"a b c d e {i}" for i in range(40)]
     wrong = [line.replace("c", "x") if i % 2 else line for i, line in enumerate(references)]
-    (baseline, same, right), signature = paired_bootstrap(
-        [wrong, wrong, references], references, "none", 200)
+    ((metric, signature, (baseline, same, right)),) = compare(
+        [wrong, wrong, references], [references], metrics_of(["bleu"], "none"), samples=200)
+    assert metric == "BLEU"
     assert baseline.p is None and same.p > 0.9 and right.p < 0.02
     assert baseline.score == bleu(wrong, references, "none").score and right.score > 99.99
     assert "bs:200" in signature and "seed:" in signature
@@ -116,6 +117,7 @@ def test_paired_bootstrap(tmp_path, capsys) -> None:
     out = captured(capsys, "score", tmp_path / "wrong", tmp_path / "ref", "--against",
                    tmp_path / "ref", "--samples", "50").out
     assert "bs:50" in out and "baseline" in out and "p = 0.0" in out.splitlines()[-1]
+    assert out.count("paired bootstrap") == 2  # BLEU and chrF
 
 
 def test_text_in_tokens_is_named_once(tmp_path, capsys) -> None:
@@ -124,5 +126,5 @@ def test_text_in_tokens_is_named_once(tmp_path, capsys) -> None:
     command = ("score", tmp_path / "ref", tmp_path / "ref", "--against", tmp_path / "ref",
                "--samples", "20")
     told = captured(capsys, *command).err
-    assert told.count("\n") == 1 and "120 of 120 lines" in told and "--tokenize none" in told
+    assert told.count("\n") == 1 and "of 120 lines, 120 have" in told and "--tokenize none" in told
     assert captured(capsys, *command, "--tokenize", "none").err == ""

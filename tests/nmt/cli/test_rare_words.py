@@ -168,10 +168,11 @@ def test_bad_links(files, capsys) -> None:
     write(files / "bad", LINKS[0], "0-0 1-3", LINKS[2], "")
     annotate = ["annotate", "s", "t", "--method", "posunk", *SIZES, "--output", "out", "--links"]
     assert complaint(capsys, *annotate, "bad") \
-        == "bad:2: link '1-3': expected a target word from 0 to 2, got 3"
+        == ("bad:2: link '1-3': expected a target word from 0 to 2, got 3; positions count words "
+            "between spaces, or the tokens that --tokens FILE of nmt align or nmt translate wrote")
     assert "t" not in files_in(files / "out")
     said = captured(capsys, *annotate, "bad", "--drop-bad-links").out
-    assert said.startswith("bad: 1 link does not fit its sentence and is left out\n")
+    assert said.startswith("bad: 1 link does not fit its sentence and is left out; posi")
     assert read_lines("out/t")[1] == "le <unkpos_null> de"
     dictionary = ["dictionary", "s", "t", "d", "--min-count", 1, "--links", "bad"]
     assert complaint(capsys, *dictionary).startswith("bad:2: link '1-3'")

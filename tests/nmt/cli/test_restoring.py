@@ -149,7 +149,7 @@ def test_wrong_requests(capsys, arguments, message) -> None:
 def test_bad_links_are_left_out_if_so_told(capsys) -> None:
     shown, _ = evaluated(capsys, "--model", "m-posunk", "--restore", "--links", "far",
                          "--skip-bad-links")
-    assert shown.startswith("far: 1 link does not fit its sentence and is left out\n")
+    assert shown.startswith("far: 1 link does not fit its sentence and is left out; posi")
 
 
 def test_only_text_in_tokens(capsys) -> None:

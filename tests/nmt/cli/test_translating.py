@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pty
 import subprocess
@@ -9,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_run import ROOT, nmt, write_recipe
+from tiny_run import ROOT, captured, complaint, lines_of, nmt, start, write_recipe
+
+from nmt.cli.translating import Arriving
 
 
 def test_files_are_translated_one_after_another(
@@ -53,9 +56,89 @@ def test_errors_come_before_any_line(
     Path("long.en").write_text("one\n" + "one " * 1001 + "\n", "utf-8")
     Path("bad.en").write_bytes(b"\xff\n")
     Path("huge.en").write_text("one\n" + "one " * 2_500_000 + "\n", "utf-8")
-    assert nmt("translate", *files, "--model", "model", *options) == 2
+    assert nmt("translate", *files, "--model", "model", *options, "--strict") == 2
     output = capsys.readouterr()
     assert output.out == "" and said in output.err and output.err.count("\n") == 1
+
+
+def test_an_odd_line_costs_itself_alone(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line too long, bytes that are no UTF-8, far too many bytes: empty lines, and warnings."""
+    monkeypatch.chdir(trained)
+    plain = lines_of(capsys, "translate", "test.en", "--model", "model")
+    lines = Path("test.en").read_bytes().splitlines(keepends=True)
+    odd = [b"one " * 1001 + b"\n", b"one \xff\n", b"one " * 100_000 + b"\n"]
+    Path("odd.en").write_bytes(b"".join([lines[0], odd[0], *lines[1:3], *odd[1:], *lines[3:]]))
+    for source in (["odd.en"], []):
+        with open("odd.en", encoding="utf-8") as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            said = captured(capsys, "translate", *source, "--model", "model", "--alignments",
+                            "links")
+        assert said.out.split("\n") == [plain[0], "", *plain[1:3], "", "", *plain[3:], ""]
+        name = source[0] if source else "<stdin>"
+        after = "; not translated, its line in the output is empty\n"
+        assert said.err == (
+            f"{name}:2: expected at most 1000 words (data.max_translate_length), got 1001{after}"
+            f"{name}:5: expected UTF-8, got byte 0xff at column 5{after}"
+            f"{name}:6: expected a line of at most 262,144 bytes, got more{after}")
+        assert len(Path("links").read_text().splitlines()) == len(lines) + 3
+
+
+def test_a_symbol_of_a_language_is_a_word_to_a_model_of_one(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained)
+    Path("second.en").write_text("<2nd> one\nother one\n")
+    first, second = lines_of(capsys, "translate", "second.en", "--model", "model")
+    assert first == second
+    assert "expected a model of several target languages" in complaint(
+        capsys, "translate", "second.en", "--model", "model", "--target-token", "<2nd>")
+
+
+@pytest.mark.parametrize("options", [[], ["--unbuffered"]])
+def test_a_pipe_that_pauses_is_answered(trained: Path, options: list[str]) -> None:
+    process = start("translate", "--model", trained / "model", *options, stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    answers = []
+    for lines in (b"one two\n", b"three\n\nfour\n", b"fi"):
+        process.stdin.write(lines)
+        process.stdin.flush()
+        answers += [process.stdout.readline() for _ in range(lines.count(b"\n"))]
+    out, _ = process.communicate(b"ve")
+    answers.append(out)
+    whole = subprocess.run([sys.executable, "-m", "nmt", "translate", "--model", trained / "model"],
+                           input=b"one two\nthree\n\nfour\nfive", capture_output=True, cwd=ROOT,
+                           check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}).stdout
+    assert b"".join(answers) == whole and whole.count(b"\n") == 5 and process.returncode == 0
+
+
+def test_lines_arrive_whole() -> None:
+    """Whatever the pieces in which a pipe gives them; a longer one in parts, as a file's."""
+    ours, theirs = os.pipe()
+    content = b"one\n\n" + b"x" * 30_000 + b"\ntwo"
+    os.write(theirs, content)
+    os.close(theirs)
+    arriving = Arriving(ours, lambda: None)
+    assert [*iter(lambda: arriving.readline(20_000), b"")] == [
+        b"one\n", b"\n", b"x" * 20_000, b"x" * 10_000 + b"\n", b"two"]
+    os.close(ours)
+
+
+def test_compressed_files_by_name(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained)
+    Path("test.en.gz").write_bytes(gzip.compress(Path("test.en").read_bytes()))
+    plain = lines_of(capsys, "translate", "test.en", "--model", "model", "--alignments", "a")
+    assert lines_of(capsys, "translate", "test.en.gz", "--model", "model", "--alignments",
+                    "a.gz") == plain
+    assert gzip.decompress(Path("a.gz").read_bytes()) == Path("a").read_bytes()
+    whole = Path("test.en.gz").read_bytes()
+    for content, said in ((b"plain text\n", "Not a gzipped file"), (whole[:-9], "ended before")):
+        Path("test.en.gz").write_bytes(content)
+        assert said in complaint(capsys, "translate", "test.en.gz", "--model", "model")
 
 
 def converse(*arguments: object, typed: str) -> tuple[int, str]:

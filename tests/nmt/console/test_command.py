@@ -24,10 +24,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def said(capsys, error: BaseException) -> tuple[int, str]:
     """Exit status and the one line of a command that raises."""
 
-    def run():
+    with pytest.raises(SystemExit) as ended, guarded("nmt"):
         raise error
-
-    status = guarded("nmt", run)
+    status = ended.value.code
     line = capsys.readouterr().err
     assert line.startswith("nmt: ") and line.count("\n") == 1 and line.endswith("\n"), line
     return status, line[5:-1]
@@ -70,7 +69,7 @@ def test_what_was_quoted_at_length_is_cut(capsys):
 
 
 PRINT = ("import sys; from nmt.console.command import guarded\n"
-         "sys.exit(guarded('nmt', lambda: print('x' * 9)))")
+         "with guarded('nmt'): print('x' * 9)")
 
 
 def shell(command: str, code: str = PRINT) -> subprocess.CompletedProcess:
@@ -107,7 +106,7 @@ from nmt.console.command import guarded
 from backend.errors import UserError
 from nmt.console.terminal import Console, print
 word = {HOSTILE!r}
-def run():
+with guarded('nmt'):
     print(word)
     print(word, file=sys.stderr)
     Console(highlight=False).print('[bold]' + word)
@@ -115,7 +114,6 @@ def run():
         print(word)
         Console(highlight=False).print('[bold]' + word)
     raise UserError(word)
-sys.exit(guarded('nmt', run))
 """
 
 

@@ -97,14 +97,42 @@ def test_a_file_is_read_as_it_was_written_and_by_the_library(tmp_path, learned) 
         assert list(library().BPE(file).bpe_codes) == list(reversed(learned.merges))
 
 
+@pytest.mark.parametrize("text", [
+    "#version: 0.2\ne s\nes t</w>\n\n\n", "#version: 0.2\r\ne s\r\nes t</w>\r\n",
+    "#version: 0.2\ne s\nl o\ne s\nes t</w>\n", "#version: 0.2\ne s \na\tb c\nes t</w>",
+    "e s\nes t\nest </w>\nl o\n", "#version: 0.1\nl o\nlo w\nlow </w>\nw </w>\n\n"])
+def test_odd_forms_are_read_as_subword_nmt_reads_them(tmp_path, text) -> None:
+    """Blank last lines, a merge twice, a merge with a tab, codes of version 0.1."""
+    (tmp_path / "codes").write_bytes(text.encode())
+    codes = Codes.read(tmp_path / "codes")
+    words = ["lowest", "est", "low", "slow", "lo", "s"]
+    for known in (None, {"l@@", "o@@", "low", "es@@", "t"}, {"lo@@", "w", "e@@"}):
+        other = library().BPE(io.StringIO(text.replace("\r", "")), vocab=known)
+        cut = [codes.cut(word) for word in words]
+        if known is not None:
+            cut = [codes.finer(pieces, known) for pieces in cut]
+        if known is None or not codes.end_apart:  # the library loses a word's last piece there
+            assert cut == [other.segment_tokens([word]) for word in words]
+        assert [joined(pieces) for pieces in cut] == [[word] for word in words]
+    codes.write(tmp_path / "again")
+    assert Codes.read(tmp_path / "again") == codes
+
+
+def test_a_return_within_a_word_is_a_character_that_no_merge_has() -> None:
+    library()
+    codes = learn({"a\rb": 9, "ab": 2, "a\rbb": 5}, 9, "merges")
+    assert codes.merges and not any("\r" in symbol for merge in codes.merges for symbol in merge)
+    assert codes.cut("a\rb") == ["a@@", "\r@@", "b"]
+
+
 @pytest.mark.parametrize("text, problem", [
-    ("e s\n", ":1: expected #version: 0.2, got 'e s'"),
-    ("#version: 0.1\ne s\n", ":1: expected #version: 0.2, got '#version: 0.1'"),
-    ("", ":1: expected #version: 0.2, got ''"),
+    ("#version: 0.3\ne s\n", ":1: expected #version: 0.2, or none of codes of version 0.1, got "
+                             "'#version: 0.3'"),
+    ("", ":1: expected #version: 0.2, got nothing"),
+    ("the\nof\n", ":1: expected two symbols with a space between them, got 'the'"),
     ("#version: 0.2\ne s\ne s t\n", ":3: expected two symbols with a space between them, got "
                                     "'e s t'"),
-    ("#version: 0.2\ne \n", ":2: expected two symbols with a space between them, got 'e '"),
-    ("#version: 0.2\ne s\no w\ne s\n", ":4: expected a new merge, got 'e s', which is on line 2"),
+    ("#version: 0.2\ne \n", ":2: expected two symbols with a space between them, got 'e'"),
 ])
 def test_codes_that_are_none(tmp_path, text, problem) -> None:
     (tmp_path / "codes").write_text(text)

@@ -9,10 +9,10 @@ from literal_cells import literal_step, literal_step_grad
 
 from attention.attention import memory_forward
 from attention.scores import score_weights
+from backend.products import ENOUGH
 from backend.workspace import Workspace
 from lstm.cells import CELLS
 from lstm.parameters import Scheme
-from lstm.recurrent import ENOUGH
 from lstm.stack import Stack, stack_weights
 from nmt.models.contextual import searching_backward, searching_forward
 from nmt.models.feeding import (
@@ -27,21 +27,18 @@ from nmt.models.translator import ModelConfig
 B, E, H, F = 3, 2, 4, 5
 
 
-class Linear:
-    """fed_t = M h_t, from the initial state on or from the first step's."""
+def linear(M, d_top):
+    """The pair of what is fed: fed_t = M h_t, whose backward adds what else reads h_t."""
 
-    width = F
+    def feed(t, h, fed_t):
+        fed_t[...] = h @ M.T
+        return t
 
-    def __init__(self, M, first):
-        self.M, self.first = M, first
+    def feed_backward(t, d_fed, cache):
+        assert cache == t
+        return d_fed @ M + d_top[t], t
 
-    def forward(self, t, h, out):
-        assert t or self.first
-        out[...] = h @ self.M.T
-
-    def backward(self, t, d_fed):
-        assert t or self.first
-        return d_fed @ self.M
+    return feed, feed_backward
 
 
 def states_of(rng, unit, layers, dtype=np.float64):
@@ -114,13 +111,15 @@ def test_the_loop_is_the_literal_loop(unit, layers, T, first, last, clip):
     """Each dh_t of each layer is clipped once, after all that reaches it has been added. From
     `ENOUGH` steps on the loop multiplies by transposed copies."""
     x, initial, parameters, masks, M, d_top, d_fed = make(unit, layers, T, dropout=True)
+    feed, feed_backward = linear(M, d_top)
     if not last:
         d_fed[T] = 0.0
-    feedback = Linear(M, first)
-    top, fed, cache = feeding_forward(
-        x, initial, feedback, "d", unit, parameters, masks, last, Workspace())
-    dx, d_initial, gradients = feeding_backward(
-        d_top, d_fed.copy(), feedback, cache, parameters, clip=clip)
+    fed, given_d = np.empty_like(d_fed[: T + last]), (None if last else d_top[T], d_fed[: T + last])
+    top, cache = feeding_forward(x, initial, feed, fed, "d", unit, parameters, masks, Workspace())
+    dx, d_initial, order, gradients = feeding_backward(
+        given_d[0], given_d[1].copy(), feed_backward, cache, parameters, clip=clip)
+    assert order == [*range(1 - first, T + last)]
+    d_top[0] *= first
     totals = dict.fromkeys(parameters, 0.0)
     for n in range(B):
         own = [None if mask is None else mask[:, n : n + 1] for mask in masks]
@@ -140,23 +139,8 @@ def test_the_loop_is_the_literal_loop(unit, layers, T, first, last, clip):
     assert_same_gradients(gradients, totals)
     assert first or not fed[0].any()
     if clip is not None:
-        free = feeding_backward(d_top, d_fed.copy(), feedback, cache, parameters)[2]
+        free = feeding_backward(given_d[0], given_d[1].copy(), feed_backward, cache, parameters)[3]
         assert all(np.abs(free[name] - d).max() > 0.01 for name, d in gradients.items())
-
-
-@pytest.mark.parametrize("unit", CELLS)
-def test_no_gradient_of_the_top_states_is_a_gradient_of_zero(unit):
-    x, initial, parameters, masks, M, d_top, d_fed = make(unit, 2, 4)
-    feedback = Linear(M, True)
-    _, _, cache = feeding_forward(
-        x, initial, feedback, "d", unit, parameters, masks, True, Workspace())
-    dx, d_initial, gradients = feeding_backward(None, d_fed.copy(), feedback, cache, parameters)
-    expected = feeding_backward(np.zeros_like(d_top), d_fed.copy(), feedback, cache, parameters)
-    assert_close(dx, expected[0])
-    for ours, theirs in zip(d_initial, expected[1], strict=True):
-        for d, d_expected in zip(ours, theirs, strict=True):
-            assert_close(d, d_expected)
-    assert_same_gradients(gradients, expected[2])
 
 
 # --- h~ fed back ----------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_float32_stays_float32_in_search():
     single = {name: value.astype("float32") for name, value in parameters.items()}
     state = model.encode(single, make_batch(PAIRS, range(3), False).sources, 3)
     logits, state, alignment = model.step(single, state, np.array([1, 1, 1]))
-    assert {logits.dtype, alignment.dtype, state.own[0][0].dtype} == {np.dtype("float32")}
+    assert {logits.dtype, alignment.dtype, state.past[0][0].dtype} == {np.dtype("float32")}
 
 
 def test_the_future_is_not_seen():

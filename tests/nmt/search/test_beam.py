@@ -11,6 +11,7 @@ from strict.module import strict
 import backend
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
+from nmt.models.contract import Searchable
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.search.beam import beam_search, greedy, search
 from nmt.search.interface import SearchOptions
@@ -54,7 +55,7 @@ def attention(source, prefix):
     return np.random.default_rng([5, *source, 77, *prefix]).random(len(source))
 
 
-class Model:
+class Model(Searchable):
     """A rule behind the interface of search; its state is what each row has read so far."""
 
     def __init__(self, rule, dtype=np.float64, aligned=True):

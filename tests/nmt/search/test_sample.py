@@ -7,6 +7,7 @@ from strict.module import strict
 import backend
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
+from nmt.models.contract import Searchable
 from nmt.search.interface import SearchOptions
 from nmt.search.sample import best_of_draws, draw, sample
 from nmt.search.topk import CHUNK
@@ -14,7 +15,7 @@ from nmt.search.topk import CHUNK
 LOGITS = np.array([0.3, -0.5, 1.2, -np.inf, 0.0])
 
 
-class Memoryless:
+class Memoryless(Searchable):
     """Every step has the same logits."""
 
     def __init__(self, logits):

@@ -68,12 +68,12 @@ def test_the_heat_map_fills_as_one_steps(opened: Any, made: Any) -> None:
 
 def test_rows_bear_the_words_of_their_own_side(opened: Any, made: Any) -> None:
     data, _ = made("attention")
-    encoder, decoder = lines(data, "W_e, T, b = weights(parameters, side)"), lines(
+    encoder, decoder = lines(data, "W_e, (T, b) = tables_of(parameters, side, factors)"), lines(
         data, "W_e, T, b = weights(parameters, \"decoder\")")
     for steps, words in ((encoder, SOURCE), (decoder, TARGET)):
         labels = opened("attention", f"#step={steps[0]}").page.evaluate(LABELS, "W_e")
         assert labels and all(one == words for one in labels)
-    for text, words in (("dW_e = embed_grad(x[s - 1]", SOURCE),
+    for text, words in (("dW_e = INPUTS[reads(factors)].backward(x[s - 1]", SOURCE),
                         ("dW_e = embed_grad([END, *y]", TARGET)):
         for step in lines(data, text):
             labels = opened("attention", f"#step={step}").page.evaluate(LABELS, "dW_e")

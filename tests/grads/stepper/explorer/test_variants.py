@@ -114,8 +114,8 @@ def test_large_tensors_are_sliced_and_that_is_said():
     ("lstn", {}, "did you mean 'lstm'"),
     ("lstm", {"sentence": "  "}, "sentence: expected at least one word"),
     ("lstm", {"target": "a"},
-     "target: lstm has none; transformer, transformer-postnorm, nmt, rnnsearch, countdown, "
-     "attention, multitask, hybrid, hybrid-same, lexical, lexicon have"),
+     "target: lstm has none; rnnsearch, nmt, attention, multitask, transformer, "
+     "transformer-postnorm, hybrid, hybrid-same, lexical, lexicon, countdown have"),
     ("hybrid", {"model": "x"}, "x: expected the run directory of a translator"),
     ("lstm", {"layers": 2}, "layers: lstm has none"),
     ("gru", {"sentence": "a"}, "sentence: gru has none"),

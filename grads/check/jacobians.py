@@ -1,0 +1,80 @@
+"""The Jacobian of a small function, to be printed: every derivative, as exact as it can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import backend
+from grads.check.analytic import name_inputs, validate_inputs
+from grads.check.differentiate import NotAnalytic, Numeric, along, at_entries
+from grads.check.evaluate import Evaluator
+from grads.check.nesting import flatten
+
+LARGEST = 1_000_000  # derivatives: more are not read by anyone
+AGREES = 1e-6  # relative difference from Ridders' along a direction, beside its own error
+
+
+def jacobian(f: Callable[..., Any], inputs: Any) -> Any:
+    """The derivatives of every element of f with respect to every entry of its inputs.
+
+    By complex step, confirmed along one direction by Ridders' differences; by these for all entries
+    where f is not analytic. Arguments: f and inputs as in `check_gradients`. Returns an array,
+    float64, of the shape of f's output followed by that of the input; by the name of the input
+    where there are several; by the name of the output, and then of the input, where f has several.
+    Raises ValueError for invalid inputs, or where there are more than a million derivatives.
+    """
+    named, form = name_inputs(f, inputs)
+    validate_inputs(named)
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def elements(a: dict[str, Any]) -> dict[str, Any]:
+        outputs = flatten(form.call(f, a))
+        shapes.update((name, np.shape(out)) for name, out in outputs.items())
+        return {f"{name} {k}": x for name, out in outputs.items()
+                for k, x in enumerate(np.ravel(out))}
+
+    with backend.using("numpy"):
+        evaluate = Evaluator(elements, named)
+        derivatives = _derivatives(evaluate)
+    rows = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes.values())])
+    whole = {name: {key: J[start:stop].reshape(*shape, *np.shape(named[key]))
+                    for key, J in derivatives.items()}
+             for (name, shape), start, stop in zip(shapes.items(), rows, rows[1:], strict=False)}
+    return _unwrapped({name: _unwrapped(by_input) for name, by_input in whole.items()})
+
+
+def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
+    """The derivatives (elements, entries) by the name of an input."""
+    count = len(evaluate.outputs) * sum(x.size for x in evaluate.inputs.values())
+    if count > LARGEST:
+        raise ValueError(f"inputs: expected at most {LARGEST:,} derivatives, got {count:,}")
+    upstream = {name: np.ones(()) for name in evaluate.outputs}
+    entries = {name: np.arange(x.size) for name, x in evaluate.inputs.items()}
+
+    def by(method: str) -> dict[str, Any]:
+        derivatives = at_entries(evaluate, {}, upstream, entries, method)
+        return {name: numeric.value for name, numeric in derivatives.items()}
+
+    try:
+        exact = by("complex")
+    except NotAnalytic:
+        return by("ridders")
+    rng = np.random.default_rng(0)
+    v = {name: rng.normal(size=x.shape) for name, x in evaluate.inputs.items()}
+    confirmed = _agree(exact, v, along(evaluate, {}, upstream, [v], "ridders"))
+    return exact if confirmed else by("ridders")
+
+
+def _agree(exact: Mapping[str, Any], v: Mapping[str, Any], ridders: Numeric) -> bool:
+    """Whether derivatives, multiplied by a direction, are those along it."""
+    products = sum(J @ v[name].reshape(-1) for name, J in exact.items())
+    allowed = ridders.error[:, 0] + AGREES * ridders.scale[:, 0]
+    return bool((np.abs(products - ridders.value[:, 0]) <= allowed).all())
+
+
+def _unwrapped(mapping: dict[str, Any]) -> Any:
+    """The only value of a mapping that has one."""
+    return next(iter(mapping.values())) if len(mapping) == 1 else mapping

@@ -1,0 +1,253 @@
+"""Layers as people write them: objects with a forward and a backward that keep their parameters.
+
+    check_layer(Dense(3, 2), x).raise_if_wrong()
+
+Parameters and their gradients are found by their names: `params` and `grads`, `W` and `dW`,
+`weight` and `weight_grad`, or objects with `data` and `grad`, in the layer and in layers inside it.
+The layer is left as it is: every run gets a copy, which has been used once before at other inputs,
+so that a layer that goes on using what it has kept of its first call is wrong.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.check.case import Case, Labels
+from grads.check.nesting import flatten, like
+from grads.check.report import Report
+from grads.check.substitution import (
+    Arrays,
+    Subject,
+    argument_names,
+    attributes_of,
+    check_made,
+    gradient_names,
+    named_gradients,
+    parameters_of,
+    parameters_of_call,
+    plain,
+    returned_names,
+)
+
+FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")
+BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
+OUTPUTS = ("output", "outputs", "out", "y")  # where a forward that returns nothing keeps it
+INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
+CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
+TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # no upstream gradient
+RATES = ("learning_rate", "lr", "rate", "eta", "alpha")  # of a backward that updates parameters
+RATE = 2.0**20  # so that an update is large beside the parameters, whose rounding it has
+FIRST_CALL = "it is right when called once: a later call uses what the first one has kept"
+SHIFT = 0.25  # relative change of the inputs of the call before
+
+
+def check_layer(
+    layer: Any, *inputs: Any, keywords: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Labels] | None = None, **how: Any,
+) -> Report:
+    """Check the gradients of a layer: of its parameters, and of its inputs.
+
+    Arguments: layer, an object that is called, or has `forward`, and has `backward`; or a list of
+    such, one after the other; inputs of the forward, of which floating arrays are differentiated
+    where the backward returns a gradient of them; keywords, further arguments of the forward, as in
+    {"train": True}; the rest as in `grads.check.check_gradients`. A loss whose backward needs no
+    argument is called without. Gradients are set to zero before each backward. Returns the report,
+    which notes what has no gradient. Raises ValueError naming what is missing.
+    """
+    layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
+
+    def make(used: bool) -> tuple[Case, Arrays | None, tuple[str, ...]]:
+        run = LayerRun(layer, inputs, keywords or {}, used)
+        case = Case(run.values, run.forward, run.vjp, labels=dict(labels or {}))
+        return case, {"f": np.ones(())} if run.is_loss else None, run.notes
+
+    title = type(layer).__name__
+    report = check_made(lambda: make(True), title, dict(how))
+    if report.verdict == "wrong" and check_made(lambda: make(False), title, dict(how)).ok:
+        return replace(report, notes=(*report.notes, FIRST_CALL))
+    return report
+
+
+class Chain:
+    """Layers, each applied to the output of the one before."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        self.layers = list(layers)
+        vars(self).update({type(layer).__name__: type(layer) for layer in layers})  # for the
+        # complex step, which looks for a user's modules among an object's attributes
+
+    def forward(self, x: Any, *others: Any) -> Any:
+        """The output of the last layer; the first gets the other inputs, too."""
+        inputs = (x, *others)
+        for layer in self.layers:
+            inputs = (_kept(layer, method_of(layer, FORWARDS)(*inputs), OUTPUTS),)
+        return inputs[0]
+
+    def backward(self, d: Any) -> Any:
+        """The gradient of the input of the first layer."""
+        for layer in reversed(self.layers):
+            d = _kept(layer, method_of(layer, BACKWARDS)(d), INPUT_GRADIENTS)
+        return d
+
+
+class Pass(NamedTuple):
+    """A layer after its forward, what that returned, and the cache if it returned one."""
+
+    layer: Any
+    outputs: Any
+    cache: Any
+
+
+class LayerRun:
+    """The forward and backward of a layer, as those of a case.
+
+    Attributes: values, the arrays that have gradients, by name; notes, what has none; is_loss,
+    whether the backward needs no upstream gradient. Arguments: used, whether the layer is called
+    once at other inputs before.
+    """
+
+    def __init__(self, layer: Any, inputs: Sequence[Any], keywords: Arrays, used: bool) -> None:
+        self.subject = subject = Subject(method_of(layer, FORWARDS), inputs, keywords)
+        backward = method_of(layer, BACKWARDS)
+        self.backward = backward.__name__
+        self.required = [p.name for p in parameters_of_call(backward) if p.default is p.empty]
+        subject.names = argument_names([getattr(layer, name) for name in FORWARDS
+                                        if hasattr(layer, name)], len(inputs))
+        self.inputs = subject.arrays = subject.leaves()
+        self._use_before(used)
+        own = {name: value for name, (value, _) in parameters_of(subject.call.__self__).items()
+               if name not in self.inputs}
+        subject.arrays = own | self.inputs
+        _, passed = self.forward(copies := {name: np.array(a) for name, a in own.items()})
+        after = parameters_of(passed.layer)
+        self.own = [name for name in own if name in after and after[name].value is copies[name]]
+        _validate_memory({name: value for name, value in flatten(
+            attributes_of(layer) or {"": layer}).items() if name in self.own})
+        rng = np.random.default_rng(0)
+        d = {name: rng.normal(size=np.shape(out)) for name, out in flatten(passed.outputs).items()}
+        found, again = self.vjp(d, passed), self.vjp(d, passed, fresh=False)
+        self.values = {name: subject.arrays[name] for name in found}
+        self.notes = tuple(
+            f"{name}: not checked, the layer has no gradient of it"
+            for name in (*self.inputs, *self.own) if name not in found) + tuple(
+            f"{name}: its gradient is added to what is there: set it to zero before each backward"
+            for name in found if not np.array_equal(found[name], again[name], equal_nan=True))
+        if not found:
+            raise ValueError(
+                "layer: expected parameters with gradients (params and grads, W and dW), or a "
+                f"backward that returns gradients of {', '.join(subject.names)}; "
+                f"{type(layer).__name__} has {', '.join(own) or 'no arrays'}, and no gradient")
+
+    def _use_before(self, elsewhere: bool) -> None:
+        """Call the layer once before, at other inputs; at these where it does not take others."""
+        moved = {name: x + np.asarray(SHIFT * (1 + np.abs(x)), x.dtype)
+                 for name, x in self.inputs.items()}
+        with np.errstate(all="ignore"):
+            try:
+                _, passed = self.forward(moved if elsewhere else {})
+            except Exception:
+                _, passed = self.forward({})
+            self.is_loss = not self.required and np.size(passed.outputs) == 1
+            d = {name: np.ones(np.shape(out)) for name, out in flatten(passed.outputs).items()}
+            self._backward(passed, d, 0.0)
+        self.subject.call = method_of(passed.layer, (self.subject.call.__name__,))
+
+    def forward(self, values: Arrays) -> tuple[dict[str, Any], Pass]:
+        """The outputs by name, and what the backward needs."""
+        call, result = self.subject(values)
+        returns_cache = isinstance(result, tuple) and self.required[1:2] and (
+            len(result) == 2 and self.required[1] in CACHES)
+        outputs, cache = result if returns_cache else (result, None)
+        outputs = _kept(call.__self__, outputs, OUTPUTS)
+        if outputs is None:
+            raise ValueError(f"layer: expected {call.__name__} to return an output, got None")
+        return flatten(outputs), Pass(call.__self__, outputs, cache)
+
+    def vjp(self, d: Arrays, passed: Pass, fresh: bool = True) -> dict[str, Any]:
+        """The gradients by name, set to zero before the backward if fresh."""
+        passed = self.subject.copied(passed)
+        layer = passed.layer
+        before = {name: np.array(value) for name, (value, _) in parameters_of(layer).items()}
+        if fresh:
+            _set_to_zero(layer)
+        returned = self._backward(passed, d, RATE)
+        after = parameters_of(layer)
+        found = {name: after[name].gradient for name in self.own if name in after}
+        if {*self.required} & {*RATES}:
+            found |= {name: (before[name] - after[name].value) / RATE for name in self.own
+                      if found[name] is None and (before[name] != after[name].value).any()}
+        found = {name: gradient for name, gradient in found.items() if gradient is not None}
+        own = [name for x in self.subject.names[:1] for name in gradient_names(x)]
+        returned = _kept(layer, returned, [*own, *INPUT_GRADIENTS])
+        parts = returned if isinstance(returned, (list, tuple)) else [returned]
+        names = self.subject.names if len(parts) == len(self.subject.names) else [*self.inputs]
+        known = {name: self.subject.arrays[name] for name in (*self.inputs, *self.own)
+                 if name not in found}
+        given = named_gradients(parts, returned_names(getattr(layer, self.backward)), known, names)
+        given = flatten(given) if any(name not in self.subject.arrays for name in given) else given
+        return {name: gradient * d["f"] if self.is_loss else gradient
+                for name, gradient in (given | found).items() if name in self.subject.arrays}
+
+    def _backward(self, passed: Pass, d: Arrays, rate: float) -> Any:
+        """What the backward returns."""
+        backward = getattr(passed.layer, self.backward)
+        if self.is_loss:
+            return backward()
+        upstream = like(passed.outputs, d)
+        takes = [p.name for p in parameters_of_call(backward) if p.default in (p.empty, None)]
+        spread = isinstance(upstream, tuple) and len(upstream) in (len(self.required), len(takes))
+        given = list(upstream) if spread else [upstream]
+        given += [passed.cache] * (passed.cache is not None)
+        given += [rate] * (len(takes) > len(given) and takes[len(given)] in RATES)
+        signature = inspect.signature(backward)
+        try:
+            signature.bind(*given)
+            fits = not {*takes[:1]} & {*TARGETS}
+        except TypeError:
+            fits = False
+        if not fits:
+            raise ValueError(f"layer: expected {self.backward} to take the gradient of the output, "
+                             f"got {self.backward}{signature}; where it takes inputs or targets, "
+                             "see check_gradients and check_loss")
+        return backward(*given)
+
+
+def method_of(layer: Any, names: Sequence[str]) -> Callable[..., Any]:
+    """The first of these methods that an object has. Raises ValueError if it has none."""
+    if isinstance(layer, type):
+        raise ValueError(f"layer: expected an object, got the class {layer.__name__}")
+    found = [getattr(layer, name) for name in names if callable(getattr(layer, name, None))]
+    if not found:
+        raise ValueError(f"layer: expected an object with a method {' or '.join(names)}, got "
+                         f"{type(layer).__name__} without")
+    return found[0]
+
+
+def _kept(layer: Any, returned: Any, names: Sequence[str]) -> Any:
+    """What a method returned; where it returned nothing, the first of these attributes."""
+    known = {plain(name): value for name, value in attributes_of(layer).items()}
+    return next((known[name] for name in names if name in known),
+                None) if returned is None else returned
+
+
+def _validate_memory(arrays: Arrays) -> None:
+    """Raise ValueError if one array is a part of another: a copy of the layer separates them."""
+    for (name, a), (other, b) in combinations(arrays.items(), 2):
+        if a is not b and np.shares_memory(a, b):
+            raise ValueError(f"layer: expected arrays that share no memory, got {name} and {other},"
+                             " which do: a change of one would not change the other")
+
+
+def _set_to_zero(layer: Any) -> None:
+    """Set all gradients that a layer keeps to zero."""
+    if hasattr(layer, "zero_grad"):
+        layer.zero_grad()
+    for _, gradient in parameters_of(layer).values():
+        if isinstance(gradient, np.ndarray):
+            gradient[...] = 0

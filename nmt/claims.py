@@ -1,0 +1,133 @@
+"""The papers' main results, what the small recipes gave, and the verdict that two seeds allow.
+
+The claims stand in `claims.yaml` beside this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+AS_PAPER, NOT_AS_PAPER, NOT_DECIDED = "as in the paper", "not as in the paper", "not decided"
+SEEDS = 2
+PAGE = """\
+# Claims: the papers' main results, tried
+
+Each claim says that a system is better than another. The paper's figures are of its own corpora
+and sizes. The figures here are of small recipes on two CPU cores; they compare within a row only.
+"a / b" are seeds 1 and 2, "a (b)" is the mean of both with its sample standard deviation, and a
+lone figure is one seed.
+
+**The verdict** is computed from the figures here. A claim is decided only where both systems have
+two seeds and their means differ by more than the two seeds of either system. Then it is *as in
+the paper* or *not as in the paper*; else it is *not decided*, even where the figures look as in
+the paper. Two seeds are few: the rule leaves out differences that are certainly too small, and is
+no test of significance.
+
+    nmt reproduce                                       # this list
+    nmt reproduce NAME --data DIR --output runs/NAME    # train and evaluate both systems
+    nmt reproduce NAME --dry-run                        # print the commands of a claim
+
+DIR is Multi30k's directory of tokenised files. The claim `transfer` needs none; `parsing` also
+needs GUM's trees, DIR/gum/*.ptb. Minutes are the training of all runs, estimated from the tokens
+per second of one thread on the page that the claim links to; evaluation comes on top.
+
+| name | claim | the paper | here | verdict | training |
+|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A system of a claim: its row on the claim's page, its recipe, its figures as on the page."""
+
+    row: str
+    recipe: str
+    figures: str
+
+    @property
+    def seeds(self) -> tuple[float, ...]:
+        """The figure of each seed; from a mean and a sample standard deviation of two, both."""
+        if match := re.fullmatch(r"(\S+) \((\S+)\)", self.figures):
+            mean, deviation = map(float, match.groups())
+            half = deviation / SEEDS**0.5
+            return mean - half, mean + half
+        return tuple(map(float, self.figures.split(" / ")))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A paper's claim that a system scores higher than another, with what was found here.
+
+    minutes: of training, None where it was not timed. reservation: why figures that differ do not
+    decide, "" for nothing. script: for sh, which trains and evaluates.
+    """
+
+    name: str
+    claim: str
+    source: str
+    paper: str
+    page: str
+    better: Result
+    worse: Result
+    script: str
+    minutes: int | None = None
+    reservation: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """AS_PAPER or NOT_AS_PAPER where the means of two seeds each differ by more than the seeds
+        of either system; else NOT_DECIDED."""
+        seeds = self.better.seeds, self.worse.seeds
+        difference = fmean(seeds[0]) - fmean(seeds[1])
+        spread = max(max(figures) - min(figures) for figures in seeds)
+        if self.reservation or min(map(len, seeds)) < SEEDS or abs(difference) <= spread:
+            return NOT_DECIDED
+        return AS_PAPER if difference > 0 else NOT_AS_PAPER
+
+    @property
+    def here(self) -> str:
+        """The figures of both systems."""
+        return f"{self.better.figures} against {self.worse.figures}"
+
+    @property
+    def duration(self) -> str:
+        """Minutes of training, in words."""
+        return "not timed" if self.minutes is None else f"{self.minutes} minutes"
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The recipes of both systems, without repetition."""
+        return tuple(dict.fromkeys((self.better.recipe, self.worse.recipe)))
+
+
+def load_claims() -> dict[str, Claim]:
+    """All claims by their names, in the order of the papers."""
+    values = yaml.safe_load((files("nmt") / "claims.yaml").read_text("utf-8"))
+    return {name: _claim(name, value, values["scripts"])
+            for name, value in values["claims"].items()}
+
+
+def _claim(name: str, value: Mapping[str, Any], scripts: Mapping[str, str]) -> Claim:
+    systems = {side: Result(**value[side]) for side in ("better", "worse")}
+    script = scripts.get(value["script"], value["script"])
+    return Claim(**{**value, **systems, "name": name, "script": script})
+
+
+def page(claims: Mapping[str, Claim]) -> str:
+    """docs/claims.md."""
+    return PAGE + "".join(map(_line, claims.values()))
+
+
+def _line(claim: Claim) -> str:
+    recipes = ", ".join(f"[{recipe.rpartition('/')[2]}](../nmt/recipes/{recipe}.yaml)"
+                        for recipe in claim.systems)
+    verdict = f"{claim.verdict}. {claim.reservation}" if claim.reservation else claim.verdict
+    return (f"| `{claim.name}` | {claim.claim} {recipes} | {claim.source}: {claim.paper} | "
+            f"[{claim.here}]({claim.page}) | {verdict} | {claim.duration} |\n")

@@ -1,0 +1,69 @@
+"""`nmt reproduce`: the papers' main results, listed, and tried again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.claims import Claim, load_claims, page
+from nmt.console.messages import nearest
+from nmt.console.terminal import print
+from nmt.run_files import check_new
+
+
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt reproduce`."""
+    parser.description = (
+        "List what the papers claim and what two seeds of the small recipes gave, or train and "
+        "evaluate the systems of one claim."
+    )
+    parser.add_argument("name", nargs="?", help="a claim of the list (default: print the list)")
+    parser.add_argument("--data", type=Path, metavar="DIR",
+                        help="Multi30k's tokenised files; of the claim parsing also gum/*.ptb")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="directory to make for the runs")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands of the claim")
+    parser.add_argument("--doc", action="store_true", help="docs/claims.md")
+
+
+def run_reproduce(options: argparse.Namespace) -> None:
+    """`nmt reproduce`."""
+    claims = load_claims()
+    if options.doc:
+        print(page(claims), end="")
+    elif options.name is None:
+        for claim in claims.values():
+            print(f"{claim.name}: {claim.verdict}; {claim.duration}\n  {claim.claim}\n"
+                  f"  {claim.source}: {claim.paper}; here {claim.here} (docs/{claim.page})")
+    elif options.name not in claims:
+        raise UserError(f"{options.name}: expected one of {', '.join(claims)}"
+                        f"{nearest(options.name, claims)}")
+    elif options.dry_run:
+        print(_commands(claims[options.name]), end="")
+    else:
+        _run(claims[options.name], options)
+
+
+def _commands(claim: Claim) -> str:
+    """The script with the values that do not depend on options."""
+    recipes = files("nmt") / "recipes"
+    return f"RECIPES={recipes}\nSYSTEMS='{' '.join(claim.systems)}'\n{claim.script}"
+
+
+def _run(claim: Claim, options: argparse.Namespace) -> None:
+    """The script in sh, this Python's `nmt` first on the path. Raises UserError where it fails."""
+    if options.output is None or (options.data is None and "$DATA" in claim.script):
+        raise UserError(f"{claim.name}: expected --data DIR and --output DIR")
+    check_new(options.output)
+    options.output.mkdir(parents=True)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "DATA": str(options.data), "RUNS": str(options.output)}
+    done = subprocess.run(["sh", "-e", "-c", _commands(claim)], env=environment)
+    if done.returncode:
+        raise UserError(f"{claim.name}: a command failed (exit status {done.returncode})")
+    print(f"{claim.claim}\n{claim.source}: {claim.paper}; so far {claim.here}, {claim.verdict}")

@@ -1,0 +1,81 @@
+"""Tokens from which every line of text is restored exactly, in any language.
+
+A token is a word (letters, digits and their marks), one character of a script without spaces, or
+one symbol. A JOINER at an end of a token says that no space stood there, as in OpenNMT's tokeniser:
+`wasn't 2:30!` is `wasn ￭'￭ t 2 ￭:￭ 30 ￭!`. Between other tokens there was one space. A further
+space is the token ESCAPE. White space of another kind, a control character and the two marks
+themselves are ESCAPE and four hexadecimal digits: a no-break space is `￮00a0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+import regex
+
+JOINER, ESCAPE = "\uffed", "\uffee"
+
+# Scripts written without spaces between words: each letter, with its marks, is a token.
+_UNSPACED = "".join(rf"\p{{scx={script}}}" for script in (
+    "Han", "Hira", "Kana", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
+# A word, whose letters may have marks and joiners of letters behind them, and invisible format
+# characters such as a soft hyphen between them; or a user-perceived character, \X.
+_TOKENS = regex.compile(
+    rf"((?:[[\p{{L}}\p{{N}}]--[{_UNSPACED}]](?:[\p{{M}}\u200c\u200d]|\p{{Cf}}+(?=[\p{{L}}\p{{N}}]))*)+"
+    rf"|(?=[\p{{L}}&&[{_UNSPACED}]])\X)|\X", regex.V1)
+_SPECIAL = regex.compile(rf"[\p{{Z}}\p{{Cc}}{JOINER}{ESCAPE}]")
+_ESCAPED = re.compile(f"{ESCAPE}([0-9a-f]{{4}})?")
+
+
+def cut(text: str) -> list[str]:
+    """The tokens of a line; none of a line of white space."""
+    if text.isspace():
+        return []
+    return [token for chunk in text.split(" ") for token in _cut_chunk(chunk)] if text else []
+
+
+@lru_cache(maxsize=1 << 16)
+def _cut_chunk(chunk: str) -> tuple[str, ...]:
+    """The tokens of text between two spaces. A mark stands at a symbol rather than at a word, and
+    of two symbols at the second."""
+    if not chunk:
+        return (ESCAPE,)
+    tokens: list[str] = []
+    before_is_word = True
+    for found in _TOKENS.finditer(chunk):
+        token, is_word = found[0], found[1] is not None
+        if not is_word:
+            token = _SPECIAL.sub(lambda match: f"{ESCAPE}{ord(match[0]):04x}", token)
+        if tokens and is_word and not before_is_word:
+            tokens[-1] += JOINER
+        elif tokens:
+            token = JOINER + token
+        tokens.append(token)
+        before_is_word = is_word
+    return tuple(tokens)
+
+
+def join(tokens: Iterable[str]) -> str:
+    """The text of tokens, the inverse of `cut`. Tokens that no text has, as a model may write them,
+    are joined by the same rules."""
+    text, apart = "", False
+    for token in tokens:
+        core = token.removeprefix(JOINER)
+        text += (" " if apart and core == token else "") + _unescaped(core.removesuffix(JOINER))
+        apart = not token.endswith(JOINER)
+    return text
+
+
+def _unescaped(token: str) -> str:
+    """A token's text. A line end, which no line holds, stays as it is written."""
+    return _ESCAPED.sub(_character, token) if ESCAPE in token else token
+
+
+def _character(escaped: re.Match[str]) -> str:
+    """The character of an escape."""
+    if escaped[1] is None:
+        return ""
+    character = chr(int(escaped[1], 16))
+    return character if _SPECIAL.match(character) and character != "\n" else escaped[0]

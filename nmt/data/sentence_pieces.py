@@ -1,0 +1,124 @@
+"""Pieces of raw text by SentencePiece (Kudo and Richardson, 2018; a unigram model, Kudo, 2018).
+
+A word is what stands between spaces. Its first piece begins with `▁`, which tells where words
+begin, so that the pieces restore the text. A model's own normalisation is what its file says; one
+that is learned here has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError, missing
+from nmt.console.progress import busy
+from nmt.data.annotation import stays_whole
+from nmt.data.bpe import Draw
+from nmt.data.corpus import LONGEST
+from nmt.files import write_file
+
+LIBRARY = "sentencepiece"
+SPACE = "\u2581"
+FIRST_BYTE = b"\n"  # of a model's file: the first field of its message
+
+
+class SentencePieces:
+    """A SentencePiece model, used as `nmt.data.bpe.Codes` is.
+
+    model: the bytes of its file. Raises ValueError where they are none, UserError without the
+    library.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        require_library("a vocabulary of SentencePiece")
+        from sentencepiece import SentencePieceProcessor
+
+        self.model = model
+        try:
+            self._processor: Any = SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise ValueError("model: expected a model of SentencePiece") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SentencePieces) and self.model == other.model
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def cut(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
+        """The pieces of a word; there is no dropout (`SubwordsConfig` refuses it)."""
+        pieces: list[str] = self._processor.encode(word, out_type=str)
+        return pieces or [SPACE]  # of a word that the model's normalisation leaves out
+
+    def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]:
+        """The pieces with each that is not known in its characters."""
+        return [part for piece in pieces for part in ([piece] if piece in known else piece)]
+
+    def joined(self, pieces: Iterable[str]) -> list[str]:
+        """The words that pieces make."""
+        words: list[str] = []
+        for piece in pieces:
+            if _begins(piece) or not words:
+                words.append(piece.removeprefix(SPACE))
+            else:
+                words[-1] += piece
+        return words
+
+    def places(self, pieces: Sequence[str]) -> list[int]:
+        """For each piece the index of its word, from 0."""
+        return list(accumulate((_begins(piece) for piece in pieces[1:]), initial=0))
+
+    def lines(self) -> list[str]:
+        """What identifies the model."""
+        return [hashlib.sha256(self.model).hexdigest()]
+
+    def write(self, path: str | Path) -> None:
+        """Write a file that SentencePiece reads."""
+        write_file(path, [self.model])
+
+
+def _begins(piece: str) -> bool:
+    """Whether a word begins with a piece."""
+    return piece.startswith(SPACE) or stays_whole(piece)
+
+
+def require_library(wanted: str) -> None:
+    """Raise UserError, naming what was asked for, unless the library is installed."""
+    if find_spec(LIBRARY) is None:
+        raise UserError(f"{wanted}: {missing(LIBRARY, LIBRARY)}")
+
+
+def learn(counts: Mapping[str, int], size: int, wanted: str) -> SentencePieces:
+    """Learn a unigram model of at most `size` pieces from words and how often each occurs.
+
+    wanted: the option that needs it, for the error. Raises UserError without the library, and where
+    it finds nothing to learn, or more characters than pieces.
+    """
+    require_library(wanted)
+    try:
+        with busy(f"learning {size} pieces"):
+            return SentencePieces(_learned(tuple(f"{word}\t{counts[word]}"
+                                                 for word in sorted(counts)), size))
+    except RuntimeError as error:
+        said = str(error).rpartition("] ")[2] or "it learned nothing"
+        raise UserError(f"{wanted}: expected text that SentencePiece learns {size} pieces from, "
+                        f"got: {said}") from None
+
+
+@lru_cache(maxsize=1)  # both sides of a joint vocabulary make the same call
+def _learned(lines: tuple[str, ...], size: int) -> bytes:
+    """The model that the library learns of lines of a word and its count."""
+    from sentencepiece import SentencePieceTrainer
+
+    made = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), input_format="tsv", model_writer=made, vocab_size=size,
+        hard_vocab_limit=False, model_type="unigram", character_coverage=1.0,
+        normalization_rule_name="identity", num_threads=1, minloglevel=2,
+        max_sentence_length=LONGEST)
+    return made.getvalue()

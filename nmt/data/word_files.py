@@ -1,0 +1,90 @@
+"""Vocabularies and word vectors in the files of other programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from backend.errors import UserError
+from nmt.data.corpus import read_lines, stream_lines
+from nmt.data.vocabulary import SPECIALS
+
+# What other vocabularies hold beside words: not to be words here.
+SYMBOLS = {*SPECIALS, "<s>", "<pad>", "<blank>", "<UNK>", "<EOS>", "<BOS>", "<PAD>", "eos", "UNK"}
+NAMES = ("eos", "UNK")  # of these, the ones that are symbols in Nematus' JSON only
+_COUNTED = re.compile(r"(\S+)[ \t]+-?[0-9.]+(?:e-?[0-9]+)?")  # SentencePiece: a log-probability
+_HEADER = re.compile(r"[0-9]+ ([0-9]+)")
+
+
+def read_words(path: str | Path) -> list[str]:
+    """The words of a vocabulary's file in order, each once, without the symbols for unknown words,
+    ends, starts and padding.
+
+    A word a line, perhaps with a count behind a space or a tab (fairseq, subword-nmt), or with a
+    log-probability (SentencePiece); or Nematus' JSON, word -> id.
+    Raises UserError, with file and line, for a line that is neither, and for a file without words.
+    """
+    lines = read_lines(path)
+    if lines and lines[0].startswith("{"):
+        words, symbols = _of_json(path, "\n".join(lines)), SYMBOLS
+    else:
+        words, symbols = _of_lines(path, lines), SYMBOLS.difference(NAMES)
+    kept = [word for word in dict.fromkeys(words) if word not in symbols]
+    if not kept:
+        raise UserError(f"{path}: expected a vocabulary, a word a line or JSON, got no word")
+    return kept
+
+
+def _of_lines(path: str | Path, lines: Iterable[str]) -> list[str]:
+    """The words of lines; of all of them the counts are left out, or of none."""
+    filled = [(number, line.strip(" \t")) for number, line in enumerate(lines, 1) if line.strip()]
+    for number, line in filled:
+        if _COUNTED.fullmatch(line) is None and len(line.replace("\t", " ").split(" ")) > 1:
+            raise UserError(f"{path}:{number}: expected a word, or a word and its count, got "
+                            f"{line!r:.60}")
+    return [re.split("[ \t]", line)[0] for _, line in filled]
+
+
+def _of_json(path: str | Path, text: str) -> list[str]:
+    """The words of a JSON object, in the order of their ids."""
+    try:
+        ids = json.loads(text)
+        words = sorted(ids, key=ids.__getitem__)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: expected JSON, word -> id, got what it is not: {error}") from None
+    if bad := next((word for word in words if not word or set(word) & set(" \t\n")), None):
+        raise UserError(f"{path}: expected words without spaces, got {bad!r}")
+    return words
+
+
+def read_vectors(path: str | Path, words: Collection[str], size: int) -> dict[str, np.ndarray]:
+    """Those of the words that a file has a vector of: word -> (size,) float32.
+
+    word2vec's text format, whose first line has the numbers of words and dimensions, or GloVe's,
+    which has no such line. Of a word that is there twice the first counts.
+    Raises UserError, with file and line, for vectors of another size and what is no number.
+    """
+    found: dict[str, np.ndarray] = {}
+    lines = stream_lines(path)
+    first = next(lines, "")
+    header = _HEADER.fullmatch(first.strip())
+    for number, line in enumerate(lines if header else chain([first], lines), 2 if header else 1):
+        word, *numbers = line.rstrip(" ").rsplit(" ", size)
+        if len(numbers) != size or (number <= 2 and " " in word):
+            got = int(header[1]) if header else line.rstrip(" ").count(" ")
+            raise UserError(f"{path}:{number}: expected a word and {size} numbers, the size of the "
+                            f"embeddings (model.embedding_size), got {got}")
+        if word in words and word not in found:
+            try:
+                found[word] = np.array(numbers, np.float32)
+            except ValueError:
+                raise UserError(f"{path}:{number}: expected {size} numbers behind {word!r}, got "
+                                f"{' '.join(numbers)!r:.60}") from None
+            if not np.isfinite(found[word]).all():
+                raise UserError(f"{path}:{number}: expected finite numbers behind {word!r}")
+    return found

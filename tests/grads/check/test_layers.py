@@ -1,0 +1,246 @@
+"""Layers in the styles in which people write them: right ones pass, with every tensor checked,
+wrong ones fail; the layer is left as it was; what cannot be checked is said in one line."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grads.check.layers import check_layer
+from grads.check.substitution import attributes_of
+
+FILE = Path(__file__).with_name("layers_as_written.py")
+TEXT = FILE.read_text(encoding="utf-8")
+
+
+def styles(old="", new=""):
+    """The layers of the file, with a mistake made in it."""
+    made = {"__name__": "layers_as_written"}
+    exec(compile(TEXT.replace(old, new) if old else TEXT, str(FILE), "exec"), made)
+    return made["CHECKED"], made["MISTAKES"]
+
+
+CHECKED, MISTAKES = styles()
+
+
+def checked(report):
+    """The names of the tensors of a report."""
+    return {row.name for row in report.rows if row.upstream == "all" and row.checked}
+
+
+@pytest.mark.parametrize("style", CHECKED)
+def test_a_right_layer_passes_with_all_its_tensors_and_is_left_as_it_was(style):
+    layer, inputs, names = styles()[0][style]
+    before = state(layer)
+    report = check_layer(layer, *inputs)
+    report.raise_if_wrong()
+    assert checked(report) == set(names.split())
+    assert state(layer) == before
+
+
+def state(layer):
+    """Everything that a layer keeps, as bytes."""
+    return repr(flat(layer))
+
+
+def flat(value):
+    """Values in place of objects."""
+    if isinstance(value, dict):
+        return {key: flat(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [flat(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return pickle.dumps(value)
+    return flat(attributes_of(value)) or repr(value)
+
+
+@pytest.mark.parametrize("style", MISTAKES)
+def test_a_wrong_layer_is_wrong(style):
+    layer, inputs, _ = styles(*MISTAKES[style])[0][style]
+    report = check_layer(layer, *inputs)
+    assert report.verdict == "wrong", report
+
+
+# --- what is said beside the verdict ------------------------------------------------------------
+
+X = np.random.default_rng(1).normal(size=(5, 4))
+
+
+class Dense:
+    """A layer to change."""
+
+    def __init__(self):
+        self.W, self.b = np.ones((4, 3)) + X[:4, :3], np.zeros(3)
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W + self.b
+
+    def backward(self, d):
+        self.dW, self.db = self.x.T @ d, d.sum(axis=0)
+        return d @ self.W.T
+
+
+class Kept(Dense):
+    def forward(self, x):
+        self.x = getattr(self, "x", x)
+        return x @ self.W + self.b
+
+
+def test_a_layer_that_keeps_what_its_first_call_got_is_said_to_do_so():
+    report = check_layer(Kept(), X)
+    assert report.verdict == "wrong" and "right when called once" in report.notes[-1]
+    assert "right when called once" not in str(check_layer(Half(), X))
+
+
+class Half(Dense):
+    def backward(self, d):
+        dx = super().backward(d)
+        self.dW = self.dW / 2
+        return dx
+
+
+class Added(Dense):
+    dW = db = 0
+
+    def backward(self, d):
+        self.dW, self.db = self.dW + self.x.T @ d, d.sum(axis=0)
+        return d @ self.W.T
+
+
+class AddedInPlace(Dense):
+    def __init__(self):
+        super().__init__()
+        self.dW, self.db = np.zeros((4, 3)), np.zeros(3)
+
+    def backward(self, d):
+        self.dW += self.x.T @ d
+        self.db += d.sum(axis=0)
+        return d @ self.W.T
+
+
+@pytest.mark.parametrize("kind", [Added, AddedInPlace])
+def test_gradients_that_accumulate_are_set_to_zero_and_said_to_accumulate(kind):
+    report = check_layer(kind(), X)
+    assert report.ok and "W: its gradient is added to what is there" in str(report)
+    assert ("b: its gradient is added" in str(report)) == (kind is AddedInPlace)
+    assert "is added" not in str(check_layer(Dense(), X))
+
+
+class NoBias(Dense):
+    def backward(self, d):
+        self.dW = self.x.T @ d
+
+
+def test_what_has_no_gradient_is_noted():
+    report = check_layer(NoBias(), X)
+    assert report.ok and checked(report) == {"W"}
+    assert [note.partition(":")[0] for note in report.notes if "not checked" in note] == ["x", "b"]
+
+
+def test_keywords_and_options_of_the_check():
+    layer, (x, _), names = CHECKED["train=True"]
+    report = check_layer(layer, x, keywords={"train": True}, every_entry=True, title="mine")
+    assert report.ok and checked(report) == set(names.split()) and report.title == "mine"
+    assert all(row.checked == row.size for row in report.rows)
+
+
+def test_float32_weights():
+    layer = Dense()
+    layer.W, layer.b = layer.W.astype(np.float32), layer.b.astype(np.float32)
+    assert check_layer(layer, X.astype(np.float32)).ok
+
+
+def test_an_input_may_be_a_number_or_a_list():
+    assert check_layer(Sine(), 0.3).ok and check_layer(Sine(), [0.3, 1.0]).ok
+
+
+class Sine:
+    def forward(self, x):
+        self.slope = np.cos(x)
+        return np.sin(x)
+
+    def backward(self, d):
+        return d * self.slope
+
+
+class Buffered(Sine):
+    def forward(self, x):
+        out = np.zeros(x.shape)
+        out[...] = super().forward(x)
+        return out
+
+
+def test_layers_in_a_list_may_write_into_buffers_in_a_complex_step():
+    assert "complex" in check_layer([Buffered(), Buffered()], X).rows[0].errors
+
+
+# --- what cannot be checked ---------------------------------------------------------------------
+
+
+class Views(Dense):
+    def __init__(self):
+        super().__init__()
+        self.top = self.W[:2]
+
+
+class Empty:
+    def forward(self, x):
+        return np.sin(x)
+
+    def backward(self, d):
+        self.cos = d
+
+
+class Strange(Empty):
+    def backward(self, x, y, z):
+        return x
+
+
+class Targets(Empty):
+    def backward(self, y):
+        return y
+
+
+class Bare(Empty):
+    def backward(self):
+        return 1
+
+
+class Silent(Empty):
+    def forward(self, x):
+        self.result = x
+
+
+class Generating(Dense):
+    def __init__(self):
+        super().__init__()
+        self.batches = (k for k in range(3))
+
+
+class Misshapen(Dense):
+    def backward(self, d):
+        super().backward(d)
+        return d
+
+
+@pytest.mark.parametrize("layer, message", [
+    (Dense, "layer: expected an object, got the class Dense"),
+    (3, "layer: expected an object with a method __call__ or forward or "),
+    (np.sin, "layer: expected an object with a method backward or "),
+    (Views(), "layer: expected arrays that share no memory, got W and top"),
+    (Empty(), "and no gradient"),
+    (Strange(), "expected backward to take the gradient of the output, got backward(x, y, z); w"),
+    (Targets(), "the gradient of the output, got backward(y); where it takes inputs or targets, s"),
+    (Bare(), "expected backward to take the gradient of the output, got backward(); where"),
+    (Silent(), "layer: expected forward to return an output, got None"),
+    (Generating(), "expected an object that can be copied, got Generating: cannot pickle 'gener"),
+    (Misshapen(), "gradients: expected 'x' of shape (5, 4), got (5, 3)"),
+])
+def test_what_cannot_be_checked_is_said_in_one_line(layer, message):
+    with pytest.raises(ValueError) as caught:
+        check_layer(layer, X)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,227 @@
+"""Functions that return a loss and its gradients, in the styles in which people write them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check.losses import check_loss
+
+rng = np.random.default_rng(2)
+X, y = rng.normal(size=(7, 5)), rng.integers(3, size=7)
+W, b = rng.normal(size=(5, 3)), rng.normal(size=3)
+
+
+def names_of(report):
+    """The names of the tensors of a report."""
+    return [row.name for row in report.rows if row.checked]
+
+
+# --- a course's loss of W, X, y -----------------------------------------------------------------
+
+
+def svm_loss(W, X, y, reg):
+    """Hinge loss of a linear classifier."""
+    n = len(X)
+    scores = X @ W
+    margins = np.maximum(0, scores - scores[np.arange(n), y][:, None] + 1)
+    margins[np.arange(n), y] = 0
+    active = (margins > 0).astype(float)
+    active[np.arange(n), y] = -active.sum(axis=1)
+    dW = X.T @ active / n + 2 * reg * W
+    return margins.sum() / n + reg * (W * W).sum(), dW
+
+
+def svm_loss_wrong(W, X, y, reg):
+    """The penalty is counted once in the gradient."""
+    loss, dW = svm_loss(W, X, y, reg)
+    dW = dW - reg * W
+    return loss, dW
+
+
+def softmax_loss(x, y):
+    """Without names: the gradient is that of the first argument."""
+    p = np.exp(x - x.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    grad = p.copy()
+    grad[np.arange(len(y)), y] -= 1
+    return -np.log(p[np.arange(len(y)), y]).mean(), grad / len(y)
+
+
+def affine_loss(x, w, b, target):
+    """Several gradients in another order than that of the arguments."""
+    error = x @ w + b - target
+    dw, db = 2 * x.T @ error, 2 * error.sum(axis=0)
+    dx = 2 * error @ w.T
+    return (error**2).sum(), db, dw, dx
+
+
+def propagate(w, b, X, Y):
+    """Gradients in a mapping, before the cost."""
+    error = w.T @ X + b - Y
+    grads = {"dw": X @ error.T, "db": error.sum(axis=1, keepdims=True)}
+    cost = 0.5 * np.sum(error**2)
+    return grads, cost
+
+
+def of_mapping(params, x):
+    """Parameters in a mapping, gradients in one of the same names."""
+    h = np.tanh(x @ params["W"] + params["b"])
+    dz = 2 * h * (1 - h * h)
+    return (h**2).sum(), {"W": x.T @ dz, "b": dz.sum(axis=0)}
+
+
+def nested(layers, x):
+    """Parameters in nested lists."""
+    (W, b), = layers
+    h = np.tanh(x @ W + b)
+    dz = 2 * h * (1 - h * h)
+    return (h**2).sum(), [[x.T @ dz, dz.sum(axis=0)]]
+
+
+def in_mapping(W, x):
+    """All in one mapping, with a figure that is no gradient."""
+    z = np.tanh(x @ W)
+    return {"loss": (z * z).sum(), "largest": z.max(), "grads": {"W": x.T @ (2 * z * (1 - z * z))}}
+
+
+def rosenbrock(v):
+    """As scipy.optimize.minimize(..., jac=True) takes it."""
+    a, c = v[:-1], v[1:]
+    grad = np.zeros_like(v)
+    grad[:-1] += -400 * a * (c - a * a) - 2 * (1 - a)
+    grad[1:] += 200 * (c - a * a)
+    return (100 * (c - a * a) ** 2 + (1 - a) ** 2).sum(), grad
+
+
+@pytest.mark.parametrize("f, inputs, names", [
+    (svm_loss, (W, X, y, 0.1), "W"), (softmax_loss, (X, y), "x"),
+    (affine_loss, (X, W, b, rng.normal(size=(7, 3))), "b w x"),
+    (propagate, (rng.normal(size=(5, 1)), rng.normal(size=(1, 1)), X.T, rng.normal(size=(1, 7))),
+     "w b"),
+    (of_mapping, ({"W": W, "b": b}, X), "params.W params.b"),
+    (in_mapping, (W, X), "W"), (nested, ([[W, b]], X), "layers.0.0 layers.0.1"),
+    (rosenbrock, (np.array([0.5, 1.5, -1]),), "v"),
+    (rosenbrock, ([0.5, 1.5, -1.0],), "v"),
+])
+def test_styles_of_functions(f, inputs, names):
+    report = check_loss(f, *inputs)
+    report.raise_if_wrong()
+    assert names_of(report) == names.split()
+
+
+def test_a_wrong_one():
+    assert check_loss(svm_loss_wrong, W, X, y, 0.1).verdict == "wrong"
+    assert check_loss(lambda v: (rosenbrock(v)[0], 2 * rosenbrock(v)[1]), W[0]).verdict == "wrong"
+
+
+# --- a method of a network ----------------------------------------------------------------------
+
+
+class TwoLayerNet:
+    """Parameters in a mapping; the loss of a batch with its gradients."""
+
+    def __init__(self):
+        self.params = {"W1": rng.normal(size=(5, 4)), "b1": np.zeros(4),
+                       "W2": rng.normal(size=(4, 3)), "b2": np.zeros(3)}
+        self.calls = 0
+
+    def loss(self, X, y=None, reg=0.0):
+        """The loss and the gradients."""
+        self.calls += 1
+        W1, b1, W2, b2 = (self.params[name] for name in ("W1", "b1", "W2", "b2"))
+        h = np.maximum(0, X @ W1 + b1)
+        loss, dscores = softmax_loss(h @ W2 + b2, y)
+        grads = {"W2": h.T @ dscores + 2 * reg * W2, "b2": dscores.sum(axis=0)}
+        dh = dscores @ W2.T * (h > 0)
+        grads |= {"W1": X.T @ dh + 2 * reg * W1, "b1": dh.sum(axis=0)}
+        return loss + reg * ((W1**2).sum() + (W2**2).sum()), grads
+
+
+class WrongNet(TwoLayerNet):
+    def loss(self, X, y=None, reg=0.0):
+        loss, grads = super().loss(X, y, reg)
+        grads["W1"] = grads["W1"] - reg * self.params["W1"]
+        return loss, grads
+
+
+def test_a_method_of_a_network_which_is_left_as_it_is():
+    net = TwoLayerNet()
+    before = {name: value.copy() for name, value in net.params.items()}
+    report = check_loss(net.loss, X, y, keywords={"reg": 0.1})
+    report.raise_if_wrong()
+    assert set(names_of(report)) == set(net.params) and net.calls == 0
+    assert all(np.array_equal(net.params[name], value) for name, value in before.items())
+    assert [row.name for row in check_loss(WrongNet().loss, X, y, 0.1).wrong] == ["W1"]
+
+
+# --- global variables ---------------------------------------------------------------------------
+
+Wxh, Whh, Why = (rng.normal(size=shape) for shape in ((4, 6), (4, 4), (6, 4)))
+bh, by = np.zeros((4, 1)), np.zeros((6, 1))
+sign = 1
+
+
+def lossFun(inputs, targets, hprev):
+    """A character model: weights are global variables, and the last state is returned, too."""
+    hs, ps, xs = {-1: np.copy(hprev)}, {}, {}
+    loss = 0
+    for k, (char, target) in enumerate(zip(inputs, targets, strict=True)):
+        xs[k] = np.zeros((6, 1))
+        xs[k][char] = 1
+        hs[k] = np.tanh(Wxh @ xs[k] + Whh @ hs[k - 1] + bh)
+        scores = Why @ hs[k] + by
+        ps[k] = np.exp(scores) / np.sum(np.exp(scores))
+        loss += -np.log(ps[k][target, 0])
+    dWxh, dWhh, dWhy = np.zeros_like(Wxh), np.zeros_like(Whh), np.zeros_like(Why)
+    dbh, dby, dhnext = np.zeros_like(bh), np.zeros_like(by), np.zeros_like(hs[0])
+    for k in reversed(range(len(inputs))):
+        dy = np.copy(ps[k])
+        dy[targets[k]] -= 1
+        dWhy += dy @ hs[k].T
+        dby += dy
+        dhraw = (1 - hs[k] * hs[k]) * (Why.T @ dy + sign * dhnext)
+        dbh += dhraw
+        dWxh += dhraw @ xs[k].T
+        dWhh += dhraw @ hs[k - 1].T
+        dhnext = Whh.T @ dhraw
+    for dparam in [dWxh, dWhh, dWhy, dbh, dby]:
+        np.clip(dparam, -5, 5, out=dparam)
+    return loss, dWxh, dWhh, dWhy, dbh, dby, hs[len(inputs) - 1]
+
+
+def test_weights_that_are_global_variables_are_left_as_they_are(monkeypatch):
+    before, arguments = Wxh, ([1, 2, 0, 5], [2, 0, 5, 3], np.zeros((4, 1)))
+    report = check_loss(lossFun, *arguments)
+    report.raise_if_wrong()
+    assert names_of(report) == ["Wxh", "Whh", "Why", "bh", "by"] and Wxh is before
+    assert "value 7 of the result: no gradient of anything known, not checked" in report.notes
+    monkeypatch.setitem(globals(), "sign", -1)
+    assert {row.name for row in check_loss(lossFun, *arguments).wrong} == {"Wxh", "Whh", "bh"}
+
+
+# --- names that are told, and what cannot be checked --------------------------------------------
+
+
+def unnamed(first, second):
+    """Gradients in the reverse order."""
+    return (first**2).sum() * second.sum(), (first**2).sum() * np.ones(3), 2 * first * second.sum()
+
+
+def test_names_may_be_told():
+    assert check_loss(unnamed, W, b, gradients=("second", "first")).ok
+    assert check_loss(unnamed, W, b).ok  # their shapes say it, too
+    assert not check_loss(unnamed, b, b[::-1].copy()).ok
+    assert check_loss(unnamed, b, b[::-1].copy(), gradients=("second", "first")).ok
+
+
+@pytest.mark.parametrize("f, inputs, message", [
+    (lambda v: (v**2).sum(), (b,), "f: expected a tuple of a loss, one number, and its gradie"),
+    (lambda v: (v, v), (b,), "got ndarray, ndarray"),
+    (lambda v: (v.sum(), {"other": v}), (b,), "gradients: expected names that say what they are"),
+])
+def test_what_cannot_be_checked_is_said_in_one_line(f, inputs, message):
+    with pytest.raises(ValueError) as caught:
+        check_loss(f, *inputs)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+

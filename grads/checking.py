@@ -60,7 +60,7 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
                         "map of the relative error over each tensor; of your own code every entry "
-                        "is differentiated, of tensors with more than 1024 a sample")
+                        "is differentiated, of tensors with more than 256 a part")
 
 
 def run_check(options: argparse.Namespace) -> int:

@@ -32,18 +32,28 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.crossing import cleared, with_all_methods
+from grads.check.comparison import Check
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
-from grads.check.directions import Line, check_lines, lines_of, lines_together
-from grads.check.entries import check_entries
-from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.directions import (
+    TOGETHER,
+    Failed,
+    check_lines,
+    joint_rows,
+    lines_of,
+    lines_together,
+    narrowed,
+    refined,
+    set_apart,
+    with_all_methods,
+)
+from grads.check.evaluate import Evaluator, Line, NotAnalytic
 from grads.check.jacobians import jacobian as jacobian
 from grads.check.kinks import find_kink_along
+from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names
-from grads.check.report import BAD, Finding, Report, Row
+from grads.check.report import BAD, HEADINGS, Finding, Report, Row
 from grads.check.state import State, kept_findings
-from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
 
@@ -52,7 +62,7 @@ METHODS = {
     "central": ("central",), "forward": ("forward",),
 }
 STREAM = 0x6772616473  # "grads" in hexadecimal: separates our random numbers from the user's
-SAMPLE = 1024  # entries of a larger tensor that are differentiated for the diagnosis
+SAMPLE = 256  # entries of a larger tensor that are differentiated for the diagnosis
 
 Arrays = dict[str, np.ndarray]
 
@@ -111,11 +121,6 @@ class Extent:
             raise ValueError(f"rtol: expected a number between 0 and 1, got {self.rtol!r}")
 
     @property
-    def by_entries(self) -> bool:
-        """Whether entries are differentiated one by one from the start."""
-        return self.every_entry or self.sample is not None
-
-    @property
     def methods(self) -> tuple[str, ...]:
         """The methods that may be used, the preferred one first."""
         return METHODS[self.method or "both"]
@@ -170,10 +175,20 @@ def _checked(
             if ready is None:
                 return Report([], findings, title)
             ready.evaluate.rtol = how.rtol
-            rows, notes = _differentiate(case, *ready, wanted, how, rng)
+            check = Check(case, *ready)
+            methods, notes = _suitable(*ready, how, rng)
+            try:
+                rows, note = _rows_by(check, wanted, how, methods, rng)
+            except NotAnalytic as error:  # along another direction than the first
+                ready.evaluate.complex_step = False
+                methods, notes = _without_complex(how, str(error))
+                rows, note = _rows_by(check, wanted, how, methods, rng)
+            notes += note
             if state.mutable and not findings and all(row.status == "ok" for row in rows):
                 findings += kept_findings(case, ready.evaluate, ready.upstream, wanted)
             if how.steps:
+                from grads.check.step_sizes import with_steps
+
                 rows = [with_steps(row, ready.evaluate, ready.upstream,
                                    ready.analytic["all"][row.name]) if row.shape is not None
                         else row for row in rows]
@@ -188,6 +203,10 @@ def _checked(
     if ready and all(row.status == "ok" for row in rows):
         notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "
                        "values, too" for name in symmetric(ready.evaluate.inputs))
+    floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
+    if floor:
+        notes += (f"noise floor: {floor:.0e} of the largest gradient of {name}, "
+                  "by which one entry may be off",)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
@@ -203,76 +222,71 @@ def own_stream(rng: np.random.Generator | None) -> np.random.Generator:
     return np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
 
 
-def _differentiate(
-    case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
-    names: Sequence[str], how: Extent, rng: np.random.Generator,
-) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows of the report, and the reasons why a method was not used."""
-    methods, notes = _suitable(evaluate, analytic["all"], upstream, how, rng)
-    try:
-        return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
-    except NotAnalytic as error:  # another direction than the first
-        evaluate.complex_step = False
-        methods, notes = _without_complex(how, str(error))
-        return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
-
-
-def _by(
-    methods: tuple[str, ...], notes: tuple[str, ...], case: Case, evaluate: Evaluator,
-    analytic: dict[str, Arrays], upstream: Arrays, names: Sequence[str], how: Extent,
+def _rows_by(
+    check: Check, names: Sequence[str], how: Extent, methods: Sequence[str],
     rng: np.random.Generator,
 ) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows by these methods, the first along directions; and the notes, with one added
-    perhaps."""
-    if how.by_entries:
-        return check_entries(case, evaluate, analytic, upstream, names, methods, how.sample,
-                             rng), notes
-    names_with = [name for name in names if analytic["all"][name].size]
-    lines = (lines_together(evaluate.inputs, names_with, rng) if how.together
-             else lines_of(analytic["all"], names_with, rng))
+    """The rows of the report, and a note on the second method.
+
+    Along directions first, each tensor by the first method, all together by the second. Only the
+    tensors that fail are differentiated entry by entry.
+    """
+    if how.every_entry:
+        from grads.check.entries import check_entries
+
+        return check_entries(check, names, methods, None, (), rng, all_methods=True), ()
+    names = [name for name in names if check.analytic["all"][name].size]
+    if methods[0] == "complex":
+        check.apart = set_apart(check, names)
+    lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
+             else lines_of(check.analytic["all"], names, rng))
     rows: list[Row] = []
-    probes: list[Row] = []
-    tied = False  # a kink exactly here
+    failed: list[Failed] = []
+    notes: tuple[str, ...] = ()
     try:
-        for part in _parts(lines, evaluate.watch):
-            rows += check_lines(case, evaluate, analytic, upstream, part, methods[0])
-            evaluate.watch.tell("tensors", len(rows), len(names_with))
-        if len(methods) > 1 and names_with:
-            [together, beside] = (lines_together(evaluate.inputs, names_with, rng, 1, relative)
-                                  for relative in (False, True))
-            probes = check_lines(case, evaluate, analytic, upstream, together, methods[1])
-            if probes[0].status != "ok":
-                tied = find_kink_along(evaluate, upstream, together[0].direction) is not None
-                probes = check_lines(case, evaluate, analytic, upstream, beside, methods[1])
-            notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
-        if not tied and all(row.status == "ok" for row in [*rows, *probes]):
-            return rows, notes
-        if how.diagnosis:
-            entries = check_entries(case, evaluate, analytic, upstream, names, methods,
-                                    how.diagnosis, rng)
-            rows, notes = merged(rows, entries), notes[:len(notes) - len(probes)]
-        elif len(methods) > 1:
-            rows = [with_all_methods(row, case, evaluate, analytic, upstream, lines, methods)
-                    for row in rows]
-        if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
-            rows += _parted(case, evaluate, analytic, upstream, names_with, methods, rng)
+        for part in _parts(lines, check.evaluate.watch):
+            made, bad = check_lines(check, part, methods[0])
+            rows, failed = rows + made, failed + bad
+            check.evaluate.watch.tell("tensors", len(rows), len(names))
+        if len(methods) > 1 and names:
+            together, beside = (lines_together(check.evaluate.inputs, names, rng, 1, relative)
+                                for relative in (False, True))
+            (probe, *_), bad = check_lines(check, together, methods[1])
+            if bad and find_kink_along(check.evaluate, check.upstream,
+                                       together[0].direction) is None:
+                (probe, *_), bad = check_lines(check, beside, methods[1])
+            notes = (f"{HEADINGS[methods[1]]} along a direction over all tensors: "
+                     f"{probe.error:.1e}",) * (not bad)
+            failed += bad
+        if failed or how.sample is not None:
+            rows = _with_entries(check, names, how, methods, rng, rows, failed)
     except TimeUp:
         rows = [unconfirmed(row) for row in rows]
-    return rows, notes
+    return rows, notes if all(row.status == "ok" for row in rows) else ()
 
 
-def _parted(
-    case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
-    names: Sequence[str], methods: tuple[str, ...], rng: np.random.Generator,
+def _with_entries(
+    check: Check, names: Sequence[str], how: Extent, methods: Sequence[str],
+    rng: np.random.Generator, rows: list[Row], failed: list[Failed],
 ) -> list[Row]:
-    """The row of another direction over all tensors, if the second method, and only that, finds it
-    wrong; none where kinks explain it."""
-    line = lines_together(evaluate.inputs, names, rng, 1)[0]
-    one = cleared(case, evaluate, analytic, upstream, "all", line, methods[1])
-    rows = check_lines(case, evaluate, analytic, upstream, [one.line], methods[1])
-    return [replace(row, status="disagree", hints=(
-        f"along directions over all tensors {methods[0]} and {methods[1]} disagree",))
-        for row in rows if row.status == "wrong"]
+    """The rows, those of tensors that a direction has failed by their entries."""
+    joint = [bad for bad in failed if bad.line.row == TOGETHER]
+    single = [bad for bad in failed if bad.line.row != TOGETHER]
+    single += narrowed(check, joint, {bad.line.row for bad in single})
+    single = refined(check, single)
+    sampled = how.sample is not None
+    if how.diagnosis or sampled:
+        from grads.check.entries import check_entries
+
+        chosen = [name for name in names
+                  if sampled or any(bad.line.row == name for bad in single)]
+        rows = merged(rows, check_entries(check, chosen, methods, how.sample or how.diagnosis,
+                                          single, rng, all_methods=sampled))
+    else:
+        rows = [with_all_methods(check, row, failed, methods) for row in rows]
+    if joint and not any(row.status in BAD for row in rows):
+        rows += joint_rows(check, joint, methods)
+    return rows
 
 
 def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
@@ -285,16 +299,16 @@ def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
 
 
 def _suitable(
-    evaluate: Evaluator, gradients: Arrays, upstream: Arrays, how: Extent,
+    evaluate: Evaluator, analytic: Mapping[str, Arrays], upstream: Arrays, how: Extent,
     rng: np.random.Generator,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The methods, without complex step where it is impossible, and the reason."""
-    if not any(value.size for value in gradients.values()):
+    if not any(value.size for value in analytic["all"].values()):
         return how.methods, ()
-    direction = lines_together(evaluate.inputs, list(gradients), rng, 1, True)[0].direction
+    direction = lines_together(evaluate.inputs, list(analytic["all"]), rng, 1, True)[0].direction
     if how.methods[0] != "complex":
         evaluate.complex_step = False
-        evaluate.observe_noise(direction)
+        observe_noise(evaluate, direction)
         return how.methods, ()
     try:
         slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
@@ -305,8 +319,8 @@ def _suitable(
             why = real_direction(evaluate, upstream, direction, slope)
     except NotAnalytic as error:
         why = str(error)
-    if why or evaluate.coarse_outputs:
-        evaluate.observe_noise(direction)
+    if why or coarse_outputs(evaluate):
+        observe_noise(evaluate, direction)
     evaluate.complex_step = not why
     return _without_complex(how, why) if why else (how.methods, ())
 

@@ -61,17 +61,23 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
 
 
 def _arrays(cache: Any) -> Iterator[np.ndarray]:
-    """The arrays of a cache: it is one, or a tuple, list, mapping or dataclass with some inside."""
-    if isinstance(cache, np.ndarray):
-        yield cache
-    elif is_dataclass(cache) and not isinstance(cache, type):
-        for field in fields(cache):
-            yield from _arrays(getattr(cache, field.name))
-    elif isinstance(cache, (tuple, list, Mapping)):
-        for part in cache.values() if isinstance(cache, Mapping) else cache:
-            yield from _arrays(part)
-    elif hasattr(cache, "__dict__") and not callable(cache):
-        yield from _arrays(list(vars(cache).values()))
+    """The arrays of a cache: it is one, or a tuple, list, mapping or object with some inside."""
+    pending, seen = [cache], set()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, np.ndarray):
+            yield part
+        elif isinstance(part, (tuple, list)):
+            pending += part
+        elif isinstance(part, Mapping):
+            pending += part.values()
+        elif is_dataclass(part) and not isinstance(part, type):
+            pending += [getattr(part, field.name) for field in fields(part)]
+        elif hasattr(part, "__dict__") and not callable(part):
+            pending += vars(part).values()
 
 
 def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: Any) -> Arrays:

@@ -1,132 +1,73 @@
 """Random directions: one derivative that depends on all entries of a tensor.
 
 The derivative along a direction v is the sum of gradient * v, so that a wrong entry shows in nearly
-every direction. A tensor is checked along a few of them and for one entry; a wrong direction is
-bisected until one entry is left.
+every direction. A tensor is checked along a few of them and for one entry. The entries that make a
+direction wrong are found by halving it.
+
+Along a direction through a kink there is no derivative: complex step gives the slope of one side,
+Ridders' differences the mean of both, and a right gradient need be neither. An entry with a kink is
+left out of the direction, with all of the same value (zeros before a ReLU), and the rest is
+compared again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.case import Case
-from grads.check.comparison import (
-    FLOOR,
-    FLOOR_ALL,
-    NOISY,
-    SAFETY,
-    index_of,
-    largest_of,
-)
+from grads.check.comparison import COARSE, Check, Compared, index_of
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import along
-from grads.check.evaluate import Evaluator, length
-from grads.check.precision import allowance
-from grads.check.report import Row
+from grads.check.evaluate import Evaluator, Line, entry_line
+from grads.check.kinks import find_kink, find_kink_along
+from grads.check.precision import EXACT
+from grads.check.report import BAD, Row
 
 DIRECTIONS = 2  # a tensor
-COARSE = 1e-5  # relative to sum |gradient * v|: with a larger error nothing is decided
 APART = 1e8  # ratio of entries too different for one common step
-ALIKE = 64  # share of the entries' rounding that may have one sign
 TOGETHER = "all tensors"  # the name of rows for directions over all tensors
+HALVINGS = 64  # most parts of a line that are halved to locate wrong entries
+LOCATED = 16  # most wrong entries that are located
+PIECES = 512  # most pieces of a line
+SMALL = 1e-11  # part of the largest gradient from which on eight roundings of it hide errors
+MOST = 48  # most kinks along a direction, of different values, that are left out
 
 Arrays = Mapping[str, np.ndarray]
-Analytic = Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
+Entry = tuple[str, int]  # tensor and flat position
+STATUS = {"right": "ok", "coarse": "inconclusive", "wrong": "wrong"}
 
 
-class Slope(NamedTuple):
-    """A derivative along a direction."""
+class Failed(NamedTuple):
+    """A line along which a gradient is not right."""
 
-    analytic: float
-    numeric: float
-    status: str  # "ok", "wrong", or "inconclusive" if the numerical error is too large
-    error: float  # relative to the sum of |gradient * v|, which may cancel
-
-
-class Line(NamedTuple):
-    """A direction, and which row of the report it belongs to."""
-
-    row: str  # a tensor's name, or TOGETHER
-    direction: Arrays
-    entry: int | None = None  # flat position, of a direction along one entry
+    choice: str  # of upstream gradients
+    line: Line
+    method: str  # that found it
+    word: str  # "wrong" or "coarse"
 
 
-def slopes(
-    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, directions: Sequence[Arrays],
-    method: str,
-) -> dict[str, list[Slope]]:
-    """For every choice of upstream gradients, the derivatives along each direction."""
-    numeric = along(evaluate, evaluate.inputs, upstream, directions, method)
-    found = {}
-    for choice, gradients in analytic.items():
-        rows = [k for k, output in enumerate(upstream) if choice in ("all", output)]
-        parts = [part[rows].sum(axis=0) for part in numeric]  # value, error, scale
-        own = {name: largest_of(gradient) for name, gradient in gradients.items()}
-        found[choice] = [_slope(evaluate, gradients, own, direction,
-                                *(float(part[k]) for part in parts))
-                         for k, direction in enumerate(directions)]
-    return found
-
-
-@np.errstate(all="ignore")  # a gradient that is not finite is wrong
-def _slope(
-    evaluate: Evaluator, gradients: Arrays, own: Mapping[str, float], direction: Arrays,
-    value: float, error: float, scale: float,
-) -> Slope:
-    """The limit is that of `compare`, summed over the entries; where the sum overflows, only the
-    entries can be right."""
-    products = [gradients[name].astype(np.float64) * v for name, v in direction.items()]
-    analytic, largest = sum(float(product.sum()) for product in products), max(own.values())
-    lengths = {name: float(np.abs(v).sum()) for name, v in direction.items()}
-    terms = sum(_terms(evaluate, gradients[name], name, v, own[name], largest)
-                for name, v in direction.items())
-    floor = sum(n * (FLOOR * own[name] + FLOOR_ALL * largest) for name, n in lengths.items())
-    eps = max(evaluate.eps, *(float(np.finfo(gradients[name].dtype).eps) for name in direction))
-    may = allowance(eps, max((evaluate.rounding[name] for name in direction
-                              if name in evaluate.rounding), default=None))
-    size = max(abs(analytic), abs(value))
-    spread = max(sum(float(np.abs(product).sum()) for product in products), size)
-    limit = eps * may.relative * size + eps * may.tensor * scale + terms + SAFETY * error
-    limit += evaluate.rtol * spread
-    gap = 0.0 if analytic == value else abs(analytic - value)
-    coarse = error > max((NOISY if evaluate.noise else COARSE) * spread, terms)
-    right = gap <= limit and spread < np.inf
-    status = "wrong" if not right else "inconclusive" if coarse else "ok"
-    return Slope(analytic, value, status, gap / (max(spread, floor) or 1.0))
-
-
-def _terms(
-    evaluate: Evaluator, gradient: np.ndarray, name: str, v: np.ndarray, own: float, largest: float
-) -> float:
-    """The limit along a direction for the entries' rounding, mostly independent errors."""
-    eps = max(evaluate.eps, float(np.finfo(gradient.dtype).eps))
-    may = allowance(eps, evaluate.rounding.get(name))
-    one = eps * may.tensor * own + eps * may.all * largest + may.absolute
-    return one * max(3 * length([v]), float(np.abs(v).sum()) / ALIKE)
-
-
-# --- checks along directions ----------------------------------------------------------------------
+# --- lines ----------------------------------------------------------------------------------------
 
 
 def lines_of(gradients: Arrays, names: Sequence[str], rng: np.random.Generator) -> list[Line]:
     """One entry and DIRECTIONS random directions of each tensor; all entries of a tiny one."""
-    found = []
+    lines = []
     for name in names:
         gradient = gradients[name].reshape(-1)
         few = gradient.size <= 1 + DIRECTIONS
-        for entry in range(gradient.size) if few else [_one(gradient, rng)]:
-            unit = np.zeros(gradient.size)
-            unit[entry] = 1.0
-            found.append(Line(name, {name: unit.reshape(gradients[name].shape)}, entry))
-        found += [Line(name, {name: rng.normal(size=gradients[name].shape)})
+        entries = range(gradient.size) if few else [_nonzero_entry(gradient, rng)]
+        lines += [entry_line(gradients, name, entry, name) for entry in entries]
+        lines += [Line({name: rng.normal(size=gradients[name].shape)}, name)
                   for _ in range(0 if few else DIRECTIONS)]
-    return found
+    return lines
 
 
-def _one(gradient: np.ndarray, rng: np.random.Generator) -> int:
+def _nonzero_entry(gradient: np.ndarray, rng: np.random.Generator) -> int:
     """An entry whose gradient is not zero, if there is one."""
     significant = np.flatnonzero(gradient)
     return int(rng.choice(significant if significant.size else gradient.size))
@@ -141,8 +82,8 @@ def lines_together(
     sizes = _sizes(inputs, names)
     if relative and any(inputs[name].any() for name in names):
         sizes = {name: np.abs(inputs[name]) for name in names}
-    return [Line(TOGETHER, {name: rng.normal(size=inputs[name].shape) * sizes[name]
-                            for name in names}) for _ in range(number)]
+    return [Line({name: rng.normal(size=inputs[name].shape) * sizes[name] for name in names},
+                 TOGETHER) for _ in range(number)]
 
 
 def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -156,73 +97,285 @@ def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.ones_like(size) for name, size in sizes.items()}
 
 
-def check_lines(
-    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, lines: Sequence[Line],
-    method: str,
-) -> list[Row]:
-    """A row for every tensor, and one for every tensor that fails for one output alone."""
-    if not lines:
-        return []
-    found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], method)
-    return [row for choice, every in found.items() for name in dict.fromkeys(l.row for l in lines)
-            for row in [_row(case, evaluate, name, choice, method, [
-                (line, slope) for line, slope in zip(lines, every, strict=True)
-                if line.row == name])]
-            if choice == "all" or row.status == "wrong"]
+# --- checks along them ----------------------------------------------------------------------------
+
+
+def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[Row], list[Failed]]:
+    """A row for every tensor, one for every tensor that is wrong for one output alone, and the
+    lines along which a gradient is not right."""
+    rows: list[Row] = []
+    failed: list[Failed] = []
+    numeric = check.along(lines, method)
+    for choice in check.analytic:
+        results = [(line, check.along_limits(choice, line, numeric.at(k)))
+                   for k, line in enumerate(lines)]
+        failed += [Failed(choice, line, method, result.words[0]) for line, result in results
+                   if result.words[0] != "right"]
+        for name in dict.fromkeys(line.row for line in lines):
+            row = _row(check, name, choice, method, [(line, result) for line, result in results
+                                                     if line.row == name])
+            rows += [row] if choice == "all" or row.status == "wrong" else []
+    return rows, failed
+
+
+def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
+    """The lines that fail, those with fewer than three digits cut into pieces that have them: an
+    error adds up over fewer entries there."""
+    found = []
+    for bad in failed:
+        choice, line, method, word = bad
+        result = compare_line(check, choice, line, method) if word == "coarse" else None
+        if result is None or line.entry is not None or not check.largest[choice][line.row]:
+            found.append(bad)
+            continue
+        size = line.direction[line.row].size
+        number = 2 * (float(result.limit[0]) / (COARSE * check.largest[choice][line.row])) ** 2
+        if not number < min(PIECES, size / 2):
+            found.append(bad)
+            continue
+        ends = np.linspace(0, size, 2 + int(number)).astype(int)
+        pieces = [_between(line, low, high) for low, high in pairwise(ends)]
+        found += check_lines(check, pieces, method)[1]
+    return found
+
+
+def narrowed(check: Check, joint: Sequence[Failed], known: Collection[str]) -> list[Failed]:
+    """The tensors that make lines over several tensors fail, by the line's part in each; without
+    those that are known to fail."""
+    found = []
+    for choice, line, method, _ in joint:
+        parts = [Line({name: v}, name) for name, v in line.direction.items() if name not in known]
+        found += [bad for bad in check_lines(check, parts, method)[1] if bad.choice == choice]
+    return found
+
+
+def compare_line(check: Check, choice: str, line: Line, method: str) -> Compared:
+    """One line compared with its derivative by a method."""
+    return check.along_limits(choice, line, check.along([line], method))
 
 
 def _row(
-    case: Case, evaluate: Evaluator, name: str, choice: str, method: str,
-    found: Sequence[tuple[Line, Slope]],
+    check: Check, name: str, choice: str, method: str, results: Sequence[tuple[Line, Compared]]
 ) -> Row:
     """The row of one tensor's lines; its worst entry is that of the worst line, or of an entry if
     all are right."""
-    order = ("wrong", "inconclusive", "ok")
-    line, slope = min(found, key=lambda one: (order.index(one[1].status), one[0].entry is None))
-    shape = evaluate.inputs[name].shape if name in evaluate.inputs else None
+    order = ("wrong", "coarse", "right")
+    line, result = min(results, key=lambda pair: (order.index(pair[1].words[0]),
+                                                  pair[0].entry is None))
+    inputs = check.evaluate.inputs
+    shape = inputs[name].shape if name in inputs else None
     at = () if line.entry is None or shape is None else index_of(line.entry, shape)
-    said = place(case.labels.get(name), at) if line.entry is not None else "a random direction"
-    entries = [slope.error for line, slope in found if line.entry is not None]
-    others = [slope.error for line, slope in found if line.entry is None]
-    size = sum(evaluate.inputs[one].size for one in line.direction)
-    still = shape is not None and size > 0 and not slope.numeric and not slope.analytic
+    said = place(check.case.labels.get(name), at) if line.entry is not None else (
+        "a random direction")
+    entries = [result.relative[0] for line, result in results if line.entry is not None]
+    others = [result.relative[0] for line, result in results if line.entry is None]
+    status, analytic, value = (
+        STATUS[result.words[0]], float(result.analytic[0]), float(result.numeric[0]))
+    still = shape is not None and not value and not analytic and status == "ok" and (
+        inputs[name].size > 0)
     return Row(
         name, choice, shape, len(entries), len(others),
-        sum(slope.status == "inconclusive" for _, slope in found),
+        sum(result.words[0] == "coarse" for _, result in results),
         {kind: float(np.max(errors)) for kind, errors in (
-            (method, entries), ("directions", others)) if errors}, slope.status,
-        at, said, slope.analytic, slope.numeric,
-        ("zero everywhere, numerically too",) * (still and slope.status == "ok"),
-    )
+            (method, entries), ("directions", others)) if errors},
+        status, at, said, analytic, value, ("zero everywhere, numerically too",) * still,
+        floor=_floor(check, name, choice, results))
 
 
-# --- the entry that is wrong ----------------------------------------------------------------------
+def _floor(check: Check, name: str, choice: str, results: Sequence[tuple[Line, Compared]]) -> float:
+    """The error of an entry that may pass along random directions, as a part of the largest
+    gradient."""
+    own = check.largest[choice].get(name, 0.0)
+    limits = [float(result.limit[0]) for line, result in results if line.entry is None] or [
+        float(result.limit[0]) for _, result in results]
+    return max(limits) / own if own else 0.0
 
 
-def bisect(
-    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, direction: Arrays,
-    method: str,
-) -> tuple[str, int]:
-    """An entry that makes a direction's derivative wrong: name and flat position."""
-    ends = np.cumsum([v.size for v in direction.values()])
+def set_apart(check: Check, names: Sequence[str]) -> set[str]:
+    """Tensors whose gradients are so much smaller than others' that these would hide any error,
+    and which are no rounding: their derivative is the same at neighbouring inputs, and linear in
+    the direction."""
+    evaluate, gradients = check.evaluate, check.largest["all"]
+    least = max(gradients.values(), default=0.0) * SMALL
+    found: set[str] = set()
+    if evaluate.eps > EXACT:
+        return found
+    for name in names:
+        if gradients[name] < least:
+            rng = np.random.default_rng(4)
+            line = Line({name: rng.normal(size=evaluate.inputs[name].shape)}, name)
+            moved = {key: np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape))
+                     for key, x in evaluate.inputs.items()}
+            beside = Evaluator(evaluate.f, moved)
+            here = along(evaluate, {}, check.upstream, [line.direction])
+            there = along(beside, {}, check.upstream, [
+                {name: scale * line.direction[name]} for scale in (0.7, 1.3)])
+            value, error = float(here.value.sum()), float(here.error.sum())
+            change = np.abs(value - there.value.sum(axis=0) / (0.7, 1.3)).max() + error
+            if value and change <= COARSE * abs(value):
+                found.add(name)
+    return found
+
+
+# --- the entries that are wrong -------------------------------------------------------------------
+
+
+def wrong_entries(check: Check, choice: str, line: Line, method: str, most: int) -> list[Entry]:
+    """The entries that make a line wrong, the worst first: at least one, at most `most`.
+
+    The larger error of two halves leads to the first entry, as in bisection: 2 log2(n) derivatives
+    for n entries. Then other parts that are wrong are halved, that with the largest error first.
+    """
+    ends = np.cumsum([v.size for v in line.direction.values()])
+    entries: list[Entry] = []
+    parts: list[tuple[float, int, int]] = []  # minus the error, from, to: those that are wrong
     low, high = 0, int(ends[-1])
-    while high - low > 1:
+    for _ in range(max(HALVINGS, high.bit_length())):
+        while high - low == 1:
+            k = int(np.searchsorted(ends, low, side="right"))
+            entries.append((list(line.direction)[k], low - (int(ends[k - 1]) if k else 0)))
+            if len(entries) == most or not parts:
+                return entries
+            _, low, high = heapq.heappop(parts)
         middle = (low + high) // 2
-        halves = [_between(direction, low, middle), _between(direction, middle, high)]
-        first, second = (abs(slope.analytic - slope.numeric) for slope in slopes(
-            evaluate, {choice: analytic[choice]}, upstream, halves, method)[choice])
-        low, high = (middle, high) if second > first or np.isnan(second) else (low, middle)
-    k = int(np.searchsorted(ends, low, side="right"))
-    return list(direction)[k], low - (int(ends[k - 1]) if k else 0)
+        halves = [(low, middle), (middle, high)]
+        lines = [_between(line, *half) for half in halves]
+        numeric = check.along(lines, method)
+        found = [check.along_limits(choice, half, numeric.at(k)) for k, half in enumerate(lines)]
+        gaps = [float(abs(result.analytic[0] - result.numeric[0])) for result in found]
+        if not entries:
+            larger = int(gaps[1] > gaps[0] or np.isnan(gaps[1]))
+            low, high = halves.pop(larger)
+            gaps, found = [gaps[1 - larger]], [found[1 - larger]]
+        for half, gap, result in zip(halves, gaps, found, strict=True):
+            if result.words[0] == "wrong":
+                heapq.heappush(parts, (-np.inf if np.isnan(gap) else -gap, *half))
+        if entries:
+            if not parts:
+                return entries
+            _, low, high = heapq.heappop(parts)
+    return entries
 
 
-def _between(direction: Arrays, low: int, high: int) -> dict[str, np.ndarray]:
-    """The direction, zero except for entries low to high of all its tensors, concatenated."""
-    part, start = {}, 0
-    for name, v in direction.items():
+def _between(line: Line, low: int, high: int) -> Line:
+    """The line, zero except for entries low to high of all its tensors, concatenated."""
+    kept, start = {}, 0
+    for name, v in line.direction.items():
         here = np.zeros_like(v)
         where = slice(max(low - start, 0), max(high - start, 0))
         here.reshape(-1)[where] = v.reshape(-1)[where]
-        part[name] = here
+        if where.start < min(where.stop, v.size):
+            kept[name] = here
         start += v.size
-    return part
+    return line._replace(direction=kept)
+
+
+class Cleared(NamedTuple):
+    """A line without the entries that have a kink, and the result along it."""
+
+    line: Line
+    word: str
+    result: Compared
+    kinks: tuple[Entry, ...]  # for equal values, the first
+    entries: tuple[Entry, ...]  # that are wrong without a kink
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it is wrong and has kinks that no single entry causes, or too many."""
+        return self.word == "wrong" and not self.entries
+
+
+def cleared(
+    check: Check, choice: str, line: Line, method: str, most: int = 1
+) -> Cleared:
+    """The line without all entries that make it wrong, or uncertain, by a kink; `most`, how many
+    wrong entries are located."""
+    evaluate, weights = check.evaluate, check.weights(choice)
+    kinks: list[Entry] = []
+    while True:
+        result = compare_line(check, choice, line, method)
+        word = result.words[0]
+        if word == "right" or len(kinks) == MOST:
+            return Cleared(line, word, result, tuple(kinks), ())
+        crosses = find_kink_along(evaluate, weights, line.direction) is not None
+        if not crosses and word == "coarse":
+            return Cleared(line, word, result, tuple(kinks), ())
+        entries = wrong_entries(check, choice, line, method, 1 if crosses else most)
+        at = entries[0]
+        if find_kink(evaluate, evaluate.inputs, weights, *at) is None:
+            alone = compare_line(check, choice, _only(line, *at), method).words[0]
+            wrong = word == "wrong" and (not crosses or alone == "wrong")
+            return Cleared(line, word, result, tuple(kinks), tuple(entries) if wrong else ())
+        kinks.append(at)
+        line = _without(line, evaluate.inputs, *at)
+
+
+def _only(line: Line, name: str, entry: int) -> Line:
+    """One entry of the line."""
+    alone = np.zeros_like(line.direction[name])
+    alone.reshape(-1)[entry] = line.direction[name].reshape(-1)[entry]
+    return line._replace(direction={name: alone})
+
+
+def _without(line: Line, inputs: Arrays, name: str, entry: int) -> Line:
+    """The line that does not move the entries of this value."""
+    x = inputs[name]
+    still = np.where(x == x.reshape(-1)[entry], 0.0, line.direction[name])
+    return line._replace(direction={**line.direction, name: still})
+
+
+# --- by all methods together ----------------------------------------------------------------------
+
+
+def decided(
+    check: Check, choice: str, line: Line, methods: Sequence[str]
+) -> tuple[str, tuple[str, ...]]:
+    """The status by all methods together of a line that one of them found wrong, and its hint."""
+    from grads.check.diagnosis.elsewhere import right_nearby
+
+    weights = check.weights(choice)
+    if find_kink_along(check.evaluate, weights, line.direction) is None:
+        confirmed = any(compare_line(check, choice, line, method).words[0] == "right"
+                        for method in methods)
+        return ("disagree", (_apart(methods),)) if confirmed else ("wrong", ())
+    results = [(method, cleared(check, choice, line, method)) for method in methods]
+    doubtful = [result for _, result in results if result.word == "wrong"]
+    if not doubtful or all(right_nearby(check.case, check.evaluate, weights, name)
+                           for name in line.direction):
+        return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
+    alone = [_only(result.line, *result.entries[0]) for result in doubtful if result.entries]
+    if any(all(compare_line(check, choice, entry, method).words[0] == "wrong"
+               for method in methods) for entry in alone):
+        return "wrong", ()
+    return "disagree", (_apart(methods) if alone else "a random direction crosses kinks that "
+                        "cannot be told apart: nothing is decided there; check at other values",)
+
+
+def _apart(methods: Sequence[str]) -> str:
+    return f"along a random direction {' and '.join(methods)} disagree"
+
+
+def with_all_methods(check: Check, row: Row, failed: Sequence[Failed], methods: Sequence[str]
+                     ) -> Row:
+    """A row that is wrong along directions, with its status by all methods together."""
+    order = ("wrong", "disagree", "inconclusive")
+    lines = [bad.line for bad in failed if bad.word == "wrong"
+             and (bad.choice, bad.line.row) == (row.upstream, row.name)]
+    if row.status != "wrong" or len(methods) < 2 or not lines:
+        return row
+    status, hints = min((decided(check, row.upstream, line, methods) for line in lines),
+                        key=lambda pair: order.index(pair[0]))
+    return replace(row, status=status, hints=hints)
+
+
+def joint_rows(check: Check, joint: Sequence[Failed], methods: Sequence[str]) -> list[Row]:
+    """The rows of lines over all tensors that are wrong though no tensor is, nor kinks explain
+    it."""
+    rows = []
+    for choice, line, method, word in joint:
+        status, hints = decided(check, choice, line, methods) if word == "wrong" else ("ok", ())
+        if status in BAD:
+            row = _row(check, line.row, choice, method, [(
+                line, compare_line(check, choice, line, method))])
+            rows.append(replace(row, status=status, hints=hints))
+    return rows

@@ -1,157 +1,144 @@
-"""Differentiation entry by entry, by several methods: all entries of a tensor, or a sample.
+"""The entries of a tensor that a direction has failed: which are wrong, and by which mistake.
 
-A check continues with it if a direction is wrong: the diagnosis (`grads.check.diagnosis`) needs the
-derivatives of single entries.
+Of a small tensor all entries are differentiated by the first, most exact method; of a larger one
+those that halving the direction has led to, whole rows and columns through the worst, and a sample
+of every block: the diagnosis (`grads.check.diagnosis`) sees patterns. A second method confirms a
+few of the wrong ones; where it does not, it is applied to all that are not right. An entry that is
+not right is examined for a kink, where there is no derivative; the report says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.case import Case, Labels
-from grads.check.comparison import Numbers, compare_case, index_of
-from grads.check.crossing import Cleared, cleared, decided
+from grads.check.case import Labels
+from grads.check.comparison import Check, Compared, contradictory, index_of, largest_of
+from grads.check.diagnosis.diagnose import diagnose
+from grads.check.diagnosis.elsewhere import Probe, right_nearby
+from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
-from grads.check.differentiate import Numeric, at_entries
-from grads.check.directions import (
-    Analytic,
-    Arrays,
-    Line,
-    Slope,
-    lines_of,
-    lines_together,
-    slopes,
-)
-from grads.check.evaluate import Evaluator
-from grads.check.report import BAD, Row
-from grads.check.stopped import uncovered
+from grads.check.differentiate import Numeric
+from grads.check.directions import LOCATED, Cleared, Failed, cleared, decided
+from grads.check.kinks import closest_slope, find_kink, find_kink_along
+from grads.check.report import BAD, ErrorMap, Row
+from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
+
+LINES = 8  # most lines along which wrong entries and kinks are located
+SHARE = 4  # one in so many entries of a sample is chosen at random
+CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
+KINKS = 64  # entries of a tensor that are examined for a kink
+UNSURE_SHARE = 4  # one in so many entries with fewer than three digits leaves a tensor undecided
+SLIGHT = 5  # digits from which an error in most entries is that of an iteration
+UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
+SLACK = 1e-6  # relative error of a kink's slopes
+MEET = "several kinks in one place; beside it the gradient is right"
+NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
+         frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
+
+Estimates = dict[str, tuple[np.ndarray, Numeric]]  # method -> flat positions, derivatives there
+
+
+class Examined(NamedTuple):
+    """The entries of a tensor that were differentiated."""
+
+    where: np.ndarray  # flat positions
+    estimates: Estimates
+    planned: int  # how many entries were to be differentiated
+    doubtful: list[tuple[str, Cleared]]  # choices, and lines that are wrong without kinks
 
 
 def check_entries(
-    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
-    methods: Sequence[str], sample: int | None, rng: np.random.Generator,
+    check: Check, names: Sequence[str], methods: Sequence[str], sample: int | None,
+    failed: Sequence[Failed], rng: np.random.Generator, *, all_methods: bool = False,
 ) -> list[Row]:
     """A row for every tensor, one for every tensor that is wrong for one output alone.
 
-    Arguments: methods that suit the function, the first of which is used along directions; sample,
-    how many entries of a larger tensor, None for all.
+    Arguments: names, of the tensors; methods that suit the function, the most exact one first;
+    sample, how many entries of a larger tensor, None for all; failed, the lines along which a
+    gradient was not right; all_methods, whether each entry is differentiated by all methods.
     """
-    places = {name: choose(analytic["all"][name], case.labels.get(name), sample, rng)
-              for name in names}
-    try:
-        lines, found, wrong = _directions(case, evaluate, analytic, upstream, names, places,
-                                          methods[0], rng)
-    except TimeUp:
-        return [uncovered(name, "all", analytic["all"][name].shape) for name in names]
-    planned = {name: len(where) for name, where in places.items()}
-    places, estimates = _estimates(evaluate, upstream, places, methods)
-    numbers = Numbers(analytic, dict.fromkeys(methods, places), estimates, upstream)
-    rows = [_along(row, lines, found) for row in compare_case(case, evaluate, numbers)]
-    if evaluate.watch.stopped:
+    examined: dict[str, Examined] = {}
+    for name in names:
+        lines = [bad for bad in failed if name in bad.line.direction and bad.line.row == name]
+        both = all_methods or any(bad.method != methods[0] for bad in lines)
+        try:
+            where, doubtful = _chosen(check, name, sample, lines, rng, at_random=all_methods)
+        except TimeUp:
+            where, doubtful = np.zeros(0, np.int64), []
+        estimates = _estimates(check, name, where, methods if both else methods[:1])
+        examined[name] = Examined(next(iter(estimates.values()))[0], estimates, len(where),
+                                  doubtful)
+    rows = []
+    for choice in check.analytic:
+        for name in names:
+            row = _row(check, choice, name, examined, methods)
+            rows += [row] if choice == "all" or row.status in BAD else []
+    if check.evaluate.watch.stopped:
         return [replace(row, status="unfinished") if row.status in ("ok", "inconclusive")
-                and row.checked < planned[row.name] else row for row in rows]
+                and row.checked < examined[row.name].planned else row for row in rows]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
     try:
-        rows += [_led_to(case, evaluate, analytic, upstream, methods, choice, one)
-                 for choice, one in wrong
-                 if one.entry is None or (one.entry[0], choice) not in bad]
+        rows += [_led_to(check, methods, choice, line) for name in names
+                 for choice, line in examined[name].doubtful if (name, choice) not in bad]
     except TimeUp:
         pass
     return rows
 
 
-def _led_to(
-    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, methods: Sequence[str],
-    choice: str, one: Cleared,
-) -> Row:
-    """The row of a wrong direction for which bisection found no entry that is wrong alone: where
-    several tensors meet in one kink, it may take all of them to cross it."""
-    known = [one.entry] if one.entry else [*one.kinks]
-    name = known[-1][0] if known else next(iter(one.line.direction))
-    shape, slope = evaluate.inputs[name].shape, one.slope
-    status, hints = decided(case, evaluate, analytic, upstream, choice, one.line, methods)
-    at = index_of(known[-1][1], shape) if known else ()
-    return Row(
-        name, "direction", shape, 0, 1, 0, {"directions": slope.error}, status, at,
-        place(case.labels.get(name), at) if known else "a random direction",
-        slope.analytic, slope.numeric,
-        hints or ("a random direction is wrong; halving it led to this entry",))
+# --- which entries --------------------------------------------------------------------------------
 
 
-def _directions(
-    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
-    places: dict[str, np.ndarray], method: str, rng: np.random.Generator,
-) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Cleared]]]:
-    """The directions of sampled tensors, cleared of kinks, their slopes, and the directions that
-    are still wrong; the entries found by bisection are added to `places`."""
-    part = [name for name in names if len(places[name]) < analytic["all"][name].size]
-    lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
-    lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []
-    found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], method)
-    wrong: list[tuple[str, Cleared]] = []
-    for choice, every in found.items():
-        for k, line in enumerate(lines):
-            if every[k].status == "ok":
-                continue
-            one = cleared(case, evaluate, analytic, upstream, choice, line, method)
-            every[k] = one.slope
-            for name, entry in (*one.kinks, *([one.entry] if one.entry else [])):
-                places[name] = np.union1d(places[name], [entry])
-            if one.slope.status == "wrong":
-                wrong.append((choice, one))
-    return lines, found, wrong
+def _chosen(
+    check: Check, name: str, sample: int | None, failed: Sequence[Failed],
+    rng: np.random.Generator, *, at_random: bool,
+) -> tuple[np.ndarray, list[tuple[str, Cleared]]]:
+    """The flat positions to differentiate, and the lines that are wrong without kinks."""
+    gradient = check.analytic["all"][name]
+    if sample is None or gradient.size <= sample:
+        return np.arange(gradient.size), []
+    unfinite = np.flatnonzero(~np.isfinite(gradient))
+    if len(unfinite):
+        return unfinite[:sample], []
+    share = sample if at_random else sample // SHARE
+    where = choose(gradient, check.case.labels.get(name), share, rng)
+    doubtful: list[tuple[str, Cleared]] = []
+    lines = sorted(failed, key=lambda bad: bad.word)[::-1]  # wrong ones, then coarse ones
+    for bad in lines[:LINES]:
+        if bad.line.entry is not None:
+            where = np.union1d(where, [bad.line.entry])
+            continue
+        if any(choice == bad.choice and known.entries for choice, known in doubtful):
+            continue  # another line has led to wrong entries
+        result = cleared(check, bad.choice, bad.line, bad.method, LOCATED)
+        led_to = [entry for _, entry in (*result.kinks, *result.entries)]
+        where = np.union1d(where, np.array(led_to, np.int64))
+        doubtful += [(bad.choice, result)] * (result.word == "wrong")
+    for entry in dict.fromkeys(entry for _, result in doubtful for _, entry in result.entries):
+        for line in _through(entry, gradient.shape):
+            if len(where) + len(line) <= sample:
+                where = np.union1d(where, line)
+    return where, doubtful
 
 
-def _estimates(
-    evaluate: Evaluator, upstream: Arrays, places: dict[str, np.ndarray], methods: Sequence[str]
-) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Numeric]]]:
-    """The derivatives at the positions by all methods; of fewer positions if the time is up."""
-    done: dict[str, list[np.ndarray]] = {name: [] for name in places}
-    found: dict[str, dict[str, list[Numeric]]] = {
-        method: {name: [] for name in places} for method in methods}
-    total, watch = sum(map(len, places.values())), evaluate.watch
-    try:
-        for name, where in places.items():
-            for part in watch.parts(where):
-                made = {method: at_entries(evaluate, evaluate.inputs, upstream, {name: part},
-                                           method)[name] for method in methods}
-                done[name].append(part)
-                for method, numeric in made.items():
-                    found[method][name].append(numeric)
-                watch.tell("entries", sum(len(p) for ps in done.values() for p in ps), total)
-    except TimeUp:
-        pass
-    nothing = Numeric(*(np.zeros((len(upstream), 0)) for _ in range(3)))
-    return ({name: np.concatenate([np.zeros(0, np.int64), *parts]) for name, parts in done.items()},
-            {method: {name: Numeric(*(np.concatenate(some, axis=1)
-                                      for some in zip(nothing, *several, strict=True)))
-                      for name, several in tensors.items()} for method, tensors in found.items()})
-
-
-def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]]) -> Row:
-    """A sampled tensor's row with the results of its directions."""
-    errors = [slope.error for line, slope in zip(lines, found["all"], strict=True)
-              if line.row == row.name and row.upstream == "all"]
-    if not errors:
-        return row
-    return replace(row, directions=len(errors),
-                   errors={**row.errors, "directions": float(np.max(errors))})
+def _through(entry: int, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """The flat positions of the whole rows, columns and so on through an entry."""
+    grid, at = np.arange(np.prod(shape)).reshape(shape), index_of(entry, shape)
+    return [np.moveaxis(grid, axis, -1)[at[:axis] + at[axis + 1:]] for axis in range(len(shape))]
 
 
 def choose(
-    gradient: np.ndarray, labels: Labels | None, sample: int | None, rng: np.random.Generator
+    gradient: np.ndarray, labels: Labels | None, sample: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Flat positions to check, ascending: all, or a sample stratified over the tensor's blocks.
+    """Flat positions to check, ascending: a sample stratified over the tensor's blocks.
 
     Each block gives an equal share, half of it from entries whose gradient is not zero.
     """
     positions = np.arange(gradient.size)
-    if sample is None or gradient.size <= sample:
-        return positions
     grid = positions.reshape(gradient.shape)
     strata = [grid[block.where].reshape(-1) for block in labels.blocks] if labels else []
     strata = [stratum for stratum in strata if stratum.size] or [positions]
@@ -161,3 +148,296 @@ def choose(
         rest = rng.permutation(np.setdiff1d(stratum, nonzero))[: share - len(nonzero)]
         kept += [nonzero, rest]
     return np.unique(np.concatenate(kept))
+
+
+def _estimates(check: Check, name: str, where: np.ndarray, methods: Sequence[str]) -> Estimates:
+    """The derivatives at the positions; at fewer of them if the time is up."""
+    nothing = Numeric(*(np.zeros((len(check.upstream), 0)) for _ in range(3)))
+    made: dict[str, list[Numeric]] = {method: [nothing] for method in methods}
+    done = 0
+    try:
+        for part in check.evaluate.watch.parts(where):
+            found = {method: check.at(name, part, method) for method in methods}
+            for method, numeric in found.items():
+                made[method].append(numeric)
+            done += len(part)
+            check.evaluate.watch.tell(f"entries of {name}", done, len(where))
+    except TimeUp:
+        pass
+    return {method: (where[:done], Numeric(*(np.concatenate(parts, axis=1) for parts in zip(
+        *several, strict=True)))) for method, several in made.items()}
+
+
+# --- the row of a tensor --------------------------------------------------------------------------
+
+
+def _row(
+    check: Check, choice: str, name: str, examined: Mapping[str, Examined],
+    methods: Sequence[str],
+) -> Row:
+    """The row of a tensor for one choice; undecided if the time ends before kinks are ruled out."""
+    where, shape = examined[name].where, check.evaluate.inputs[name].shape
+    if check.evaluate.watch.stopped and not len(where):
+        return uncovered(name, choice, shape)
+    try:
+        return _compared_row(check, choice, name, examined, methods)
+    except TimeUp:
+        return uncovered(name, choice, shape, len(where), (UNSURE,))
+
+
+def _compared_row(
+    check: Check, choice: str, name: str, examined: Mapping[str, Examined],
+    methods: Sequence[str],
+) -> Row:
+    """The row, with the second method where the first is not confirmed, kinks and diagnosis."""
+    where, estimates = examined[name].where, examined[name].estimates
+    gradient, labels = check.analytic[choice][name], check.case.labels.get(name)
+    if methods[1:] and methods[1] not in estimates and name not in check.apart:
+        _confirm(check, choice, name, estimates, methods[1])
+    compared = {method: check.at_limits(choice, name, at, numeric)
+                for method, (at, numeric) in estimates.items()}
+    status = _statuses(check, choice, name, estimates, compared)
+    hints, kinked = _kinks(check, choice, name, estimates, status)
+    first = next(iter(compared.values()))
+    bad = where[~np.isfinite(gradient.reshape(-1)[where])].tolist()
+    status |= dict.fromkeys(bad, "wrong")
+    worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in status.values()), "ok")
+    unsure = sum(word == "inconclusive" for word in status.values()) - len(set(kinked))
+    at = bad[0] if bad else _worst_entry(estimates, compared, status, worst)
+    if bad:
+        hints = [f"not finite at {index_of(bad[0], gradient.shape)}"]
+    elif worst == "inconclusive" and UNSURE_SHARE * unsure >= len(where):
+        worst = "undecided"
+        hints = [UNDECIDED, *hints]
+    elif worst == "wrong" and (agreed := _agreed(first)):
+        hints = [f"agrees to {agreed} digits: does the function iterate to a tolerance? "
+                 f"rtol=1e-{agreed - 1}", *hints]
+    elif worst == "wrong":
+        allowed = np.full(gradient.size, np.nan)
+        allowed[where] = first.limit
+        kinks = [k for k, word in status.items() if word == "inconclusive"]
+        hints = [*_diagnosis(check, choice, name, examined, allowed, kinks), *hints]
+    elif worst == "disagree":
+        hints = [_disagreement(estimates, check, choice, at), *hints]
+    elif gradient.size and not gradient.any() and not first.numeric.any():
+        hints = ["zero everywhere, numerically too"]
+    index = () if at is None else index_of(at, gradient.shape)
+    numeric = first.numeric[where == at]
+    return Row(
+        name, choice, gradient.shape, len(where), 0,
+        sum(word == "inconclusive" for word in status.values()),
+        {method: float(result.relative.max(initial=0.0)) for method, result in compared.items()},
+        worst, index, place(labels, index), 0.0 if at is None else float(gradient.reshape(-1)[at]),
+        float(numeric[0]) if len(numeric) else 0.0, tuple(hints), ErrorMap(
+            where, first.relative, np.array([status[int(k)] for k in where], object),
+            next(iter(estimates)), labels.axes if labels else ()))
+
+
+def _agreed(compared: Compared) -> int:
+    """The number of digits to which a gradient agrees that is wrong in most entries by little; 0
+    otherwise."""
+    gap = np.abs(compared.analytic - compared.numeric)
+    own = float(np.abs(compared.numeric).max(initial=0.0))
+    with np.errstate(all="ignore"):
+        digits = -np.log10(gap.max(initial=0.0) / own)
+    most = 2 * (compared.words == "wrong").sum() > len(gap)
+    return int(digits) if most and SLIGHT <= digits < np.inf else 0
+
+
+def _confirm(check: Check, choice: str, name: str, estimates: Estimates, method: str) -> None:
+    """Differentiate some entries by a second method, too: the worst ones; and, where it does not
+    confirm that they are wrong, all that are not right. Updates `estimates`."""
+    ((where, numeric),) = estimates.values()
+    result = check.at_limits(choice, name, where, numeric)
+    order = np.argsort(-np.nan_to_num(result.excess, nan=np.inf), kind="stable")
+    bad = where[order[result.words[order] != "right"]]
+    for at in (bad[:CONFIRMED], np.sort(bad)):
+        if len(at) > len(estimates.get(method, ((), ()))[0]):
+            estimates[method] = (at, check.at(name, at, method))
+            compared = check.at_limits(choice, name, *estimates[method])
+            if (compared.words == "wrong").all() and not _apart(
+                    check, choice, name, estimates).size:
+                return
+
+
+def _apart(check: Check, choice: str, name: str, estimates: Estimates) -> np.ndarray:
+    """The flat positions at which two methods contradict each other, whatever the gradient is."""
+    if len(estimates) < 2:
+        return np.zeros(0, np.int64)
+    (where, first), (again, second) = estimates.values()
+    order = np.argsort(where)
+    rows = order[np.searchsorted(where, again, sorter=order)]
+    first = check.through(Numeric(*(values[:, rows] for values in first)), choice)
+    own = max(check.largest[choice][name], largest_of(first.value))
+    return again[contradictory(first, check.through(second, choice), own,
+                               max(check.largest[choice].values()))]
+
+
+def _statuses(
+    check: Check, choice: str, name: str, estimates: Estimates, compared: Mapping[str, Compared]
+) -> dict[int, str]:
+    """Flat position -> the status by all methods together, before the search for kinks.
+
+    Where two methods contradict each other, nothing is certainly wrong. An uncertain method may
+    reject a gradient, but not confirm one. "coarse" is a gradient that one method confirms while
+    another is too uncertain.
+    """
+    said: dict[int, list[str]] = {}
+    for method, (where, _) in estimates.items():
+        for position, word in zip(where.tolist(), compared[method].words, strict=True):
+            said.setdefault(position, []).append(word)
+    status = {position: NAMES.get(frozenset(words), "wrong") for position, words in said.items()}
+    status |= dict.fromkeys(_apart(check, choice, name, estimates).tolist(), "disagree")
+    return status
+
+
+def _worst_entry(
+    estimates: Estimates, compared: Mapping[str, Compared], status: Mapping[int, str], worst: str
+) -> int | None:
+    """The flat position with the largest error among the entries of the row's status."""
+    best, chosen = -1.0, None
+    for method, (where, _) in estimates.items():
+        for position, excess in zip(where.tolist(), compared[method].excess, strict=True):
+            if status[position] == worst and (excess > best or np.isnan(excess)):
+                best, chosen = float(excess), position
+    return chosen
+
+
+def _disagreement(estimates: Estimates, check: Check, choice: str, at: int | None) -> str:
+    """The sentence on the methods' disagreement about one entry."""
+    said = [f"{method} {value:.9g}" for method, (where, numeric) in estimates.items()
+            for value in check.through(numeric, choice).value[where == at]]
+    return (f"the methods disagree: {', '.join(said)}; the function computes something else with "
+            "complex numbers, or is noisy: nothing is decided")
+
+
+def _diagnosis(
+    check: Check, choice: str, name: str, examined: Mapping[str, Examined], allowed: np.ndarray,
+    kinks: list[int],
+) -> list[str]:
+    """The diagnosis of the mistake, without the entries at kinks, and on how many entries it
+    rests."""
+    inputs, gradients = check.evaluate.inputs, check.analytic
+
+    def numeric(tensor: str, which: str) -> np.ndarray:
+        if tensor not in examined:  # its directions were right
+            return gradients[which][tensor]
+        where, numbers = next(iter(examined[tensor].estimates.values()))
+        full = np.full(inputs[tensor].size, np.nan)
+        full[where] = check.through(numbers, which).value
+        full[kinks if tensor == name else []] = np.nan
+        return full.reshape(inputs[tensor].shape)
+
+    alone = {output: (gradients[output][name], numeric(name, output))
+             for output in check.upstream if output in gradients}
+    others = {other: numeric(other, choice) for other in gradients[choice] if other != name}
+    evidence = Evidence(
+        name, gradients[choice][name], numeric(name, choice), allowed.reshape(inputs[name].shape),
+        check.case.labels.get(name), alone if choice == "all" else {}, inputs, check.case.labels,
+        check.case.facts, others, check.upstream, check.evaluate.outputs)
+    probe = Probe(check.case, check.evaluate,
+                  "complex" if check.evaluate.complex_step else "central")
+    hints = diagnose(evidence, probe if choice == "all" else None)
+    checked, size = len(examined[name].where), inputs[name].size
+    return hints + [f"this rests on {checked} of {size} entries (every_entry=True: on all)"] * (
+        bool(hints) and checked < size)
+
+
+def _led_to(check: Check, methods: Sequence[str], choice: str, found: Cleared) -> Row:
+    """The row of a wrong direction for which halving found no entry that is wrong alone: where
+    several tensors meet in one kink, it may take all of them to cross it."""
+    known = [*found.kinks, *found.entries[:1]]
+    name = known[-1][0] if known else next(iter(found.line.direction))
+    shape = check.evaluate.inputs[name].shape
+    status, hints = decided(check, choice, found.line, methods)
+    at = index_of(known[-1][1], shape) if known else ()
+    return Row(
+        name, "direction", shape, 0, 1, 0, {"directions": float(found.result.relative[0])}, status,
+        at, place(check.case.labels.get(name), at) if known else "a random direction",
+        float(found.result.analytic[0]), float(found.result.numeric[0]),
+        hints or ("a random direction is wrong; halving it led to this entry",))
+
+
+# --- kinks ----------------------------------------------------------------------------------------
+
+
+def _kinks(
+    check: Check, choice: str, name: str, estimates: Estimates, status: dict[int, str]
+) -> tuple[list[str], list[int]]:
+    """Search for kinks at entries that are not right; updates `status`, returns a hint for each
+    kink, and where they are."""
+    evaluate, weights, case = check.evaluate, check.weights(choice), check.case
+    analytic, x = check.analytic[choice][name].reshape(-1), evaluate.inputs[name]
+    suspicious = [position for position, word in status.items() if word != "ok"]
+    hints: list[str] = []
+    smooth = not suspicious
+    if suspicious:  # one direction through all of them
+        v = np.zeros(x.size)
+        v[suspicious] = np.random.default_rng(3).normal(size=len(suspicious))
+        smooth = find_kink_along(evaluate, weights, {name: v.reshape(x.shape)}) is None
+    kinked: list[int] = []
+    for examined, position in enumerate(suspicious):
+        if examined >= KINKS and not (kinked and evaluate.complex_step):
+            break
+        kink = None if smooth else find_kink(
+            evaluate, evaluate.inputs, weights, name, position)
+        if kink is None:
+            if len(estimates) == 1 or status[position] == "disagree":
+                status[position] = _nearer(check, choice, name, position, estimates
+                                           ) or status[position]
+            continue
+        index = index_of(position, x.shape)
+        status[position] = "inconclusive"
+        kinked.append(position)
+        if kink.kind == "jump":
+            hints.append(f"{index}: the function jumps by {kink.size:.3g}")
+            continue
+        low, high = sorted((kink.left, kink.right))
+        slack = SLACK * max(abs(low), abs(high))
+        between = low - slack <= analytic[position] <= high + slack
+        if not between and right_nearby(case, evaluate, weights, name):
+            hints.append(f"{index}: {MEET}")
+            continue
+        if not between:
+            status[position] = "wrong"
+        left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
+        hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
+                     f"{'' if between else ', the gradient is outside of both'}")
+    wrong = [position for position, word in status.items() if word in BAD]
+    if wrong and not smooth and _kinks_meet(check, weights, name):
+        status.update(dict.fromkeys(wrong, "inconclusive"))
+        kinked += wrong
+        hints.append(f"{index_of(wrong[0], x.shape)}: {MEET}")
+    for position, word in status.items():
+        if word == "coarse":  # no kink: the function is merely hard for differences
+            status[position] = "ok"
+    more = len(hints) - 3
+    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])], kinked
+
+
+def _nearer(
+    check: Check, choice: str, name: str, position: int, estimates: Estimates
+) -> str | None:
+    """The status of an entry that Ridders' differences contradict because their steps cross kinks
+    nearby; None if they do not."""
+    if "ridders" not in estimates or check.evaluate.noise:
+        return None
+    slope, close = closest_slope(check.evaluate, check.weights(choice), name, position)
+    where, numeric = estimates["ridders"]
+    if not (np.abs(check.through(numeric, choice).value[where == position] - slope) > close).any():
+        return None
+    if "complex" in estimates:
+        where, numeric = estimates["complex"]
+        words = check.at_limits(choice, name, where, numeric).words
+        return {"right": "ok"}.get(words[int(np.flatnonzero(where == position)[0])], "wrong")
+    analytic = check.analytic[choice][name].reshape(-1)[position]
+    return "ok" if abs(analytic - slope) <= close else None
+
+
+def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> bool:
+    """Whether kinks of several entries hide each other: the median of three equal numbers changes
+    with none of them alone. Then a random direction has a kink, and the gradient is right
+    nearby."""
+    v = np.random.default_rng(3).normal(size=check.evaluate.inputs[name].shape)
+    return find_kink_along(check.evaluate, weights, {name: v}) is not None and right_nearby(
+        check.case, check.evaluate, weights, name)

@@ -1,8 +1,7 @@
-"""Runs a function at many perturbed versions of its inputs, and counts the evaluations.
+"""A function at given inputs and along lines through them, with every evaluation counted.
 
-A version is the inputs with some tensors replaced. Many versions run at once where the function
-allows it (`grads.check.lanes`), one at a time otherwise, with the same results. Complex versions
-run on continued arrays (`grads.check.continuation`), except for this project's own functions.
+Complex inputs run on continued arrays (`grads.check.continuation`), except for this project's own
+functions.
 """
 
 from __future__ import annotations
@@ -12,126 +11,98 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.workspace import Workspace
 from grads.check.continuation import NotAnalytic, continue_run, is_users, namespaces_of
-from grads.check.lanes import LanesError, in_lanes
 from grads.check.watch import Watch
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
 
-LANES = 256  # most versions at once: more gain nothing, and cost memory
-NUMBERS = 4_000_000  # elements of the largest array of a run, about: 32 MB, or 64 MB if complex
-SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
-BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
-LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
-ALIKE = 1e-9  # allowed difference between a version run alone and in a batch
+
+class Line(NamedTuple):
+    """A line x + t d through the inputs: d is a direction in some of them, or one entry."""
+
+    direction: Mapping[str, Array]  # of the inputs' shapes
+    row: str = ""  # the row of the report that it belongs to
+    entry: int | None = None  # flat position, where d is one entry
+
+    def moved(self, inputs: Mapping[str, Array], t: complex) -> dict[str, Array]:
+        """x + t d, for the inputs that move."""
+        return {name: inputs[name] + t * d for name, d in self.direction.items()}
+
+    def scales(self, inputs: Mapping[str, Array]) -> tuple[float, float, float]:
+        """Lengths along the line: `coarse`, `unit` and `near` of `grads.check.differentiate.Probe`.
+        """
+        moving = [(inputs[name], d) for name, d in self.direction.items()]
+        with np.errstate(all="ignore"):
+            size = length([d for _, d in moving]) or 1.0
+            coarse = length([x[d != 0] for x, d in moving]) / size
+            unit = _power_of_2(max(1.0, length([d * x for x, d in moving]) / size) / size)
+            near = [np.abs(x / d)[(d != 0) & (x != 0)].min(initial=np.inf) for x, d in moving]
+        return coarse, unit, float(min([*near, unit]))
+
+
+def entry_line(inputs: Mapping[str, Array], name: str, entry: int, row: str = "") -> Line:
+    """The line along one entry (flat) of an input."""
+    unit = np.zeros(inputs[name].size)
+    unit[entry] = 1.0
+    return Line({name: unit.reshape(inputs[name].shape)}, row, entry)
 
 
 class Evaluator:
-    """A function at given inputs: its outputs there, and at perturbed versions.
+    """A function at given inputs: its outputs there, and with some inputs replaced.
 
     Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays are computed
-    with in float64, others (ids, masks) are passed as they are; lanes, whether versions may run
-    at once; outputs at these inputs, if they are known. f gets private copies, so that changes to
-    its arguments have no effect elsewhere.
+    with in float64, others (ids, masks) are passed as they are; outputs at these inputs, if they
+    are known. f gets private copies, so that changes to its arguments have no effect elsewhere.
     Raises ValueError where an input is complex or an output is not a real number.
 
-    Attributes: outputs, float64, of the unperturbed inputs; evaluations, the number of perturbed
-    versions computed; calls of f, including that with the unperturbed inputs; width, how many
-    versions should be requested at once; alone, why versions ran one at a time in spite of lanes
-    ("" if not so); noise, (size,) by output, the observed rounding of outputs that are computed in
-    less than float64; rounding, of the analytic gradients by input, where observed
+    Attributes: outputs, float64, of the unperturbed inputs; evaluations, the number of runs with
+    perturbed inputs; noise, (size,) by output, the observed rounding of outputs that are computed
+    in less than float64; rounding, of the analytic gradients by input, where observed
     (`grads.check.precision`); eps, at least that of the dtype in which gradients are computed;
     rtol, the relative error tolerated beside rounding; complex_step, whether that is known to be
     unsuitable (False); watch, the check's.
     """
 
     def __init__(
-        self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True,
+        self, f: Function, inputs: Mapping[str, Any], *,
         outputs: Mapping[str, Array] | None = None, watch: Watch | None = None,
     ) -> None:
         self.f, self.watch = f, watch or Watch()
         self.inputs = {name: _real(name, a) for name, a in inputs.items()}
-        self.evaluations = self.calls = 0
-        self.alone = ""
-        self._lanes, self._buffers = lanes, Workspace()
-        self._trusted: dict[Any, bool] = {}  # by the names of the perturbed inputs
+        self.evaluations = 0
         self.noise: dict[str, Array] = {}
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
         self.complex_step = True
-        found = self._run({}, 0, False) if outputs is None else outputs
+        found = self._run({}, False) if outputs is None else outputs
         self.outputs = {name: _output(name, a) for name, a in found.items()}
-        arrays = (*self.inputs.values(), *self.outputs.values())
-        largest = max((a.size for a in arrays), default=1)
-        self.width = max(1, min(LANES, NUMBERS // max(1, largest)))
 
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of P versions.
+        """The outputs with some inputs replaced; if one is complex, all floating inputs are.
 
-        Arguments: changed, float64 or complex128 (P, *shape) by name, the replaced tensors. If one
-        is complex, all floating inputs are made complex. Returns (P, *shape of the output) by name.
         Raises NotAnalytic if f cannot be run with complex numbers.
         """
-        P = len(next(iter(changed.values())))
         is_complex = any(np.iscomplexobj(a) for a in changed.values())
-        self.evaluations += P
+        self.evaluations += 1
         with np.errstate(all="ignore"), _complex_is_kept() if is_complex else nullcontext():
-            found = self._at_once(changed, P, is_complex)
-            if found is None:
-                runs = [self._run(changed, p, is_complex) for p in range(P)]
-                found = {name: np.stack([run[name] for run in runs]) for name in self.outputs}
+            found = self._run(changed, is_complex)
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
                 for name, out in found.items()}  # decisions have no differences
 
-    def at(self, places: Entries | Lines, which: Array, t: Array) -> dict[str, Array]:
-        """The outputs (P, size) by name, with entry or line `which` (P,) moved by `t` (P,)."""
-        parts = [slice(k, k + self.width) for k in range(0, len(t), self.width)]
-        runs = [self(places.moved(which[part], t[part])) for part in parts]
-        return {name: np.concatenate([run[name].reshape(len(run[name]), -1) for run in runs])
-                for name in self.outputs}
+    def along(self, line: Line, t: Array) -> dict[str, Array]:
+        """The outputs (m, size) by name at steps t (m,) along a line."""
+        runs = [self(line.moved(self.inputs, step)) for step in t]
+        return {name: np.array([run[name].reshape(-1) for run in runs]) for name in self.outputs}
 
-    @property
-    def coarse_outputs(self) -> bool:
-        """Whether all outputs are fractions that float32 can represent."""
-        values = np.concatenate([np.ravel(out) for out in self.outputs.values()] or [np.zeros(0)])
-        values = values[np.isfinite(values) & (values != np.rint(values))]
-        with np.errstate(over="ignore"):
-            return bool(values.size) and bool((values.astype(np.float32) == values).all())
-
-    def observe_noise(self, direction: Mapping[str, Any]) -> None:
-        """Estimate the rounding of the outputs: `noise`.
-
-        At the smallest spacing at which anything changes, third differences are rounding only. They
-        are taken of values on one side, and the smaller of both sides counts, since a kink or a
-        jump is no rounding. Values that float32 can represent are taken to be rounded to it.
-        """
-        line = Lines(self.inputs, [direction])
-        near = min(line.unit[0], 256 * line.near[0])  # small inputs stay in their domain
-        for spacing in [*(h * near for h in SPACINGS), *(h * line.unit[0] for h in SPACINGS[1:])]:
-            found = self.at(line, np.zeros(16, np.int64), spacing * BESIDE)
-            sides = {name: (values[:8], values[8:]) for name, values in found.items()}
-            if any(all((np.ptp(side, axis=0) > 0).any() for side in both)
-                   for both in sides.values()):
-                break
-        for name, both in sides.items():
-            level = np.minimum(*(np.sqrt((np.diff(side, 3, axis=0) ** 2).mean(axis=0) / 20)
-                                 for side in both))
-            level = np.maximum(level, _spacing_of_float32(np.concatenate(both)))
-            loud = level > LOUD * np.finfo(np.float64).eps * np.abs(both[0]).max(axis=0)
-            if loud.any():
-                self.noise[name] = np.where(loud, level, 0.0)
-
-    def _run(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
-        """The outputs of version p, copied, since f may reuse its buffers."""
-        self.calls += 1
-        version = self._version(changed, p, is_complex)
+    def _run(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
+        """The outputs, copied, since f may reuse its buffers."""
+        version = self._version(changed, is_complex)
         if is_complex and self._namespaces is not None:
             return continue_run(self.f, version, self._namespaces)
         return {name: np.array(out) for name, out in self.f(version).items()}
@@ -140,49 +111,11 @@ class Evaluator:
     def _namespaces(self) -> list[dict[str, Any]] | None:
         return namespaces_of(self.f)
 
-    def _version(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
-        """Copies of the inputs of version p."""
-        arguments = self._arguments(is_complex)
-        arguments.update((name, np.array(a[p])) for name, a in changed.items())
-        return arguments
-
-    def _arguments(self, is_complex: bool) -> dict[str, Array]:
-        """Copies of the inputs."""
-        return {name: np.array(a, np.complex128 if is_complex and a.dtype.kind == "f" else a.dtype)
+    def _version(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
+        """Copies of the inputs, some replaced."""
+        return {name: np.array(changed.get(name, a), np.complex128 if (
+                    is_complex and a.dtype.kind == "f") else a.dtype)
                 for name, a in self.inputs.items()}
-
-    def _at_once(
-        self, changed: Mapping[str, Array], P: int, is_complex: bool
-    ) -> dict[str, Array] | None:
-        """All versions in one call of f; None if that is impossible or differs from versions run
-        alone."""
-        key = (is_complex, *changed)
-        if not self._lanes or P == 1 or not self._trusted.get(key, True) or (
-                is_complex and self._namespaces is not None):
-            return None
-        try:
-            found = in_lanes(self.f, self._arguments(is_complex), changed, self._buffers,
-                             self._namespaces)
-        except LanesError as error:
-            self._trusted[key], self.alone = False, str(error)
-            return None
-        self.calls += 1
-        if key not in self._trusted:
-            runs = {p: self._run(changed, p, is_complex) for p in (0, P - 1)}
-            self._trusted[key] = all(_alike(found[name][p], out) for p, run in runs.items()
-                                     for name, out in run.items())
-            if not self._trusted[key]:
-                self.alone = "versions side by side gave another result"
-        return found if self._trusted[key] else None
-
-
-def _spacing_of_float32(values: Array) -> Array:
-    """(size,) float32's rounding of values (n, size) that differ and that it can represent; else
-    0."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = values.astype(np.float32)
-    held = (single == values).all(axis=0) & (np.ptp(values, axis=0) > 0)
-    return np.where(held, np.spacing(np.abs(single[0])).astype(float) / 3, 0.0)
 
 
 def _real(name: str, value: Any) -> Array:
@@ -198,19 +131,6 @@ def _output(name: str, a: Array) -> Array:
     if a.dtype.kind not in "fiub":
         raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
     return a.astype(np.float64)
-
-
-def _alike(found: Array, out: Array) -> bool:
-    """Whether two results differ by rounding only, in real and imaginary parts separately."""
-    if found.shape != out.shape or np.iscomplexobj(found) != np.iscomplexobj(out):
-        return False
-    parts = [(found.real, out.real), (found.imag, out.imag)]
-    return all(np.allclose(a, b, ALIKE, ALIKE * _largest(b), equal_nan=True) for a, b in parts)
-
-
-def _largest(a: Array) -> float:
-    """The largest finite magnitude, zero where there is none."""
-    return float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
 
 
 @contextmanager
@@ -237,80 +157,6 @@ def _where(error: BaseException) -> str:
     return f"at {frames[-1].filename}:{frames[-1].lineno}" if frames else "somewhere"
 
 
-# --- entries and lines
-# -------------------------------------------------------------------------------------
-
-
-class Entries:
-    """Entries of one tensor."""
-
-    def __init__(self, inputs: Mapping[str, Array], name: str, where: Any) -> None:
-        x = _floating(inputs, name, "positions")
-        self._name, self._x, self._where = name, x, np.asarray(where, dtype=np.int64).reshape(-1)
-        if self._where.size and not 0 <= self._where.min() <= self._where.max() < x.size:
-            raise ValueError(f"positions: expected {name!r} in 0..{x.size - 1}, "
-                             f"got {self._where.min()}..{self._where.max()}")
-        self.coarse, self.unit, self.near = scales_of(x.reshape(-1)[self._where])
-
-    def __len__(self) -> int:
-        return len(self._where)
-
-    def moved(self, which: Array, t: Array) -> dict[str, Array]:
-        """P versions, each with one entry moved by t."""
-        P = len(which)
-        moved = np.empty((P, *self._x.shape), t.dtype)
-        moved[...] = self._x
-        moved.reshape(P, -1)[np.arange(P), self._where[which]] += t
-        return {self._name: moved}
-
-
-class Lines:
-    """Directions over several tensors."""
-
-    def __init__(
-        self, inputs: Mapping[str, Array], directions: Sequence[Mapping[str, Any]]
-    ) -> None:
-        self._inputs, self._directions = inputs, list(directions)
-        lengths = [self._lengths(direction) for direction in self._directions]
-        d, x, dx = np.array(lengths).reshape(-1, 3).T  # (n,)
-        d = np.where(d == 0, 1.0, d)
-        self.coarse = x / d
-        self.unit = _power_of_2(np.maximum(1.0, dx / d) / d)
-        self.near = np.array([self._near(k) for k in range(len(self._directions))])
-
-    def _near(self, k: int) -> float:
-        """The largest step that changes no entry by more than its own size, zeros left out."""
-        sizes = [np.abs(self._inputs[name][ok] / np.asarray(d)[ok]).min(initial=np.inf)
-                 for name, d in self._directions[k].items()
-                 for ok in [(np.asarray(d) != 0) & (self._inputs[name] != 0)]]
-        return float(min([*sizes, self.unit[k]]))
-
-    def _lengths(self, direction: Mapping[str, Any]) -> tuple[float, ...]:
-        """The lengths of d, of x where d is not zero, and of d x."""
-        parts = []
-        for name, value in direction.items():
-            x, d = _floating(self._inputs, name, "directions"), np.asarray(value, np.float64)
-            if d.shape != x.shape:
-                raise ValueError(f"directions: expected {name!r} of shape {x.shape}, got {d.shape}")
-            with np.errstate(over="ignore"):
-                parts.append((d, x[d != 0], d * x))
-        return tuple(length(vectors) for vectors in zip(*parts, strict=True)) or (0.0, 0.0, 0.0)
-
-    def __len__(self) -> int:
-        return len(self._directions)
-
-    def moved(self, which: Array, t: Array) -> dict[str, Array]:
-        """P versions, each moved by t times its direction."""
-        names = dict.fromkeys(name for k in which for name in self._directions[k])
-        moved = {name: np.empty((len(t), *self._inputs[name].shape), t.dtype) for name in names}
-        for name, versions in moved.items():
-            versions[...] = self._inputs[name]
-            for p, (k, step) in enumerate(zip(which, t, strict=True)):
-                if name in self._directions[k]:
-                    versions[p, ...] += step * np.asarray(self._directions[k][name], np.float64)
-        return moved
-
-
 def length(vectors: Sequence[Array]) -> float:
     """The Euclidean length of the concatenated vectors, safe from overflow of squares."""
     largest = max((float(np.abs(v).max(initial=0.0)) for v in vectors), default=0.0)
@@ -319,23 +165,9 @@ def length(vectors: Sequence[Array]) -> float:
     return largest * float(np.sqrt(sum(float(np.square(v / largest).sum()) for v in vectors)))
 
 
-def scales_of(x: Array) -> tuple[Array, Array, Array]:
-    """`coarse`, `unit` and `near` of `Probe`, for single entries."""
-    coarse = np.abs(x)
-    unit = _power_of_2(np.maximum(1.0, coarse))
-    return coarse, unit, np.where(coarse > 0, coarse, unit)
-
-
-def _power_of_2(a: Array) -> Array:
+def _power_of_2(a: float) -> float:
     """The next power of 2, or the largest: adding it to x rounds little or nothing."""
-    return 2.0 ** np.minimum(np.ceil(np.log2(a)), np.finfo(float).maxexp - 1)
-
-
-def _floating(inputs: Mapping[str, Array], name: str, argument: str) -> Array:
-    if name not in inputs or inputs[name].dtype.kind != "f":
-        kind = inputs[name].dtype if name in inputs else "none of that name"
-        raise ValueError(f"{argument}: expected the name of a floating input, got {name!r}: {kind}")
-    return inputs[name]
+    return float(2.0 ** min(np.ceil(np.log2(a)), np.finfo(float).maxexp - 1))
 
 
 def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Array]:

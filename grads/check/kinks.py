@@ -24,8 +24,9 @@ from grads.check.evaluate import (
     Array,
     Evaluator,
     Function,
-    Lines,
+    Line,
     NotAnalytic,
+    entry_line,
     length,
     weights_of,
 )
@@ -60,23 +61,17 @@ class Kink(NamedTuple):
 
 def find_kink(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
-    position: int, *, lanes: bool = True,
+    position: int,
 ) -> Kink | None:
     """The kink or jump of sum(d_out * out) at an entry's value; None without one.
 
-    Arguments: f, inputs, upstream and lanes as in `differentiate.at_entries`; name and flat
+    Arguments: f, inputs and upstream as in `differentiate.at_entries`; name and flat
     position of the entry. Takes 5 complex evaluations, or about 40 real ones. Raises ValueError on
     arguments that do not fit.
     """
-    evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
-    return find_kink_along(evaluate, upstream, _unit(evaluate, name, position))
-
-
-def _unit(evaluate: Evaluator, name: str, position: int) -> dict[str, Array]:
-    """The direction of an entry."""
-    direction = np.zeros_like(evaluate.inputs[name])
-    direction.reshape(-1)[position] = 1.0
-    return {name: direction}
+    evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
+    line = entry_line(evaluate.inputs, name, position)
+    return find_kink_along(evaluate, upstream, line.direction)
 
 
 @np.errstate(all="ignore")  # a step may leave the domain
@@ -84,10 +79,11 @@ def find_kink_along(
     evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
 ) -> Kink | None:
     """The kink or jump of sum(d_out * out) along a direction, as `find_kink` finds an entry's."""
-    weights, line = weights_of(evaluate, upstream), Lines(evaluate.inputs, [direction])
+    weights, line = weights_of(evaluate, upstream), Line(direction)
     if evaluate.complex_step:
         try:
-            return _by_complex_steps(evaluate, weights, direction, STEP * min(1.0, line.near[0]))
+            near = line.scales(evaluate.inputs)[2]
+            return _by_complex_steps(evaluate, weights, direction, STEP * min(1.0, near))
         except NotAnalytic:
             pass
     return _by_differences(evaluate, weights, line)
@@ -122,9 +118,10 @@ def _by_complex_steps(
 ) -> Kink | None:
     """The kink shown by the slopes at the point and at its neighbours, or by the values there."""
     beside = {name: _spacing(evaluate.inputs, name) * v for name, v in direction.items()}
-    found = _values(evaluate, weights, evaluate({
-        name: np.stack([evaluate.inputs[name] + side * beside[name] + 1j * h * v
-                        for side in SIDES]) for name, v in direction.items()}))
+    runs = [evaluate({name: evaluate.inputs[name] + side * beside[name] + 1j * h * v
+                      for name, v in direction.items()}) for side in SIDES]
+    found = _values(evaluate, weights, {name: np.array([run[name].reshape(-1) for run in runs])
+                                        for name in weights})
     if not np.isfinite(found.slope[1:]).all():
         return None
     (middle, _, left, right, _), scale = found.slope / h, found.scale[1:].max() / h
@@ -155,7 +152,7 @@ def _spacing(inputs: Mapping[str, Array], name: str) -> Array:
 
 
 def _by_differences(
-    evaluate: Evaluator, weights: Mapping[str, Array], line: Lines
+    evaluate: Evaluator, weights: Mapping[str, Array], line: Line
 ) -> Kink | None:
     """The kink or jump shown by the smallest steps at which differences exceed rounding."""
     left, right, h, loud = _sides(evaluate, weights, line)
@@ -175,7 +172,7 @@ def closest_slope(
 ) -> tuple[float, float]:
     """The slope at an entry by the smallest difference that rounding leaves, and its error: it may
     be right where kinks are nearer than Ridders' steps."""
-    line = Lines(evaluate.inputs, [_unit(evaluate, name, position)])
+    line = entry_line(evaluate.inputs, name, position)
     left, right, h, loud = _sides(evaluate, weights_of(evaluate, upstream), line)
     slope, error = (right - left) / (2 * h), loud / h
     largest = np.nan_to_num(np.abs(slope)).max()
@@ -184,15 +181,16 @@ def closest_slope(
 
 
 def _sides(
-    evaluate: Evaluator, weights: Mapping[str, Array], line: Lines
+    evaluate: Evaluator, weights: Mapping[str, Array], line: Line
 ) -> tuple[Array, Array, Array, Array]:
     """L(-h) - L(0) and L(h) - L(0), the steps h, and what exceeds rounding; (m,) each."""
-    smaller = int(np.log2(line.unit[0] / line.near[0]) / 2)
-    h = LARGEST * line.unit[0] * 0.25 ** np.arange(QUARTERS + min(smaller, MOST_SMALLER))
+    coarse, unit, near = line.scales(evaluate.inputs)
+    smaller = int(np.log2(unit / near) / 2)
+    h = LARGEST * unit * 0.25 ** np.arange(QUARTERS + min(smaller, MOST_SMALLER))
     t = np.concatenate([[0.0], -h, h])
-    found = _values(evaluate, weights, evaluate.at(line, np.zeros(len(t), np.int64), t))
+    found = _values(evaluate, weights, evaluate.along(line, t))
     left, right = np.split(found.change[1:], 2)
-    slack = found.rounding + EPS * line.coarse[0] * np.abs(right - left) / h  # x + h is rounded
+    slack = found.rounding + EPS * coarse * np.abs(right - left) / h  # x + h is rounded
     return left, right, h, LOUD * slack
 
 

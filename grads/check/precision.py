@@ -14,11 +14,15 @@ import numpy as np
 
 from grads.check.analytic import dense
 from grads.check.case import Case
+from grads.check.evaluate import Evaluator, Line
 
 HALF = 1e-4  # eps above it is float16's
 EXACT = 1e-12  # eps of a dtype that needs no observation
 RUNS = 3  # number of repeated computations
 SAFETY = 10  # factor by which rounding may exceed the observed one
+SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
+BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
+LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -60,6 +64,48 @@ def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, fl
             gap = np.abs(dense(d, name, case.inputs).astype(float) - gradients[name])
             changes[name] = max(changes[name], float(gap[np.isfinite(gap)].max(initial=0.0)))
     return changes if any(changes.values()) else {}
+
+
+def observe_noise(evaluate: Evaluator, direction: Arrays) -> None:
+    """Estimate the rounding of outputs that are computed in less than float64:
+    `Evaluator.noise`.
+
+    At the smallest spacing at which anything changes, third differences are rounding only. They are
+    taken of values on one side, and the smaller of both sides counts, since a kink or a jump is no
+    rounding. Values that float32 can represent are taken to be rounded to it.
+    """
+    line = Line(direction)
+    _, unit, near = line.scales(evaluate.inputs)
+    near = min(unit, 256 * near)  # small inputs stay in their domain
+    for spacing in [*(h * near for h in SPACINGS), *(h * unit for h in SPACINGS[1:])]:
+        found = evaluate.along(line, spacing * BESIDE)
+        if any(all((np.ptp(side, axis=0) > 0).any() for side in (values[:8], values[8:]))
+               for values in found.values()):
+            break
+    for name, values in found.items():
+        level = np.minimum(*(np.sqrt((np.diff(side, 3, axis=0) ** 2).mean(axis=0) / 20)
+                             for side in (values[:8], values[8:])))
+        level = np.maximum(level, _spacing_of_float32(values))
+        loud = level > LOUD * np.finfo(np.float64).eps * np.abs(values[:8]).max(axis=0)
+        if loud.any():
+            evaluate.noise[name] = np.where(loud, level, 0.0)
+
+
+def coarse_outputs(evaluate: Evaluator) -> bool:
+    """Whether all outputs are fractions that float32 can represent."""
+    values = np.concatenate([np.ravel(out) for out in evaluate.outputs.values()] or [np.zeros(0)])
+    values = values[np.isfinite(values) & (values != np.rint(values))]
+    with np.errstate(over="ignore"):
+        return bool(values.size) and bool((values.astype(np.float32) == values).all())
+
+
+def _spacing_of_float32(values: np.ndarray) -> np.ndarray:
+    """(size,) float32's rounding of values (n, size) that differ and that it can represent; else
+    0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+    held = (single == values).all(axis=0) & (np.ptp(values, axis=0) > 0)
+    return np.where(held, np.spacing(np.abs(single[0])).astype(float) / 3, 0.0)
 
 
 def _neighbour(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -122,7 +122,9 @@ def _upstream_findings(
         which changes no rounding."""
         found = case.gradients({name: np.array(value) for name, value in case.inputs.items()},
                                {name: factor * d for name, d in upstream.items()})
-        return {name: dense(d, name, case.inputs) / (factor or 1.0) for name, d in found.items()}
+        return {name: dense(found[name], name, case.inputs) / (factor or 1.0) if name in found
+                else np.zeros_like(gradient)  # of a layer that has no more to say without upstream
+                for name, gradient in gradients.items()}
 
     if case.cacheless:
         return []

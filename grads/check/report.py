@@ -17,9 +17,10 @@ VERDICTS = {
     "inconclusive": "inconclusive",  # a kink, or a second method is too uncertain
     "disagree": "METHODS DISAGREE",  # complex step and differences disagree
     "wrong": "WRONG",
+    "undecided": "UNDECIDED",  # fewer than three digits can be had
     "unfinished": "NOT FINISHED",  # the time was up
 }
-BAD = ("wrong", "disagree")
+BAD = ("wrong", "disagree", "undecided")
 SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED",
         "unfinished": "NOT FINISHED"}  # of a report
 HEADINGS = {"complex": "complex step", "ridders": "Ridders", "central": "central",
@@ -65,6 +66,7 @@ class Row:
     hints: tuple[str, ...] = ()
     entries: ErrorMap | None = field(default=None, compare=False, repr=False)
     steps: StepErrors | None = field(default=None, compare=False, repr=False)  # of one entry
+    floor: float = 0.0  # error of an entry that may pass, as a part of the largest gradient
 
     @property
     def error(self) -> float:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grads.check.evaluate import Array, Entries, Evaluator, NotAnalytic, weights_of
+from grads.check.evaluate import Array, Evaluator, NotAnalytic, entry_line, weights_of
 from grads.check.report import BAD, Row, StepErrors
 
 STEPS = 10.0 ** -np.arange(16)
@@ -44,10 +44,10 @@ def errors_of(
     at: tuple[int, ...], exact: float,
 ) -> StepErrors:
     """The errors for an entry (flat position, index `at`), whose derivative is `exact`."""
-    weights, place = weights_of(evaluate, upstream), Entries(evaluate.inputs, name, [entry])
+    weights, place = weights_of(evaluate, upstream), entry_line(evaluate.inputs, name, entry)
 
     def values(steps: Array) -> Array:
-        found = evaluate.at(place, np.zeros(len(steps), np.int64), steps)
+        found = evaluate.along(place, steps)
         return np.array(sum(found[output] @ weight for output, weight in weights.items()))
 
     with np.errstate(all="ignore"):

@@ -27,12 +27,21 @@ def unconfirmed(row: Row) -> Row:
     return replace(row, status="unfinished", hints=(UNSURE,))
 
 
-def merged(first: Sequence[Row], second: Sequence[Row]) -> list[Row]:
-    """The rows of a check by entries (`second`); those along directions (`first`) where fewer
-    entries were covered."""
-    before = {row.name: unconfirmed(row) for row in first if row.upstream == "all"}
-    return [before[row.name] if row.status == "unfinished" and row.name in before
-            and row.checked <= before[row.name].checked else row for row in second]
+def merged(rows: Sequence[Row], by_entries: Sequence[Row]) -> list[Row]:
+    """The rows of a check along directions, those of tensors whose entries were differentiated in
+    place of theirs, unless fewer entries were covered."""
+    entries = {row.name: row for row in by_entries if row.upstream == "all"}
+    first = [_both(row, entries.pop(row.name)) if row.name in entries else row for row in rows
+             if row.upstream == "all" and (row.shape is not None or row.status == "ok")]
+    return [*first, *entries.values(), *(row for row in by_entries if row.upstream != "all")]
+
+
+def _both(row: Row, entries: Row) -> Row:
+    """The row of a tensor's entries with the results of its directions."""
+    if entries.status == "unfinished" and entries.checked <= row.checked:
+        return unconfirmed(row)
+    errors = {kind: error for kind, error in row.errors.items() if kind == "directions"}
+    return replace(entries, directions=row.directions, errors={**entries.errors, **errors})
 
 
 def completed(rows: Sequence[Row], inputs: Mapping[str, np.ndarray], names: Sequence[str]

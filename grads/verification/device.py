@@ -1,7 +1,7 @@
 """Cases whose kernels run on a GPU, with inputs and outputs on the host.
 
-Numerical differentiation runs on NumPy (`grads.check`), many perturbed versions at once. It is
-compared with the results of the device: the backward pass with its fused kernels, and the outputs.
+Numerical differentiation runs on NumPy (`grads.check`). It is compared with the results of the
+device: the backward pass with its fused kernels, and the outputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grads.check.case import Case, Inputs, dense
 def on_device(case: Case) -> Case:
     """The case with its kernels on the backend in use; the case itself where that is NumPy.
 
-    Inputs in lanes (`grads.check.lanes`) cannot be on a device: these runs stay on the host.
+    Complex steps of continued arrays cannot be on a device: these runs stay on the host.
     """
     home = backend.module()
     if backend.on_host(home):

@@ -43,10 +43,7 @@ def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
     if not pair.wrong.any():
         return []
     hints = _named(evidence, pair) or _asked(evidence, probe) or _located(evidence, pair)
-    hints = (hints or _scattered(pair))[:MOST]
-    if not pair.known.all() and hints and "compared" not in hints[0]:
-        hints[0] += f" (seen at {pair.known.sum()} of {pair.known.size} entries)"
-    return hints
+    return (hints or _scattered(pair))[:MOST]
 
 
 def _named(evidence: Evidence, pair: Pair) -> list[str]:

@@ -13,7 +13,7 @@ from grads.check.case import Case, dense
 from grads.check.diagnosis.evidence import CLEAR, Array, Evidence, Pair
 from grads.check.diagnosis.terms import factors, fitting, slopes
 from grads.check.differentiate import along, at_entries
-from grads.check.evaluate import Evaluator
+from grads.check.evaluate import Evaluator, entry_line
 
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
@@ -205,11 +205,9 @@ def contributions(probe: Probe, evidence: Evidence) -> list[str]:
 def _through(probe: Probe, evidence: Evidence, index: tuple[int, ...]) -> Through | None:
     """What comes to one entry through the first output for which that is wrong."""
     evaluate, x = probe.evaluate, probe.evaluate.inputs[evidence.name]
-    step = STEP * max(1.0, abs(x[index]))
-    moved = np.stack([x, x])
-    moved[(0, *index)] += step
-    moved[(1, *index)] -= step
-    for output, out in evaluate({evidence.name: moved}).items():
+    step, place = STEP * max(1.0, abs(x[index])), int(np.ravel_multi_index(index, x.shape))
+    line = entry_line(evaluate.inputs, evidence.name, place)
+    for output, out in evaluate.along(line, np.array([step, -step])).items():
         change = np.abs(out[0] - out[1]).reshape(-1)
         if output in evidence.upstream and change.any() and change.size > 1:
             order = np.argsort(-change, kind="stable")

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.check.differentiate import Probe, complex_step, ridders
-from grads.check.evaluate import scales_of
+from grads.check.evaluate import Line
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.replay import Bumps, rerun
 from grads.stepper.tracing.values import is_array
@@ -72,31 +73,24 @@ class Derivative(NamedTuple):
 
 
 class Losses(Probe):
-    """The loss along entries of one variable, for the methods of the checker.
+    """The loss along one entry of a variable, for the methods of the checker.
 
-    Arguments: run, from numbers of entries and a step for each to the losses; size, the entries
-    themselves; base, the loss; precision, of the numbers that it is computed with. The perturbed
-    entries are float64, so that only a loss that float32 can represent counts as rounded to it.
+    Arguments: run, from steps to the losses; size, the entry itself; base, the loss; precision, of
+    the numbers that it is computed with. The perturbed entry is float64, so that only a loss that
+    float32 can represent counts as rounded to it.
     """
 
-    def __init__(self, run: Callable[[np.ndarray, np.ndarray], np.ndarray], lines: np.ndarray,
-                 size: np.ndarray, base: float, precision: float) -> None:
-        self.run, self.lines, self.size, self.precision = run, lines, size, precision
-        self.n, self.names = len(lines), ["loss"]
-        self.coarse, self.unit, self.near = scales_of(size[lines])
-        self.weights, self.base = [np.ones(1)], [np.array([base])]
+    def __init__(self, run: Callable[[np.ndarray], np.ndarray], size: float, base: float,
+                 precision: float) -> None:
+        self.run, self.weights, self.base = run, [np.ones(1)], [np.array([base])]
+        self.coarse, self.unit, self.near = Line({"": np.ones(1)}).scales({"": np.array([size])})
         with np.errstate(over="ignore"):
             held = float(np.float32(base)) == base
         self.noise = [np.array([NOISE * abs(base) * (precision if held else EPS)])]
 
     def __call__(self, t: np.ndarray) -> list[np.ndarray]:
-        """The losses at steps t (m, n): (m, n, 1)."""
-        return [np.array([self.run(self.lines, row) for row in t])[..., None]]
-
-    def some(self, lines: np.ndarray) -> Losses:
-        """The same of some of the entries."""
-        return Losses(self.run, self.lines[lines], self.size, float(self.base[0][0]),
-                      self.precision)
+        """The losses (m, 1) at steps t (m,)."""
+        return [self.run(t)[:, None]]
 
 
 def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
@@ -106,18 +100,20 @@ def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
     Arguments: size, the entries themselves, that steps are relative to; precision, of the
     numbers that are computed with.
     """
-    def run(lines: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        some = bump._replace(entries=bump.entries[lines])
-        return attempt(forward, some, arguments, loss, named, steps)
+    def run(entry: int, steps: np.ndarray) -> np.ndarray:
+        entries = np.full(len(steps), entry)
+        return attempt(forward, bump._replace(entries=entries), arguments, loss, named, steps)
 
-    lines = np.arange(len(bump.entries))
-    if not lines.size:
+    if not len(bump.entries):
         return Derivative(np.zeros(0), np.zeros(0), 0.0)
-    base = float(run(lines[:1], np.zeros(1))[0])
-    losses = Losses(run, lines, np.where(np.isfinite(size), size, 1.0), base, precision)
+    base = float(run(bump.entries[0], np.zeros(1))[0])
+    every = [Losses(partial(run, entry), x, base, precision) for entry, x in zip(
+        bump.entries, np.where(np.isfinite(size), size, 1.0).tolist(), strict=True)]
     with np.errstate(all="ignore"):  # a step may leave the domain: the error estimate says so
-        along, found = complex_step(losses), ridders(losses)
-    return Derivative(along.value[0], found.value[0], float(found.error.max()))
+        along = [complex_step(losses).value[0] for losses in every]
+        found = [ridders(losses) for losses in every]
+    return Derivative(np.array(along), np.array([one.value[0] for one in found]),
+                      float(max(one.error[0] for one in found)))
 
 
 def attempt(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,

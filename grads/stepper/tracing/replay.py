@@ -1,7 +1,7 @@
 """Runs a traced function again with some of its variables perturbed, many perturbations at once.
 
 A perturbation is added where a variable is assigned, or each time it is read in chosen iterations
-of a loop. All perturbations of one run are lanes (`grads.check.lanes.array`) of the arrays that
+of a loop. All perturbations of one run are lanes (`grads.stepper.lanes.array`) of the arrays that
 they affect; where lanes do not support the function, it is run once for each.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.errors import UserError
-from grads.check.lanes import LaneArray
 from grads.check.state import State
+from grads.stepper.lanes import LaneArray
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, changed, is_array, spread

@@ -156,6 +156,6 @@ def test_the_time_limit_of_a_walk(run, tmp_path, command, place):
 
 
 def test_a_defect_of_ours_is_not_the_users(run, monkeypatch):
-    monkeypatch.delattr("grads.check.directions.length")
+    monkeypatch.delattr("grads.check.comparison.length")
     status, _, err = run("check", "pass", "FORWARD")
     assert status == 70 and "unexpected NameError" in err and "a defect of grads" in err

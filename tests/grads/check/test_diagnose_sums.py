@@ -180,11 +180,11 @@ def test_scattered_errors_are_not_called_a_part():
 def test_entries_that_were_not_differentiated_do_not_hide_a_pattern():
     numeric = np.where(np.random.default_rng(0).random(TRUE["T"].shape) < 0.3, TRUE["T"], np.nan)
     assert hints("T", -TRUE["T"], numeric=numeric) == [
-        "it has the reversed sign (ratio -1) (seen at 22 of 84 entries)"]
+        "it has the reversed sign (ratio -1)"]
     exchanged = TRUE["T"].copy()
     exchanged[ROWS[0]], exchanged[ROWS[1]] = TRUE["T"][ROWS[1]], TRUE["T"][ROWS[0]]
     assert hints("T", exchanged, numeric=numeric) == [
-        "it has gates i and f exchanged (seen at 22 of 84 entries)"]
+        "it has gates i and f exchanged"]
 
 
 def test_rounding_in_float32_does_not_hide_a_pattern():

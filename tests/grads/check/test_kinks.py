@@ -143,7 +143,7 @@ def test_random_networks_have_no_kink_but_where_one_is_put(complex_step, seed, s
         return {"y": smooth(a)["y"] + height * np.abs(a["x"][place] - corner)}
 
     def kink_of(f, entry):
-        evaluate = Evaluator(f, inputs, lanes=False)
+        evaluate = Evaluator(f, inputs)
         evaluate.complex_step = complex_step
         return find_kink(evaluate, {}, {"y": np.array(1.0)}, "x", entry)
 

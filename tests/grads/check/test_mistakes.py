@@ -71,7 +71,85 @@ def test_one_entry_among_ten_thousand(by):
     right[37, 61] *= 1 + by
     [row] = check_gradients(lambda W: np.tanh(W @ x).sum(), [W], [right]).wrong
     assert row.at == (37, 61)
-    assert row.hints == ("only one entry of those compared is wrong: (37, 61)",)
+    assert row.hints[0] == "only one entry of those compared is wrong: (37, 61)"
+
+
+@pytest.mark.parametrize("size", [10, 1000, 100_000])
+@pytest.mark.parametrize("by", [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6])
+def test_one_entry_of_any_tensor(size, by):
+    x = RNG.normal(size=size)
+    right = 1 - np.tanh(x) ** 2
+    at = int(np.argsort(right)[-1 - size // 4])
+    right[at] *= 1 + by
+    report = check_gradients(lambda x: np.tanh(x).sum(), [x], [right])
+    [row] = report.wrong
+    assert row.at == (at,) and report.evaluations <= 700
+
+
+def test_a_small_wrong_tensor_costs_little():
+    x, W, b = RNG.normal(size=(8, 20)), RNG.normal(size=(50, 20)), RNG.normal(size=50)
+
+    def forward(x, W, b):
+        h = np.tanh(x @ W.T + b)
+        return h, (x, W, h)
+
+    def wrong(d, cache):
+        x, W, h = cache
+        dz = d * (1 - h * h)
+        return dz @ W, dz.T @ x, dz.sum(axis=0) * (1 + np.arange(50))
+
+    report = check_pair(forward, wrong, [x, W, b])
+    assert [row.name for row in report.wrong] == ["b"] and report.evaluations <= 500
+
+
+def test_a_tensor_much_smaller_than_its_neighbour():
+    a, b = RNG.normal(size=5), RNG.normal(size=5)
+
+    def f(a, b):
+        return (a**2).sum() + 1e-16 * (b**2).sum()
+
+    assert check_gradients(f, [a, b], [2 * a, 2e-16 * b]).ok
+    for factor in (-1, 0, 1.01):
+        [row] = check_gradients(f, [a, b], [2 * a, factor * 2e-16 * b]).wrong
+        assert row.name == "b" and row.status == "wrong", factor
+
+
+@pytest.mark.parametrize("size", [10, 100, 1000])
+def test_one_entry_of_a_function_that_computes_in_float32(size):
+    x = RNG.normal(size=size)
+    right = 1 - np.tanh(x) ** 2
+
+    def f(x):
+        return np.tanh(x.astype(np.float32)).sum()
+
+    assert check_gradients(f, [x], [right]).ok
+    right[int(right.argmax())] *= 1.01
+    assert not check_gradients(f, [x], [right]).ok
+
+
+def test_a_gradient_that_is_not_finite_is_wrong():
+    v = np.array([1.0, 0.0, 2.0])
+    with np.errstate(invalid="ignore"):
+        report = check_gradients(lambda v: np.abs(v).sum(), [v], [v / np.abs(v)])
+    assert report.verdict == "wrong" and report.wrong[0].hints == ("not finite at (1,)",)
+
+
+def test_a_function_that_iterates_to_a_tolerance():
+    A, b = 0.3 * RNG.normal(size=(4, 4)), RNG.normal(size=4)
+
+    def forward(b):
+        z, old = np.tanh(b), np.zeros(4)
+        while np.abs(z - old).max() > 1e-7:
+            z, old = np.tanh(A @ z + b), z
+        return z, z
+
+    def backward(d, z):
+        slope = 1 - z * z
+        return slope * np.linalg.solve((np.eye(4) - slope[:, None] * A).T, d)
+
+    [row] = check_pair(forward, backward, [b]).wrong
+    assert "digits: does the function iterate to a tolerance? rtol=1e-" in row.hints[0]
+    assert len(row.hints) == 1 and check_pair(forward, backward, [b], rtol=1e-5).ok
 
 
 def test_right_only_for_symmetric_inputs():

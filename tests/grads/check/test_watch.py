@@ -145,4 +145,4 @@ def test_who_asks_is_told():
     told = []
     watch = Counted(None, lambda *said: told.append(said))
     assert check_pair(forward, backward, [X, W], watch=watch, **ALL).ok
-    assert told[0] == ("entries", 1, 18) and told[-1] == ("entries", 18, 18)
+    assert told[0] == ("entries of x", 1, 12) and told[-1] == ("entries of W", 6, 6)

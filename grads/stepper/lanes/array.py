@@ -1,6 +1,6 @@
 """An array of P lanes: P perturbed copies of one array, evaluated as a batch.
 
-A run in lanes (`grads.check.lanes.in_lanes`) computes P perturbed runs for little more than the
+A run in lanes computes P perturbed runs for little more than the
 cost of one, because NumPy's overhead per call is paid once. The lane axis is hidden: shape, axes
 and indices are those of a single run. It is last in memory, so that broadcasting, slices and ids
 work as without it, and inner loops run along the lanes. As long as all lanes are equal, an array is
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from grads.check.lanes.memory import Array, LanesError, Memory, Spots
+from grads.stepper.lanes.memory import Array, LanesError, Memory
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function -> its form in lanes
 
@@ -24,24 +24,20 @@ class MissingError(LanesError, AttributeError):
 
 
 class LaneArray:
-    """An array in lanes; made by `grads.check.lanes`. It behaves like NumPy's arrays, or raises
+    """An array in lanes; made by `grads.stepper.lanes`. It behaves like NumPy's arrays, or raises
     LanesError.
 
-    Operators, functions and most methods are attached by `grads.check.lanes.functions`.
+    Operators, functions and most methods are attached by `grads.stepper.lanes.functions`.
     """
 
     __slots__ = ("_memory", "_seen", "_view")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(
-        self, values: Array, spots: Spots | None = None, borrowed: bool = False
-    ) -> None:
+    def __init__(self, values: Array, borrowed: bool = False) -> None:
         """values: (*shape, 1 or P), private to this array unless borrowed."""
-        if type(values) is not np.ndarray:
-            values = values.view(np.ndarray)
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
             values = np.ascontiguousarray(values)
-        self._memory = Memory(values, spots, borrowed)
+        self._memory = Memory(values, borrowed)
         self._seen = self._view = values
 
     @property
@@ -81,18 +77,6 @@ class LaneArray:
         made = LaneArray.__new__(LaneArray)
         made._memory, made._seen, made._view = self._memory, self._seen, view
         return made
-
-    def spots(self) -> tuple[Spots, int, tuple[int, ...]] | None:
-        """The single entries in which lanes differ, if this view contains each at most once; with
-        the view's offset and strides in an array of one lane, in elements. Else None."""
-        memory = self._memory
-        if memory.spots is None or self.dtype != memory.block.dtype or not self.size:
-            return None
-        unit = memory.block.itemsize * memory.block.shape[-1]
-        strides = tuple(stride // unit for stride in self.values.strides[:-1])
-        if 0 in strides:
-            return None
-        return memory.spots, (_address(self.values) - _address(memory.block)) // unit, strides
 
     def agreed(self, wanted_by: str) -> Array:
         """The common value of all lanes. Raises LanesError, naming `wanted_by`, if they differ."""
@@ -236,8 +220,7 @@ def lanes_of(*operands: Any) -> int:
 def operand(x: Any) -> Any:
     """The operand for NumPy: values with the lane axis, or a scalar unchanged."""
     if type(x) is LaneArray:
-        values = x._view if x._seen is x._memory.block else x.values
-        return values
+        return x._view if x._seen is x._memory.block else x.values
     if type(x) is float:
         return x
     if isinstance(x, (list, tuple)):

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.lanes.array import FUNCTIONS, LaneArray, check_cast, lanes_of, operand
-from grads.check.lanes.memory import LanesError
-from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
-from grads.check.lanes.products import dot, einsum, inner, outer
-from grads.check.lanes.ufuncs import apply
+from grads.stepper.lanes.array import FUNCTIONS, LaneArray, check_cast, lanes_of, operand
+from grads.stepper.lanes.memory import LanesError
+from grads.stepper.lanes.operands import as_lanes, axes, deliver, one_axis, writable
+from grads.stepper.lanes.products import dot, einsum, inner, outer
+from grads.stepper.lanes.ufuncs import apply
 
 # --- axes, reductions ---------------------------------------------------------------------------
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lane_runs import STEPS, compare, named, one_entry_each, versions
-
-from grads.check.lanes import in_lanes
+from lane_runs import STEPS, compare, in_lanes, named, one_entry_each, versions
 
 INPUTS = {"W": (4, 3), "V": (3, 4), "x": (3,), "b": (4,), "X": (2, 3, 4), "s": ()}
 

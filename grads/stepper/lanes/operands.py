@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.lanes.array import LaneArray, check_cast, lanes_of, operand
-from grads.check.lanes.memory import PLAIN, Array, LanesError
+from grads.stepper.lanes.array import LaneArray, check_cast, lanes_of, operand
+from grads.stepper.lanes.memory import PLAIN, Array, LanesError
 
 
 def as_lanes(x: Any) -> LaneArray:

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.lanes.array import FUNCTIONS, LaneArray, lane_key, lanes_of, operand
-from grads.check.lanes.memory import Array, LanesError
-from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
-from grads.check.lanes.products import matmul
-
-SMALL = 1e-9  # its square is below the rounding of 1 in float64
-FEW = 64  # fewer elements are not searched for
+from grads.stepper.lanes.array import FUNCTIONS, LaneArray, lane_key, lanes_of, operand
+from grads.stepper.lanes.memory import LanesError
+from grads.stepper.lanes.operands import as_lanes, axes, deliver, one_axis, writable
+from grads.stepper.lanes.products import matmul
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
@@ -54,13 +51,12 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any
         out_values = writable(out, lanes_of(*given))
     if mask is not True:
         kwargs["where"] = operand(mask)
-    compute: Any = COMPLEX.get(ufunc, ufunc)
     if out is not None:
-        compute(*[operand(x) for x in inputs], out=out_values, **kwargs)
+        ufunc(*[operand(x) for x in inputs], out=out_values, **kwargs)
         return out
     if mask is not True:
         raise LanesError("where= without out= is not known in lanes")
-    found = compute(*[operand(x) for x in inputs], **kwargs)
+    found = ufunc(*[operand(x) for x in inputs], **kwargs)
     if ufunc.nout > 1:
         return tuple(map(LaneArray, found))
     return LaneArray(found) if isinstance(found, np.ndarray) else found
@@ -70,38 +66,6 @@ def add_at(ufunc: np.ufunc, a: Any, key: Any, value: Any = None) -> None:
     """ufunc.at: ids that occur several times count several times."""
     more = () if value is None else (operand(value),)
     ufunc.at(writable(a, lanes_of(value)), lane_key(key), *more)
-
-
-def _complex(ufunc: np.ufunc, slope: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    """`ufunc` of x + i y as f(x) + i y f'(x), exact where y^2 is below rounding, as in a complex
-    step; NumPy's complex function is several times slower, with the same result."""
-
-    def compute(z: Array, out: Array | None = None, **kwargs: Any) -> Array:
-        same = isinstance(z, np.ndarray) and (out is None or out.dtype == z.dtype)
-        if kwargs or not same or z.dtype != np.complex128 or not _nearly_real(z):
-            return ufunc(z, out=out, **kwargs)
-        x, y = z.real, z.imag
-        f = ufunc(x)
-        imag = slope(f, x)
-        imag *= y
-        out = np.empty_like(z) if out is None else out
-        out.real, out.imag = f, imag
-        return out
-
-    return compute
-
-
-def _nearly_real(z: Array) -> bool:
-    """Whether imaginary parts are tiny, and nothing will overflow; False if there is a NaN."""
-    x, y = z.real, z.imag
-    return z.size > FEW and bool(y.max() < SMALL and y.min() > -SMALL and x.max() < LARGE)
-
-
-LARGE = 300.0  # exp and cosh of larger arguments come near overflow
-COMPLEX: dict[np.ufunc, Callable[..., Array]] = {
-    np.exp: _complex(np.exp, lambda v, x: np.array(v)),
-    np.tanh: _complex(np.tanh, lambda v, x: np.cosh(x) ** -2.0),
-}
 
 
 # --- operators ------------------------------------------------------------------------------------

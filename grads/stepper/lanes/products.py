@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.lanes.array import LaneArray
-from grads.check.lanes.memory import Array, LanesError
-from grads.check.lanes.operands import as_lanes, deliver
+from grads.stepper.lanes.array import LaneArray
+from grads.stepper.lanes.memory import Array, LanesError
+from grads.stepper.lanes.operands import as_lanes, deliver
 
 BLAS = 4096  # multiplications in a lane's product from which copies for BLAS pay
 
@@ -26,9 +26,7 @@ def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
         left = left[None]
     if b.ndim == 1:
         right = right[:, None]
-    found = _with_spots(left, b) if b.ndim == 2 else None
-    if found is None:
-        found = _product(left, right)  # (..., m, n, lanes)
+    found = _product(left, right)                                          # (..., m, n, lanes)
     if a.ndim == 1:
         found = found[..., 0, :, :]
     if b.ndim == 1:
@@ -65,39 +63,6 @@ def _times(weight: Array, a: Array) -> Array:
         return np.matmul(weight, a, order="C")
     a = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
     return np.matmul(weight, a.view(weight.dtype), order="C").view(a.dtype)
-
-
-def _with_spots(a: Array, b: LaneArray) -> Array | None:
-    """a (..., m, k, lanes) times b (k, n), of which one entry differs in each lane: the product
-    with the common base, plus the entry's contribution to one column, so that the b of each lane
-    need not be read. None if b is not of this form."""
-    where = b.spots()
-    if where is None:
-        return None
-    spots, offset, strides = where
-    common = _same_view(spots.base, b.shape, offset, strides)              # (k, n)
-    numbers = _same_view(np.arange(spots.base.size), b.shape, offset, strides)
-    place = np.full(spots.base.size, -1)
-    place[numbers] = np.arange(b.size).reshape(b.shape)
-    place = place[spots.entries]
-    seen = place >= 0
-    lanes, change = spots.lanes[seen], spots.change[seen]
-    row, column = np.divmod(place[seen], b.shape[1])
-    found = _product(a, common[..., None])                                 # (..., m, n, lanes)
-    P = b.values.shape[-1]
-    if found.shape[-1] < P:
-        found = np.repeat(found, P, axis=-1)
-    found[..., column, lanes] += a[..., row, lanes if a.shape[-1] > 1 else 0] * change
-    return found
-
-
-def _same_view(
-    a: Array, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]
-) -> Array:
-    """The part of the contiguous `a` at these offset and strides, counted in elements."""
-    item = a.itemsize
-    return np.ndarray(shape, a.dtype, a, offset * item,
-                      tuple(item * stride for stride in strides))
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:

@@ -30,7 +30,7 @@ def make(unit, dtype=np.float64, lengths=LENGTHS, steps=STEPS):
     states, d_last = ([draw(rng, (B, H), dtype) for _ in range(CELLS[unit].states)]
                       for _ in range(2))  # fmt: skip
     return (draw(rng, (steps, B, E), dtype), tuple(states), draw(rng, (G, E + H), dtype),
-            draw(rng, G, dtype), draw(rng, (steps, B, H), dtype), tuple(d_last))  # fmt: skip
+            draw(rng, G + H * len(CELLS[unit].biases), dtype), draw(rng, (steps, B, H), dtype), tuple(d_last))  # fmt: skip
 
 
 def run(unit, x, state, W, b, lengths=None, reverse=False, workspace=None):

@@ -29,7 +29,7 @@ The backward follows the thesis's rules (Eqs. 2.11-2.18).
 
 from __future__ import annotations
 
-from backend import Array, array_module, matmul
+from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
 from lstm.cells.cell import Cell, State, Step, clip_elements, copy_through, sigm
@@ -40,7 +40,7 @@ BIASES = ("m",)  # what b has after them
 
 def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     """h_t from W_x x_t and h_{t-1}; arguments as in `Cell`. It saves r."""
-    a_h = matmul(step.before[0], W_h, out=step.scratch)                    # U_r h, U_z h, U h
+    a_h = array_module(W_h).matmul(step.before[0], W_h, out=step.scratch)  # U_r h, U_z h, U h
     gru_after_forward(step.u, a_h, b, step.before[0], step.now[0], step.saved)
     if pad is not None:
         copy_through(pad, step.before, step.now)

@@ -16,6 +16,8 @@ VERBS = (
     Verb("mutants", "mutation testing of the backward passes", "grads.commands"),
     Verb("walk", "step through a derivation in the terminal", "grads.stepping"),
     Verb("explore", "step through a derivation in the browser", "grads.stepping"),
+    Verb("debug-state", "write every tensor of a model on a sentence, to compare with another's",
+         "grads.debug_state"),
     Verb("equations", "write the index of the papers' equations", "grads.commands"),
 )
 

@@ -118,15 +118,15 @@ def recurrent_backward(
         cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
                       padding[t], da[t])
     rows = da.reshape(T * B, -1)
-    dW = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
+    dW, db = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
-    return dx, d_state, dW, rows.sum(axis=0)
+    return dx, d_state, dW, db
 
 
 def weight_gradients(
     cell: Cell, da: Array, inputs: Sequence[Array], steps: Steps, workspace: Workspace
-) -> Array:
-    """dW (G, E + H), the sum over all steps (Algorithm 2, lines 14 and 15): da (T B, G), inputs
+) -> tuple[Array, Array]:
+    """dW (G, E + H) and db, sums over all steps (Algorithm 2, lines 14 and 15): da (T B, G), inputs
     (T B, E_k), whose columns stand side by side in W, before those of the state."""
     xp, h = array_module(da), steps.states[0]
     h_prev = (h[1:] if steps.reverse else h[:-1]).reshape(len(da), -1)
@@ -136,7 +136,7 @@ def weight_gradients(
     for x, start, end in zip(inputs, ends, ends[1:], strict=False):
         xp.matmul(da.T, x, out=dW[:, start:end])               # dW_x = da' x      (2.29, 2.49)
     cell.weight_gradient(da, h_prev, saved, dW[:, ends[-1] :])
-    return dW
+    return dW, cell.bias_gradient(da, saved)
 
 
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:

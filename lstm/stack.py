@@ -82,14 +82,15 @@ def stack_weights(
 
     Arguments: inputs, name -> width of what the first layer reads beside its state.
     """
-    gates, H, weights = CELLS[stack.unit].gates, stack.hidden_size, {}
-    rows = axis("gate", dict.fromkeys(gates, H))
+    cell, H, weights = CELLS[stack.unit], stack.hidden_size, {}
+    rows = axis("gate", dict.fromkeys(cell.gates, H))
+    of_bias = axis("gate", dict.fromkeys((*cell.gates, *cell.biases), H))
     for layer in range(stack.layers):
         for name in _names(prefix, layer, stack.bidirectional):
             columns = axis("column", {**inputs, "h": H})
-            weights[f"{name}.W"] = Weight((rows, columns), scheme.recurrent(len(gates)))
+            weights[f"{name}.W"] = Weight((rows, columns), scheme.recurrent(len(cell.gates)))
             if stack.biases:
-                weights[f"{name}.b"] = Weight((rows,), scheme.bias(gates))
+                weights[f"{name}.b"] = Weight((of_bias,), scheme.bias(cell.gates))
         inputs = {"x": stack.width}
     return weights
 

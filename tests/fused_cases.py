@@ -63,6 +63,11 @@ def cells(rng, rows, H, strided):
     yield Case("lstm.cells.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
     yield Case("lstm.cells.gru.gru_state_backward", (m(H), m(3 * H), m(H), m(3 * H)))
     yield Case("lstm.cells.gru.gru_gates_backward", (m(H), m(H), m(3 * H), m(H), m(3 * H)))
+    for b in (None, rng.normal(size=4 * H)):
+        yield Case("lstm.cells.gru_after.gru_after_forward",
+                   (m(3 * H), m(3 * H), b, m(H), m(H), m(H)))
+    yield Case("lstm.cells.gru_after.gru_after_backward",
+               (m(H), m(3 * H), m(H), m(H), m(3 * H), m(3 * H)))
     for mask in (None, m(2 * H + 1)):
         yield Case("attention.attention.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
         yield Case("attention.attention.join_backward", (m(2 * H + 1), mask, m(H)))

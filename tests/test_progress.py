@@ -65,6 +65,7 @@ SHOWN: dict[str, tuple[Any, ...]] = {  # by verb: a call, the bars that it shows
     "grads mutants": ((), "mutants"),
     "grads explore": (("lstm",), "verifying lstm"),
     "grads walk": (("gru", "--all"), "verifying gru"),
+    "grads debug-state": (("run", "-o", "d.safetensors"), "tracing run"),
     "grads equations": (("-o", "e.md"), "equations"),
 }
 OTHERS = {"nmt init": "writes a file", "nmt recipe": "writes a page",

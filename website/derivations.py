@@ -14,7 +14,8 @@ from grads.stepper.explorer.formulas import formulas, key
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "grads" / "derivations"
 MODULES = ("calculus", "rnn", "lstm", "nmt", "attention", "attention_step", "scores", "local",
-           "gru", "rnnsearch", "deep_output", "hybrid", "multitask", "norms", "multihead",
+           "gru", "gru_after", "rnnsearch", "deep_output", "hybrid", "multitask", "norms",
+           "multihead",
            "transformer", "positions", "transformer_model", "countdown", "smoothing", "lexical",
            "lexicon", "two_sources", "fusion", "units", "encoders", "decoders", "reading",
            "language_model")

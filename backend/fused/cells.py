@@ -111,6 +111,28 @@ def gru_gates_backward(
            da, stride(da, char))
 
 
+def gru_after_forward(
+    launch: Any, u: Array, a_h: Array, b: Array | None, h_prev: Array, h: Array, r: Array
+) -> None:
+    """A whole step after its product, of the unit with the reset gate after it."""
+    char = u.dtype.char
+    rows, H = h.shape
+    launch(CELLS["gru_after_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
+           a_h, stride(a_h, char), vector(b, char), h_prev, stride(h_prev, char),
+           h, stride(h, char), r, stride(r, char))
+
+
+def gru_after_backward(
+    launch: Any, dh: Array, u: Array, h_prev: Array, r: Array, da: Array, da_h: Array
+) -> None:
+    """The backward of that step as far as its product."""
+    char = u.dtype.char
+    rows, H = dh.shape
+    launch(CELLS["gru_after_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
+           u, stride(u, char), h_prev, stride(h_prev, char), r, stride(r, char),
+           da, stride(da, char), da_h, stride(da_h, char))
+
+
 def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array) -> None:
     """Two arrays side by side, with dropout."""
     char = out.dtype.char

@@ -106,7 +106,7 @@ def encode_grad(
     last states and cells from the decoder.
     """
     W_e, (T, b) = tables_of(parameters, side, factors), stack_of(parameters, side)
-    L, dW_e, (dT, db) = len(T), zero_tables(W_e), zeros_of(T)
+    L, dW_e, (dT, db) = len(T), zero_tables(W_e), zeros_of(T, b)
     dg, dk = {len(x): dg_last}, {len(x): dk_last}
     for s in range(len(x), 0, -1):
         dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
@@ -191,7 +191,7 @@ def encode_both_grad(
     right, right_c, (left, left_c, v) = encoded
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
     dW_e, L, C = zero_tables(W_e), len(right_W), UNITS[unit].cells * H
-    dright_W, dright_b, dleft_W, dleft_b = *zeros_of(right_W), *zeros_of(left_W)
+    dright_W, dright_b, dleft_W, dleft_b = *zeros_of(right_W, right_b), *zeros_of(left_W, left_b)
     dright, dleft, dright_c, dleft_c = {}, {}, {}, {}
     dv = {(L, j): dh_bar[:, [j - 1]] for j in range(1, S + 1)}
     for l in range(L, 0, -1):

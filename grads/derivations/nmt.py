@@ -70,7 +70,7 @@ def weights(parameters: Mapping[str, Array], side: str) -> Weights:
 
 def zero_gradients(of: Weights) -> Weights:
     """Zeros shaped like dW_e, dT and db."""
-    return Weights(np.zeros_like(of.W_e), *zeros_of(of.T))
+    return Weights(np.zeros_like(of.W_e), *zeros_of(of.T, of.b))
 
 
 def by_name(side: str, d: Weights) -> dict[str, Array]:

@@ -160,7 +160,7 @@ def read_contexts_grad(
                               alignment_of(parameters))
     v, s, c, alpha = read
     d_alignment, dh_bar = zeros_like(alignment), np.zeros_like(h_bar)
-    dW_e, (dW, db) = np.zeros_like(W_e), zeros_of(W)
+    dW_e, (dW, db) = np.zeros_like(W_e), zeros_of(W, b)
     ds = {len(v): ds_deep[len(v)]}
     for i in range(len(v), 0, -1):
         ds_prev, dv_read, dh_read, dW_i, db_i, d_score = reading_step_grad(

@@ -15,6 +15,7 @@ import numpy as np
 from grads.derivations import gru as gated
 from grads.derivations.calculus import Array, bias
 from grads.derivations.gru import gru, gru_grad
+from grads.derivations.gru_after import UnitAfter, gru_after, gru_after_grad
 from grads.derivations.lstm import lstm, lstm_grad
 from grads.derivations.rnn import rnn, rnn_grad
 
@@ -71,6 +72,31 @@ def gates(W: Array, b: Array | float, width: int) -> gated.Unit:
     return gated.Unit(W_h, W_z, W_r, U_h, U_z, U_r, b_h, b_z, b_r)
 
 
+def gru_after_step(
+    h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """h_t (H, 1) of the unit whose reset gate stands after the product, and no c; b (4H, 1)."""
+    return gru_after(x, h_prev, gates_after(W, b, len(x))), c_prev
+
+
+def gru_after_step_grad(
+    dh: Array, dc: Array, h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array, Array, Array, Array]:
+    """dh_{t-1}, no dc_{t-1}, dx, dW and db."""
+    dx, dh_prev, d_unit = gru_after_grad(dh, x, h_prev, gates_after(W, b, len(x)))
+    dW = np.hstack([np.vstack([d_unit.W_r, d_unit.W_z, d_unit.W]),
+                    np.vstack([d_unit.U_r, d_unit.U_z, d_unit.U])])
+    db = np.vstack([d_unit.b_r, d_unit.b_z, d_unit.b, d_unit.b_m])
+    return dh_prev, dc, dx, dW, db
+
+
+def gates_after(W: Array, b: Array | float, width: int) -> UnitAfter:
+    """As `gates`; b (4H, 1) ends in the bias of m."""
+    H = len(W) // 3
+    b = b + np.zeros((4 * H, 1))
+    return UnitAfter(*gates(W, b[: 3 * H], width), b[3 * H :])
+
+
 class Unit(NamedTuple):
     """A recurrent unit, its backward, and how many rows it has of pre-activations and of c."""
 
@@ -81,7 +107,8 @@ class Unit(NamedTuple):
 
 
 UNITS = {"lstm": Unit(lstm, lstm_grad, 4, 1), "rnn": Unit(rnn_step, rnn_step_grad, 1, 0),
-         "gru": Unit(gru_step, gru_step_grad, 3, 0)}
+         "gru": Unit(gru_step, gru_step_grad, 3, 0),
+         "gru-after": Unit(gru_after_step, gru_after_step_grad, 3, 0)}
 
 
 # --- a stack ------------------------------------------------------------------------------------
@@ -108,10 +135,10 @@ def named(d: Stack, prefix: str, end: str = "") -> dict[str, Array]:
             **{f"{prefix}.{l - 1}{end}.b": db[:, 0] for l, db in d.b.items()}}
 
 
-def zeros_of(W: Layers) -> tuple[Layers, Layers]:
-    """Zeros shaped like dW and db by layer."""
-    dW = {l: np.zeros_like(weight) for l, weight in W.items()}
-    return dW, {l: dW[l][:, :1] for l in dW}
+def zeros_of(W: Layers, b: dict[int, Any]) -> tuple[Layers, Layers]:
+    """Zeros shaped like W and b by layer."""
+    return ({l: np.zeros_like(weight) for l, weight in W.items()},
+            {l: np.zeros_like(bias) for l, bias in b.items()})
 
 
 def add(d: Layers, term: Layers) -> Layers:

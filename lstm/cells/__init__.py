@@ -2,9 +2,10 @@
 
 from lstm.cells.cell import Cell, State, Step
 from lstm.cells.gru import GRU
+from lstm.cells.gru_after import GRU_AFTER
 from lstm.cells.lstm import LSTM
 from lstm.cells.rnn import RNN
 
-CELLS: dict[str, Cell] = {"lstm": LSTM, "rnn": RNN, "gru": GRU}
+CELLS: dict[str, Cell] = {"lstm": LSTM, "rnn": RNN, "gru": GRU, "gru-after": GRU_AFTER}
 
 __all__ = ["CELLS", "Cell", "State", "Step"]

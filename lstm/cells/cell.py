@@ -22,12 +22,18 @@ class Step(NamedTuple):
     scratch: Array  # (B, G)
 
 
+def bias_gradient(da: Array, saved: Array | None) -> Array:
+    """db = the sum of da over all steps, da (N, G)."""
+    return da.sum(axis=0)
+
+
 class Cell(NamedTuple):
     """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H), columns of the input and of
     the state.
 
-    forward(step, b, W_h, pad): W_h is transposed, (H, G), or a copy of it; b (G,) or None; pad
-    (B, 1) is True where the step is padding and the state is copied through, or None.
+    forward(step, b, W_h, pad): W_h is transposed, (H, G), or a copy of it; b (G,), followed by H
+    for each of `biases`, or None; pad (B, 1) is True where the step is padding and the state is
+    copied through, or None.
 
     backward(d_state, d_out, step, W_h, clip, pad, da): d_state, (dh,) or (dh, dc), becomes the
     gradient of the state before, in place; d_out (B, H) or None is added to dh; clip is tau of the
@@ -37,6 +43,8 @@ class Cell(NamedTuple):
 
     weight_gradient(da, h_prev, saved, dW_h): writes the columns of the state, dW_h (G, H), of all
     steps stacked in rows: da (N, G), h_prev (N, H), saved (N, H) or None.
+
+    bias_gradient(da, saved): returns db of all steps.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
@@ -46,6 +54,8 @@ class Cell(NamedTuple):
     backward: Callable[
         [State, Array | None, Step, Array, float | None, Array | None, Array], None]
     weight_gradient: Callable[[Array, Array, Array | None, Array], None]
+    bias_gradient: Callable[[Array, Array | None], Array] = bias_gradient
+    biases: tuple[str, ...] = ()  # row blocks of b after those of the gates
 
 
 @fused(kernels.add_recurrent)

@@ -43,7 +43,7 @@ OPSET, IR_VERSION = 18, 10  # of 2023 and 2024: onnxruntime 1.18 and later run t
 
 
 COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs have
-    "attention": ("global", "none"),
+    "unit": ("lstm", "rnn", "gru"), "attention": ("global", "none"),
     "score": tuple(score for score in CHOICES if score in CONTENT),
     "factors": ({},), "lexical": (False,), "lexicon_epsilon": (None,), "output_norm": (None,),
 }

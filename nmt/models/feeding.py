@@ -134,10 +134,10 @@ def feeding_backward(
     for layer, name in enumerate(names):                                   # (2.49, 2.50)
         rows = da[layer].reshape(T * B, -1)
         inputs = [read[layer]] if layer else [x, read[0]]
-        gradients[f"{name}.W"] = weight_gradients(
+        gradients[f"{name}.W"], db = weight_gradients(
             cell, rows, [array.reshape(T * B, -1) for array in inputs], steps[layer], workspace)
         if f"{name}.b" in parameters:
-            gradients[f"{name}.b"] = rows.sum(axis=0)
+            gradients[f"{name}.b"] = db
     return dx, d_states, d_made[::-1], gradients
 
 

@@ -46,7 +46,7 @@ from nmt.models.contract import NEVER, Architecture, Gradients, Losses, Model, N
 class LanguageModelConfig:
     """The parts of a language model and their sizes; checked when made (ValueError)."""
 
-    unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
+    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru or gru-after
     layers: int = 2  # depth
     hidden_size: int = 256  # H, units per layer
     embedding_size: int = 256  # E

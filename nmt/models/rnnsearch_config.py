@@ -33,7 +33,7 @@ class RNNSearchConfig:
 
     context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
     query: str = "state"  # the score reads state (s_{i-1}) or state-word ([s_{i-1}; E y_{i-1}])
-    unit: str = "gru"  # recurrent unit: gru or rnn
+    unit: str = "gru"  # recurrent unit: gru, gru-after or rnn
     hidden_size: int = 1000  # n, units of a state, and of the alignment model
     embedding_size: int = 620  # m
     layer: str = "maxout"  # hidden layer of the output: maxout or tanh
@@ -95,7 +95,7 @@ class RNNSearchConfig:
 class DeepFusionConfig(RNNSearchConfig):
     """RNNsearch and a language model; checked when made (ValueError)."""
 
-    lm_unit: str = "lstm"  # recurrent unit of the language model: lstm, rnn or gru
+    lm_unit: str = "lstm"  # recurrent unit of the language model: lstm, rnn, gru or gru-after
     lm_layers: int = 1  # its depth
     lm_hidden_size: int = 256  # its units per layer
     lm_embedding_size: int = 256  # its embeddings' width

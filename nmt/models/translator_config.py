@@ -21,7 +21,7 @@ class ModelConfig:
 
     attends_before_reading: ClassVar[bool] = False  # a_t is made from h_t, which has read y_{t-1}
 
-    unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
+    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru or gru-after
     layers: int = 2  # depth of the encoder and of the decoder
     hidden_size: int = 256  # H, units per layer (and per direction)
     embedding_size: int = 256  # E

@@ -26,11 +26,12 @@ UNITS = pytest.mark.parametrize("unit", CELLS)
 
 def make(unit, dtype=np.float64, lengths=LENGTHS, steps=STEPS):
     """x, state, W, b and upstream gradients of h and of the last state."""
-    rng, B, G = np.random.default_rng(1), len(lengths), len(CELLS[unit].gates) * H
-    states, d_last = ([draw(rng, (B, H), dtype) for _ in range(CELLS[unit].states)]
+    rng, B, cell = np.random.default_rng(1), len(lengths), CELLS[unit]
+    G, biases = len(cell.gates) * H, len(cell.gates + cell.biases) * H
+    states, d_last = ([draw(rng, (B, H), dtype) for _ in range(cell.states)]
                       for _ in range(2))  # fmt: skip
     return (draw(rng, (steps, B, E), dtype), tuple(states), draw(rng, (G, E + H), dtype),
-            draw(rng, G, dtype), draw(rng, (steps, B, H), dtype), tuple(d_last))  # fmt: skip
+            draw(rng, biases, dtype), draw(rng, (steps, B, H), dtype), tuple(d_last))  # fmt: skip
 
 
 def run(unit, x, state, W, b, lengths=None, reverse=False, workspace=None):

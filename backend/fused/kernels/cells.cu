@@ -164,6 +164,53 @@ extern "C" __global__ void gru_gates_backward(
     }
 }
 
+// The unit whose reset gate stands after the product (Cho 5-7, cuDNN's candidate): u holds W x and
+// becomes m, z, h~; product is U h_prev; b has a fourth block, that of m.
+extern "C" __global__ void gru_after_forward(
+    number rows, number H, real *u, number u_stride, const real *product, number product_stride,
+    const real *b, const real *h_prev, number h_prev_stride, real *h, number h_stride, real *r_out,
+    number r_stride) {
+    FOR_EACH(k, rows * H) {
+        number n = k / (unsigned)H, j = k % (unsigned)H;
+        real *gate = u + n * u_stride + j;
+        const real *more = product + n * product_stride + j;
+        real a_r = gate[0] + more[0], a_z = gate[H] + more[H], a = gate[2 * H], m = more[2 * H];
+        if (b) {
+            a_r += b[j];
+            a_z += b[H + j];
+            a += b[2 * H + j];
+            m += b[3 * H + j];
+        }
+        real r = sigmoid(a_r), z = sigmoid(a_z), h_tilde = tanh(a + r * m);
+        gate[0] = m;
+        gate[H] = z;
+        gate[2 * H] = h_tilde;
+        r_out[n * r_stride + j] = r;
+        h[n * h_stride + j] = (h_prev[n * h_prev_stride + j] - h_tilde) * z + h_tilde;
+    }
+}
+
+// Its backward up to the product: d_x of what x is multiplied to, d_h of the products with h_prev;
+// dh keeps z o dh.
+extern "C" __global__ void gru_after_backward(
+    number rows, number H, real *dh, number dh_stride, const real *u, number u_stride,
+    const real *h_prev, number h_prev_stride, const real *r_saved, number r_stride, real *d_x,
+    number d_x_stride, real *d_h, number d_h_stride) {
+    FOR_EACH(k, rows * H) {
+        number n = k / (unsigned)H, j = k % (unsigned)H;
+        const real *gate = u + n * u_stride + j;
+        real *of_x = d_x + n * d_x_stride + j, *of_h = d_h + n * d_h_stride + j;
+        real d = dh[n * dh_stride + j], r = r_saved[n * r_stride + j];
+        real m = gate[0], z = gate[H], h_tilde = gate[2 * H];
+        real da = (real(1) - h_tilde * h_tilde) * (d - z * d);
+        of_x[0] = of_h[0] = m * da * (r - r * r);
+        of_x[H] = of_h[H] = (h_prev[n * h_prev_stride + j] - h_tilde) * d * (z - z * z);
+        of_x[2 * H] = da;
+        of_h[2 * H] = r * da;
+        dh[n * dh_stride + j] = z * d;
+    }
+}
+
 // out = [left; right], both times the mask where there is one.
 extern "C" __global__ void join(
     number rows, number left_width, number right_width, const real *left, number left_stride,

@@ -53,7 +53,7 @@ def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
     """
     rng, (T, B, E, H), cell = np.random.default_rng(1), (3, 3, 2, 4), CELLS[unit]
     G = len(cell.gates) * H
-    shapes = (T, B, E), (T, B, H), (G, E + H), (G,)
+    shapes = (T, B, E), (T, B, H), (G, E + H), (G + len(cell.biases) * H,)
     x, d_out, W, b = (rng.normal(size=shape).astype(dtype) for shape in shapes)
     state, d_last = (tuple(rng.normal(size=(B, H)).astype(dtype) for _ in range(cell.states))
                      for _ in range(2))

@@ -50,6 +50,7 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.cells.cell.clipped: array_module(d).clip(d, -limit, limit) -> "
     "array_module(d).clip(-limit, d, limit)": "the larger of two is symmetric",
     "lstm.cells.gru.backward: pad is None": "a buffer that nothing reads without padding",
+    "lstm.cells.gru_after.backward: pad is None": "a buffer that nothing reads without padding",
     "lstm.cells.lstm.backward: pad is None": "a buffer that nothing reads without padding",
     "lstm.cells.lstm.lstm_backward: pad is not None": "a copy that nothing reads without padding",
     "lstm.cells.lstm.lstm_backward_in_place: :2": "another part of a wider buffer",

@@ -4,9 +4,9 @@
 |---|---|
 | an LSTM's blocks of rows i, f, o, h_hat | i, f, g, o, where g is h_hat |
 | `.W` = [W_x W_h] | `weight_ih` and `weight_hh` |
-| one bias `.b` | `bias_ih`; `bias_hh` is zero |
+| one bias `.b` | `bias_ih`; `bias_hh` is zero, but for the fourth block of a `gru-after` |
 
-PyTorch's GRU is another function than Bahdanau's (erratum 17), and is not used.
+PyTorch's GRU is our `gru-after`, another function than Bahdanau's `gru` (erratum 17).
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ class Kernels(NamedTuple):
 
 
 KERNELS = {"lstm": Kernels(torch.lstm, torch.lstm_cell, 4),
-           "rnn": Kernels(torch.rnn_tanh, torch.rnn_tanh_cell, 1)}
+           "rnn": Kernels(torch.rnn_tanh, torch.rnn_tanh_cell, 1),
+           "gru-after": Kernels(torch.gru, torch.gru_cell, 3)}
 
 
 def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
     """The parameters, with recurrent layers laid out for PyTorch's kernels.
 
-    unit: lstm or rnn. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`, `.weight_hh` and
-    `.bias_ih`.
+    unit: lstm, rnn or gru-after. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`,
+    `.weight_hh`, `.bias_ih` and, of a gru-after, `.bias_hh`.
     """
     found: dict[str, Tensor] = {}
     for name, value in parameters.items():
@@ -49,6 +50,10 @@ def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
             widths = [value.shape[1] - H, H]
             found |= {f"{layer}.weight_{part}": half.contiguous() for part, half in
                       zip(("ih", "hh"), reordered(unit, value).split(widths, dim=1), strict=True)}
+        elif unit == "gru-after":
+            *gates, n, m = value.chunk(4)
+            found |= {f"{layer}.bias_ih": torch.cat([*gates, n]),
+                      f"{layer}.bias_hh": torch.cat([*map(torch.zeros_like, gates), m])}
         else:
             found[f"{layer}.bias_ih"] = reordered(unit, value)
     return found
@@ -63,8 +68,10 @@ def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
             W = torch.cat([value, parameters[f"{layer}.weight_hh"]], dim=1)
             found[f"{layer}.W"] = reordered(unit, W)
         elif kind == "bias_ih":
-            found[f"{layer}.b"] = reordered(unit, value)
-        elif kind != "weight_hh":
+            b = reordered(unit, value)
+            bias_hh = parameters.get(f"{layer}.bias_hh")
+            found[f"{layer}.b"] = b if bias_hh is None else torch.cat([b, bias_hh.chunk(3)[2]])
+        elif kind not in ("weight_hh", "bias_hh"):
             found[name] = value
     return found
 
@@ -83,7 +90,7 @@ def is_fused(parameters: Parameters, name: str) -> bool:
 
 
 def fused_weights(config: Any, parameters: Parameters, name: str) -> list[Tensor]:
-    """A layer's parameters for PyTorch's kernels: weights, and both biases, the second zero.
+    """A layer's parameters for PyTorch's kernels: weights, and both biases.
 
     Raises ValueError for a configuration that clips gradients, which the kernels do not.
     """
@@ -91,7 +98,7 @@ def fused_weights(config: Any, parameters: Parameters, name: str) -> list[Tensor
         raise ValueError("clip_elements: expected none of layers that PyTorch's kernels run, "
                          f"got {config.clip_elements}")
     b = parameters.get(f"{name}.bias_ih")
-    biases = [] if b is None else [b, torch.zeros_like(b)]
+    biases = [] if b is None else [b, parameters.get(f"{name}.bias_hh", torch.zeros_like(b))]
     return [parameters[f"{name}.weight_ih"], parameters[f"{name}.weight_hh"], *biases]
 
 

@@ -1,7 +1,8 @@
 """Recurrent networks: a step of each cell, a layer over time, a stack in one or both directions.
 
 A layer is `{name}.W` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
-are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). Layers that
+are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). The bias of
+a `gru-after` has a fourth block, that of the state's part of h~. Layers that
 `reference.fused` has laid out are run by PyTorch's own kernels.
 """
 
@@ -47,6 +48,17 @@ def gru(a: Tensor, state: State, W: Matrices) -> State:
     return (torch.lerp(s, s_tilde, z),)                          # (1 - z) o s + z o s~ (A.1.1)
 
 
+def gru_after(a: Tensor, state: State, W: Matrices) -> State:
+    """h_t = (1 - z) o n + z o h_{t-1}, n = tanh(a_n + r o (U h_{t-1} + b_m)); a ends in b_m."""
+    (h,), (W_h,) = state, W
+    H = h.shape[1]
+    a_gates, a_n, b_m = a.split([2 * H, H, a.shape[1] - 3 * H], dim=1)
+    gates, m = F.linear(h, W_h).split([2 * H, H], dim=1)
+    r, z = torch.sigmoid(a_gates + gates).chunk(2, dim=1)
+    n = torch.tanh(a_n + r * (m + b_m if b_m.shape[1] else m))
+    return ((1 - z) * n + z * h,)
+
+
 class Cell(NamedTuple):
     """A kind of recurrent unit."""
 
@@ -55,7 +67,8 @@ class Cell(NamedTuple):
     blocks: tuple[int, ...]  # of the rows of W_h that each of its products with a state has
 
 
-CELLS = {"rnn": Cell(rnn, 1, (1,)), "lstm": Cell(lstm, 2, (4,)), "gru": Cell(gru, 1, (2, 1))}
+CELLS = {"rnn": Cell(rnn, 1, (1,)), "lstm": Cell(lstm, 2, (4,)), "gru": Cell(gru, 1, (2, 1)),
+         "gru-after": Cell(gru_after, 1, (3,))}
 
 
 def zero_state(config: Any, x: Tensor) -> State:
@@ -91,16 +104,19 @@ def clipped(x: Tensor, limit: float) -> Tensor:
 class Weights(NamedTuple):
     """The weights of one layer and direction."""
 
-    W_x: Tensor  # (blocks x H, width of the input)
+    W_x: Tensor  # (blocks x H, width of the input), and a row of zeros for each further bias
     W_h: Matrices  # (blocks x H, H) in all
-    b: Tensor | None  # (blocks x H,)
+    b: Tensor | None  # a number for each row of W_x
 
 
 def weights(config: Any, parameters: Parameters, name: str) -> Weights:
     """The layer's W = [W_x W_h] and b."""
     W, H = parameters[f"{name}.W"], config.hidden_size
-    W_h = W[:, -H:].split([n * H for n in CELLS[config.unit].blocks])
-    return Weights(W[:, :-H], W_h, parameters.get(f"{name}.b"))
+    W_x, W_h = W[:, :-H], W[:, -H:].split([n * H for n in CELLS[config.unit].blocks])
+    b = parameters.get(f"{name}.b")
+    if b is not None:
+        W_x = F.pad(W_x, (0, 0, 0, len(b) - len(W)))  # no input where there is only a bias
+    return Weights(W_x, W_h, b)
 
 
 def layer(

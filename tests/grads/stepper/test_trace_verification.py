@@ -38,7 +38,8 @@ MODELS = [
     *[(name, Sizes(layers=1)) for name in (
         "layer-norm", "scale-norm", "rms-norm", "attention-head", "multihead", "smoothing",
         "transformer", "transformer-postnorm", "countdown")],
-    *[(name, Sizes(biases=biases)) for name in ("gru", "gru-context") for biases in (True, False)],
+    *[(name, Sizes(biases=biases)) for name in ("gru", "gru-context", "gru-after")
+      for biases in (True, False)],
 ]
 LISTED = {"verified", "partial", "same", "share", "zero"}
 

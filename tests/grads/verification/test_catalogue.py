@@ -85,7 +85,7 @@ def test_sizes_are_beyond_every_threshold():
         assert getattr(made.model.config, "dropout", 0.3) > 0
     values = {(e.architecture, name, value) for e in entries("real")
               for name, value in e.options.items() if not isinstance(value, dict)}
-    for unit in ("lstm", "rnn", "gru"):
+    for unit in ("lstm", "rnn", "gru", "gru-after"):
         assert {("luong", "unit", unit), ("language_model", "unit", unit)} <= values
     assert {("luong", "layers", n) for n in (1, 2, 4)} <= values
 

@@ -88,12 +88,12 @@ def test_the_catalogue(entry):
 
 CLIPPED = [  # layers above one another, both directions, feeding, contexts
     *(("luong", {"unit": unit, "input_feeding": False} | more)
-      for unit in ("lstm", "rnn", "gru")
+      for unit in ("lstm", "rnn", "gru", "gru-after")
       for more in ({}, {"bidirectional": True, "bridge": True})),
-    *(("luong", {"unit": unit}) for unit in ("lstm", "rnn", "gru")),
-    *(("language_model", {"unit": unit}) for unit in ("lstm", "rnn", "gru")),
+    *(("luong", {"unit": unit}) for unit in ("lstm", "rnn", "gru", "gru-after")),
+    *(("language_model", {"unit": unit}) for unit in ("lstm", "rnn", "gru", "gru-after")),
     *(("rnnsearch", {"unit": unit, "context": context})
-      for unit in ("gru", "rnn") for context in ("search", "last")),
+      for unit in ("gru", "gru-after", "rnn") for context in ("search", "last")),
 ]
 
 
@@ -132,6 +132,8 @@ FUSED = [
     ("luong", {"input_feeding": False, "bidirectional": True, "bridge": True, "biases": False}),
     ("language_model", {"layers": 1, "dropout": 0.3}),
     ("language_model", {"unit": "rnn", "biases": False}),
+    ("luong", {"unit": "gru-after", "input_feeding": False, "bidirectional": True, "bridge": True}),
+    ("language_model", {"unit": "gru-after", "biases": False}),
 ]
 
 

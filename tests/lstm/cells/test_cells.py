@@ -34,7 +34,7 @@ def make(unit, dtype=np.float64, seed=1):
     G = len(cell.gates) * H
     state, d_state = (tuple(draw(rng, (B, H), dtype) for _ in range(cell.states)) for _ in "fb")
     return Inputs(draw(rng, (B, E), dtype), state, draw(rng, (G, E + H), dtype),
-                  draw(rng, G, dtype), d_state, draw(rng, (B, H), dtype))
+                  draw(rng, G + len(cell.biases) * H, dtype), d_state, draw(rng, (B, H), dtype))
 
 
 def garbage(*shape, dtype):
@@ -101,7 +101,7 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
         assert_close((da @ a.W[:, :E])[n : n + 1], dx)
         dW, db = dW + dW_n, db + db_n
     assert_close(weights(unit, a, step, da), dW)
-    assert_close(da.sum(axis=0), db)
+    assert_close(CELLS[unit].bias_gradient(da, step.saved), db)
     if clip is not None:
         assert np.abs(da - vjp(unit, a, step, a.d_out)[1]).max() > 0.01
 
@@ -126,8 +126,8 @@ def test_gradients_of_every_output_alone_and_together(unit, pad):
         a, step = cache
         a = a._replace(d_state=tuple(d[name] for name in names))
         d_state, da = vjp(unit, a, step, d["out"], None, pad)
-        return {"x": da @ a.W[:, :E], "W": weights(unit, a, step, da), "b": da.sum(axis=0),
-                **dict(zip(names, d_state, strict=True))}
+        return {"x": da @ a.W[:, :E], "W": weights(unit, a, step, da),
+                "b": cell.bias_gradient(da, step.saved), **dict(zip(names, d_state, strict=True))}
 
     check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
 
@@ -200,10 +200,11 @@ def test_single_precision_stays_single(unit):
 
 @UNITS
 def test_a_cell_declares_its_sizes(unit):
-    """`states` and `gates` are those that weights and zero states are made of."""
+    """Its sizes are those that weights and zero states are made of."""
     cell = CELLS[unit]
-    matrix = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())["s.0.W"]
-    assert matrix.shape == (len(cell.gates) * H, E + H)
+    made = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())
+    assert made["s.0.W"].shape == (len(cell.gates) * H, E + H)
+    assert made["s.0.b"].shape == (len(cell.gates + cell.biases) * H,)
     state: Any = zero_state(np, unit, B, H, "f4")
     assert [(one.shape, one.dtype) for one in state] == [((B, H), "f4")] * cell.states
 
@@ -215,7 +216,7 @@ def scalar(unit, h_prev, W, b, c_prev=()):
     """One step of width 1 from x = 0."""
     state = tuple(np.full((1, 1), value) for value in (h_prev, *c_prev))
     now, saved = tuple(np.empty((1, 1)) for _ in state), np.empty((1, 1))
-    u = np.zeros((1, len(b)))
+    u = np.zeros((1, len(W)))
     CELLS[unit].forward(Step(u, state, now, saved, np.empty_like(u)), np.array(b), W[:, 1:].T, None)
     return [one.item() for one in now]
 
@@ -240,3 +241,14 @@ def test_gru_gate_order():
     (h,) = scalar("gru", 0.7, W, [0.1, 0.2, 0.3])
     r, z = sigm(0.1), sigm(0.2)
     np.testing.assert_allclose(h, (1 - z) * 0.7 + z * np.tanh(r * 0.7 + 0.3), rtol=1e-15)
+
+
+def test_gru_after_gate_order():
+    """PyTorch's order r, z, n and its z, which weighs the state before; r multiplies U h + b_m."""
+    assert CELLS["gru-after"].gates == ("r", "z", "h~")
+    W = np.zeros((3, 2))
+    W[2, 1] = 2.0                                                          # U
+    (h,) = scalar("gru-after", 0.7, W, [0.1, 0.2, 0.3, 0.4])
+    r, z = sigm(0.1), sigm(0.2)
+    n = np.tanh(0.3 + r * (2.0 * 0.7 + 0.4))
+    np.testing.assert_allclose(h, (1 - z) * n + z * 0.7, rtol=1e-15)

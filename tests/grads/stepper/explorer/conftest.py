@@ -31,7 +31,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "local": {"name": "attention", "sentence": "da ist die Seite ||| a page", "layers": 1,
               "hidden": 1, "window": "local-p"},
     "transformer": {"name": "transformer", "sentence": "die Seite ||| a page", "hidden": 2},
-    "gru": {"name": "gru"}, "gru-context": {"name": "gru-context"},
+    **{name: {"name": name} for name in ("gru", "gru-context", "gru-after")},
     **{score: {"name": "attention-step", "score": score} for score in SCORES},
     "trained": {"name": "attention"},  # the default page
     "own": {"name": "attention", "sentence": "one two <b> three", "target": "two one"},

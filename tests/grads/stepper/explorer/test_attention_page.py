@@ -154,7 +154,7 @@ def test_titles_say_the_variant() -> None:
     assert "with a context" in context["title"] and len(context["variants"]) == 3
 
 
-@pytest.mark.parametrize("name", ["gru", "gru-context", "attention-step"])
+@pytest.mark.parametrize("name", ["gru", "gru-context", "gru-after", "attention-step"])
 def test_a_projection_is_not_called_nats(name: str, tmp_path: Any, browser: Any) -> None:
     from grads.stepper.explorer.page import DERIVATION
     from nmt.pages.page import write_page

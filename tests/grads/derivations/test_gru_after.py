@@ -1,0 +1,77 @@
+"""The gated unit whose reset gate stands after the product: gradients, and PyTorch's GRUCell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import draw
+
+from grads.check import check_pair
+from grads.derivations.gru import unit_shapes
+from grads.derivations.gru_after import UnitAfter, gru_after, gru_after_grad
+from grads.verification.mutation.injection import replaced
+
+E, H = 3, 2
+
+
+def inputs_of(biases=True):
+    shapes = unit_shapes(H, E, 0, False)
+    if biases:
+        shapes |= dict.fromkeys(("b", "b_z", "b_r", "b_m"), (H, 1))
+    rng = np.random.default_rng(1)
+    return {name: draw(rng, shape)
+            for name, shape in {"x": (E, 1), "h_prev": (H, 1), **shapes}.items()}
+
+
+def unit_of(a):
+    return UnitAfter(**{name: value for name, value in a.items() if name not in ("x", "h_prev")})
+
+
+def forward(a):
+    return gru_after(a["x"], a["h_prev"], unit_of(a))
+
+
+def backward(d, a):
+    dx, dh_prev, d_unit = gru_after_grad(d, a["x"], a["h_prev"], unit_of(a))
+    return {"x": dx, "h_prev": dh_prev,
+            **{name: d for name, d in d_unit._asdict().items() if name in a}}
+
+
+def check(biases, **how):
+    return check_pair(lambda a: (forward(a), a), backward, inputs_of(biases), **how)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_gradients(biases):
+    check(biases, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("old, new, wrong", [
+    ("+ U.T @ dm", "", {"h_prev"}),
+    ("(z * dh ", "(0 * dh ", {"h_prev"}),
+    ("dr = m * da", "dr = 0 * da", {"x", "h_prev", "W_r", "U_r", "b_r"}),
+    ("dm = r * da", "dm = da", {"h_prev", "U", "b_m"}),
+    ("da_z, da_r, dm)", "da_z, da_r, da)", {"b_m"}),
+])
+def test_a_wrong_term_is_caught(old, new, wrong):
+    with replaced("grads.derivations.gru_after.gru_after_grad", old, new):
+        assert {row.name for row in check(True).wrong} == wrong
+
+
+def test_it_is_the_gru_cell_of_torch():
+    """State and all gradients; the biases of r, and of z, get the same gradient on both sides."""
+    torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
+    a = inputs_of()
+    leaves = {name: torch.tensor(value, requires_grad=True) for name, value in a.items()}
+    weights = {theirs: torch.cat([leaves[f"{kind}_r"], leaves[f"{kind}_z"], leaves[kind]])
+               for theirs, kind in (("weight_ih", "W"), ("weight_hh", "U"))}
+    zero = torch.zeros(H, dtype=torch.float64)
+    weights["bias_ih"] = torch.cat([leaves[name][:, 0] for name in ("b_r", "b_z", "b")])
+    weights["bias_hh"] = torch.cat([zero, zero, leaves["b_m"][:, 0]])
+    cell = torch.nn.GRUCell(E, H, dtype=torch.float64)
+    h = torch.func.functional_call(cell, weights, (leaves["x"].T, leaves["h_prev"].T))
+    upstream = np.array([[1.0], [-2.0]])
+    (torch.tensor(upstream).T * h).sum().backward()
+    np.testing.assert_allclose(forward(a), h.detach().numpy().T, rtol=1e-14)
+    for name, gradient in backward(upstream, a).items():
+        np.testing.assert_allclose(gradient, leaves[name].grad.numpy(), rtol=1e-12, err_msg=name)

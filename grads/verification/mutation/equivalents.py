@@ -67,8 +67,7 @@ EQUIVALENTS: dict[str, str] = {
         "every model gives one",
     "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
     "lstm.sampled.sampled_backward: full[rows] = db": "zero before, rows are distinct",
-    "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",
-    "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
+    "lstm.stack.stack_backward: layer -> layer - 1 (3)": "all layers have a mask, or none",
     "nmt.data.lexicon.entries_of":
         "fixed numbers, in both passes; tests/nmt/models/test_lexicon.py holds which",
     "nmt.models.decoder._attention_backward: "
@@ -77,7 +76,7 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.heads.deep_output.DeepOutput.backward: d_states[self._read_states(T)] = ds":
         "zero before",
     "nmt.models.heads.lexical.lexical_backward: dh = dh * cache.mask": "made by the call before",
-    "nmt.models.heads.softmax.Softmax.backward: da -> d_source":
+    "nmt.models.heads.softmax.Softmax.backward: d_align -> d_source":
         "the lexical module gives both, or there is none",
     "nmt.models.heads.spelling.Spelling.backward: d_joined[t, b] = d_rows":
         "zero before, no place comes twice",

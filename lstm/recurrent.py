@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backend import Array, array_module, to_device
-from backend.products import transposed
-from backend.workspace import Workspace
+from backend.workspace import Workspace, transposed
 from lstm.cells import Cell, State, Step
 
 # Of each step of a padded batch: which sequences are padded, (B, 1) bool; None where none is.

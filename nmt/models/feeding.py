@@ -27,9 +27,8 @@ from attention.attention import (
 )
 from attention.memory import Memory, over_time
 from backend import Array, array_module
-from backend.products import transposed
 from backend.rows import RowIndex, row_index
-from backend.workspace import Workspace
+from backend.workspace import Workspace, transposed
 from lstm.cells import CELLS, Cell, State
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters

@@ -28,8 +28,6 @@ EQUIVALENTS: dict[str, str] = {
     "attention.scores.scaled_backward: product_backward(de, q, keys, v, sums) -> "
     "product_backward(de, q, keys, sums, v)": "it reads neither",
     "attention.several.Memories.attend_backward: others -> list(others)[:1]": "of two at most",
-    "backend.products.copy_transpose: :min(BLOCK, len(weights) - start)":
-        "another part of the higher buffer",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
     "backend.rows._merge: g.on_host is None": "where the ids are copied from",
     "backend.rows._merge: np.union1d(first, second)": "symmetric",
@@ -45,6 +43,8 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.sum_segments: on_host(xp)": "two ways to the same sum; the second is for GPUs",
     "backend.rows.sum_segments: xp.add.at(values, inverse, rows)": "runs on a GPU only",
     "backend.workspace.Workspace._raw": "which buffer is recycled, if any",
+    "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
+        "another part of the higher buffer",
     "lstm.cells.cell.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the larger of two is symmetric",
     "lstm.cells.cell.clipped: array_module(d).clip(d, -limit, limit) -> "

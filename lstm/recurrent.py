@@ -112,8 +112,9 @@ def recurrent_backward(
     cell, x, W, steps, padding, workspace = cache
     xp, (T, B, E) = array_module(x), x.shape
     da = workspace.empty(xp, steps.u.shape, x.dtype)
-    d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy() for state, d in zip(
-        steps.states, d_last or (None, None), strict=False))
+    d_last = d_last or (None,) * cell.states
+    d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy()
+                    for state, d in zip(steps.states, d_last, strict=True))
     for t in range(T) if steps.reverse else reversed(range(T)):
         cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
                       padding[t], da[t])

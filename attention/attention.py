@@ -127,7 +127,8 @@ class GlobalMemory(SourceMemory):
         dhbar = xp.matmul(align.transpose(0, 2, 1), dc)                    # c_t reads hbar_s (2.14)
         if sums is not None:
             return self.maps_backward(dhbar, sums.keys, dq, h, sums)
-        de, q = self.energy.reads(over_time([step.de for step in steps]), h)
+        # Scores without v_a do not map h_t: q_t is h_t.
+        de, q = self.energy.factors(over_time([step.de for step in steps]), h)
         dkeys = xp.matmul(de.transpose(0, 2, 1), q)                        # e_t reads k_s (2.14)
         return self.maps_backward(dhbar, dkeys, dq, h, None)
 

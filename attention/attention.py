@@ -59,7 +59,8 @@ def memory_forward(
 ) -> Memory:
     """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
 
-    Arguments: lengths (B,) on the host, words of each sentence, or None where all have S.
+    Arguments: lengths (B,) on the host, words of each sentence, or None where all have S; prefix,
+    of the names of the attention's weights.
     """
     S, B, He = states.shape
     lengths = np.full(B, S) if lengths is None else lengths
@@ -68,6 +69,7 @@ def memory_forward(
          if name.startswith(f"{prefix}.")}
     order = None
     if variant.reverse:
+        # Step s of sentence b is row s B + b of the states (S B, He).
         order = to_device(written_steps(S, lengths) * B + np.arange(B)[:, None])
     hbar = by_words(states, order)                                         # (B, S, He)
     W_query, W_keys = score.matrices(W, He)
@@ -95,7 +97,8 @@ class GlobalMemory(SourceMemory):
     energy: Energy
 
     def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, GlobalCache]:
-        """a_t = softmax of the scores (4.7), c_t = sum over s of a_t(s) hbar_s."""
+        """a_t = softmax of the scores (4.7), c_t = sum over s of a_t(s) hbar_s; as `Memory.attend`.
+        """
         q = map_forward(h, self.W_query)                                   # (B, Q, A)
         e = self.energy.forward(q, self.keys, self.v)                # (B, Q, S)
         align = softmax_forward(e, self.mask)                              # a_t(s)  (4.7)
@@ -105,11 +108,11 @@ class GlobalMemory(SourceMemory):
     def attend_backward(
         self, dc: Array, cache: GlobalCache, sums: Sums | None, d_align: Array | None = None
     ) -> tuple[Array, ScoreGradients]:
-        """`attend` in reverse order, down to h_t."""
-        d = array_module(dc).matmul(dc, self.hbar.transpose(0, 2, 1))      # dc_t' hbar_s (2.13)
+        """`attend` in reverse order, down to h_t; as `Memory.attend_backward`."""
+        d_total = array_module(dc).matmul(dc, self.hbar.transpose(0, 2, 1))  # dc_t' hbar_s (2.13)
         if d_align is not None:
-            d += d_align
-        de = softmax_backward(d, cache.align)                              # (B, Q, S)
+            d_total += d_align
+        de = softmax_backward(d_total, cache.align)                        # (B, Q, S)
         dq = self.energy.backward(de, cache.q, self.keys, self.v, sums)
         return map_backward(dq, self.W_query), ScoreGradients(de, dq)      # (2.13)
 
@@ -117,13 +120,15 @@ class GlobalMemory(SourceMemory):
         self, dc: Array, h: Array, caches: Sequence[GlobalCache], steps: Sequence[ScoreGradients],
         sums: Sums | None,
     ) -> tuple[Array, Parameters]:
-        """The gradients of the states and keys, sums over all target states, and of the weights."""
+        """Gradients of the states and of the weights, summed over all target states; as
+        `Memory.gradients`."""
         xp, dq = array_module(dc), [step.dq for step in steps]
         align = over_time([cache.align for cache in caches])               # (B, T, S)
         dhbar = xp.matmul(align.transpose(0, 2, 1), dc)                    # c_t reads hbar_s (2.14)
         if sums is not None:
             return self.maps_backward(dhbar, sums.keys, dq, h, sums)
-        de, q = self.energy.reads(over_time([step.de for step in steps]), h)
+        # Scores without v_a do not map h_t: q_t is h_t.
+        de, q = self.energy.factors(over_time([step.de for step in steps]), h)
         dkeys = xp.matmul(de.transpose(0, 2, 1), q)                        # e_t reads k_s (2.14)
         return self.maps_backward(dhbar, dkeys, dq, h, None)
 

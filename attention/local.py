@@ -187,7 +187,7 @@ class LocalMemory(SourceMemory):
             dkeys = sums.keys
         else:                                              # and e_t the keys, which are hbar_s too
             q = over_time([cache.q for cache in caches])
-            reads.append(self.energy.reads(over_time([step.de for step in steps]), q))
+            reads.append(self.energy.factors(over_time([step.de for step in steps]), q))
         dstates, gradients = self.maps_backward(sum_of_reads(reads, rows, self.hbar), dkeys,
                                                 [step.dq for step in steps], h, sums)
         positions = [cache.position for cache in caches if cache.position is not None]

@@ -135,7 +135,7 @@ class SourceMemory:
         hbar = self.hbar[sentences]
         keys = hbar if self.keys is self.hbar else self.keys[sentences]
         mask = None if self.mask is None else self.mask[sentences]
-        return replace(self, hbar=hbar, keys=keys, mask=mask, order=None)  # search goes not back
+        return replace(self, hbar=hbar, keys=keys, mask=mask, order=None)  # no backward in search
 
 
 def over_time(arrays: Sequence[Array]) -> Array:

@@ -71,15 +71,16 @@ class Sums(NamedTuple):
 class Energy(NamedTuple):
     """e_t(s) of queries q (B, Q, A) and keys (B, S, A), and its gradients; v (A,) is v_a, or None.
 
-    forward(q, keys, v) returns e (B, Q, S); backward(de, q, keys, v, sums) returns dq. The keys'
-    gradient is computed in one of two ways. With a v_a, backward adds it to `sums`, step by step,
-    with that of v_a. Else sums is None, q is h_t without a map (but in a window), and reads(de, q)
-    returns (B, T, S) and (B, T, A), whose products are summed over all target states at the end.
+    forward(q, keys, v) returns e (B, Q, S); backward(de, q, keys, v, sums) returns dq.
+
+    The keys' gradient is computed in one of two ways. With a v_a, backward adds it to `sums`, step
+    by step, with that of v_a. Without, sums is None, and after the last step factors(de, q) returns
+    (B, T, S) and (B, T, A): their product, summed over the T target states, is dkeys (B, S, A).
     """
 
     forward: Callable[[Array, Array, Array | None], Array]
     backward: Callable[[Array, Array, Array, Array | None, Any], Array]
-    reads: Callable[[Array, Array], tuple[Array, Array]] = lambda de, q: (de, q)
+    factors: Callable[[Array, Array], tuple[Array, Array]] = lambda de, q: (de, q)
 
 
 # --- e = q'k --------------------------------------------------------------------------------------
@@ -180,7 +181,8 @@ class Score(NamedTuple):
     axes: Callable[[Widths], Axes]  # of its weights, by short name
     energy: Energy | None  # None: q_t(s) itself, by position, in `attention.location`
     matrices: Callable[[Weights, int], Matrices] = lambda W, He: (None, None)  # None: the identity
-    gradients: Callable[[Array, Array], Parameters] = lambda dW_query, dW_keys: {}  # from theirs
+    # The gradients of its weights, by short name, from those of the two matrices.
+    gradients: Callable[[Array, Array], Parameters] = lambda dW_query, dW_keys: {}
 
 
 SCORES: dict[str, Score] = {

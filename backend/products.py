@@ -1,10 +1,10 @@
 """Weights as the second factor of products `x W'`, in the form in which a host's BLAS is fast.
 
 `x W'` with x (M, K) and W (N, K) stored by rows is one GEMM, of which OpenBLAS spends part on
-copying W into its own order ("packing"), and with few rows most. Three ways around that. A loop
-over time multiplies by a transposed copy of its weights (`transposed`). A search (`for_search`)
-takes one of two, in float32, measured against a plain call on an Intel Xeon with AVX-512, N K from
-0.07 to 5 million, one thread:
+copying W into its own order ("packing"), and with few rows most. A loop over time multiplies by a
+transposed copy of its weights (`backend.workspace.transposed`). A search (`for_search`) takes one
+of two ways, in float32, measured against a plain call on an Intel Xeon with AVX-512, N K from 0.07
+to 5 million, one thread:
 
 | rows M | how | AVX-512 kernels | AVX2 kernels |
 |---|---|---|---|
@@ -25,16 +25,13 @@ import numpy as np
 
 from backend.host import blas_architecture
 from backend.switch import Array, register
-from backend.workspace import Workspace
+from backend.workspace import BLOCK, PAD, copy_transpose, is_by_columns
 
 FEW = 10  # rows, at most
 LEAST = 1 << 16  # numbers of W, from which on it pays
 # OpenBLAS's limits for its small kernels with a transposed left operand (0.3.31, AVX-512): numbers
 # of the result, and multiplications; and the length of a sum below which it does not take them.
 RESULT, MULTIPLICATIONS, SHORTEST = 1200, 1_000_000, 32
-ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
-BLOCK = 64  # rows of a matrix transposed at a time, through a buffer that stays in the CPU's cache
-PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
 WITH_SMALL_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
 
@@ -91,11 +88,6 @@ register(FewRows, np)
 # --- weights in another order ---------------------------------------------------------------------
 
 
-def is_by_columns(weights: Array) -> bool:
-    """Whether the numbers of each column of a matrix lie end to end."""
-    return weights.strides[0] == weights.itemsize < weights.strides[1]
-
-
 def _is_weights(name: str, array: Array) -> bool:
     return (type(array) is np.ndarray and array.ndim == 2 and array.size >= LEAST
             and array.dtype == np.float32 and name.rpartition(".")[2] != "W_e"
@@ -107,30 +99,6 @@ def _by_columns(weights: np.ndarray) -> np.ndarray:
     copy = np.empty((n, G + PAD), dtype)[:, :G]
     copy_transpose(weights, copy, np.empty((BLOCK, n + PAD), dtype)[:, :n])
     return copy.T
-
-
-def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
-    """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
-
-    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
-    at a tenth of the product's time; a product of one row reads it as it is.
-    """
-    if (products < ENOUGH or rows == 1 or type(weights) is not np.ndarray
-            or is_by_columns(weights)):
-        return weights.T
-    G, n = weights.shape
-    copy = workspace.empty(np, (n, G + PAD), weights.dtype)[:, :G]
-    copy_transpose(weights, copy, workspace.empty(np, (BLOCK, n + PAD), weights.dtype)[:, :n])
-    return copy
-
-
-def copy_transpose(weights: Array, copy: Array, block: Array) -> None:
-    """Write the transpose of weights (G, n) to copy (n, G), by blocks (BLOCK, n): a plain
-    assignment would take ten times as long."""
-    for start in range(0, len(weights), BLOCK):
-        rows = block[: min(BLOCK, len(weights) - start)]
-        rows[...] = weights[start : start + BLOCK]
-        copy[:, start : start + BLOCK] = rows.T
 
 
 @cache

@@ -1,7 +1,8 @@
 """Rows of a table: gather for an embedding look-up, and its gradient, a scatter-add.
 
 The ids of a batch are known on the host, so what the backward needs to sum duplicate ids (their
-sorted order) is computed there once, when the batch is made; no kernel has to synchronise.
+sorted order) is computed there, by `row_index`, before the forward pass looks them up; no kernel
+has to synchronise.
 """
 
 from __future__ import annotations

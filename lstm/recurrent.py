@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backend import Array, array_module, to_device
-from backend.products import transposed
-from backend.workspace import Workspace
+from backend.workspace import Workspace, transposed
 from lstm.cells import Cell, State, Step
 
 # Of each step of a padded batch: which sequences are padded, (B, 1) bool; None where none is.
@@ -38,9 +37,9 @@ def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
 class Steps(NamedTuple):
     """The arrays of all steps of a sequence."""
 
-    u: Array  # (T, B, G)
+    u: Array  # (T, B, G): W_x x_t before step t, its gates after it
     states: State  # (T + 1, B, H) each, the initial state where the loop starts
-    saved: Array | None  # (T, B, H)
+    saved: Array | None  # (T, B, H), as in `Step`
     scratch: Array  # (B, G), of the step that runs
     reverse: bool  # whether the loop runs from the last step to the first
 
@@ -105,29 +104,34 @@ def recurrent_backward(
 ) -> tuple[Array, State, Array, Array]:
     """Backpropagation through time, from line 1 of Algorithms 1 and 2 on, over a batch.
 
-    Arguments: dh_out (T, B, H), gradient of the returned h; d_last, of the returned last state
-    (None stands for zero, also in parts); clip is tau of the element-wise clipping of dh_t at every
-    step (section 2.2.2). Returns dx (T, B, E), d_state (B, H) each, dW (G, E + H), db (G,).
+    Arguments: dh_out (T, B, H), gradient of the returned h; d_last, of the returned last state;
+    None, for any of these or for one array of d_last, stands for zeros; clip is tau of the
+    element-wise clipping of dh_t at every step (section 2.2.2). Returns dx (T, B, E), d_state
+    (B, H) each, of the initial state, dW (G, E + H), db (G,).
     """
     cell, x, W, steps, padding, workspace = cache
     xp, (T, B, E) = array_module(x), x.shape
     da = workspace.empty(xp, steps.u.shape, x.dtype)
-    d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy() for state, d in zip(
-        steps.states, d_last or (None, None), strict=False))
+    d_last = d_last or (None,) * cell.states
+    d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy()
+                    for state, d in zip(steps.states, d_last, strict=True))
     for t in range(T) if steps.reverse else reversed(range(T)):
         cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
                       padding[t], da[t])
     rows = da.reshape(T * B, -1)
-    dW, db = weight_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
+    dW, db = parameter_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
     return dx, d_state, dW, db
 
 
-def weight_gradients(
+def parameter_gradients(
     cell: Cell, da: Array, inputs: Sequence[Array], steps: Steps, workspace: Workspace
 ) -> tuple[Array, Array]:
-    """dW (G, E + H) and db, sums over all steps (Algorithm 2, lines 14 and 15): da (T B, G), inputs
-    (T B, E_k), whose columns stand side by side in W, before those of the state."""
+    """dW (G, E + H) and db, sums over all steps (Algorithm 2, lines 14 and 15).
+
+    Arguments: da (T B, G); inputs, the arrays (T B, ...) that the layer reads beside its state, in
+    the order of their columns in W; steps, buffers of the forward pass.
+    """
     xp, h = array_module(da), steps.states[0]
     h_prev = (h[1:] if steps.reverse else h[:-1]).reshape(len(da), -1)
     saved = None if steps.saved is None else steps.saved.reshape(len(da), -1)

@@ -27,34 +27,6 @@ from lstm.recurrent import (
 )
 
 
-def check_stack_config(config: Any) -> None:
-    """Raise ValueError naming the first invalid field of a model's configuration.
-
-    Checks the fields of every recurrent model: unit, layers, hidden_size, embedding_size, dropout,
-    clip_elements, initialisation.
-    """
-    check_among("unit", config.unit, CELLS)
-    check_among("initialisation", config.initialisation, SCHEMES)
-    for name in ("layers", "hidden_size", "embedding_size"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name}: expected at least 1, got {getattr(config, name)}")
-    if not 0.0 <= config.dropout < 1.0:
-        raise ValueError(f"dropout: expected 0 <= dropout < 1, got {config.dropout}")
-    check_clip(config.clip_elements)
-
-
-def check_clip(limit: float | None) -> None:
-    """Raise ValueError unless the limit of element-wise clipping is a positive number, or none."""
-    if limit is not None and not 0.0 < limit < np.inf:
-        raise ValueError(f"clip_elements: expected a positive number or none, got {limit}")
-
-
-def check_among(name: str, value: str, known: Collection[str]) -> None:
-    """Raise ValueError unless the argument `name` is one of `known`."""
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-
-
 class Stack(NamedTuple):
     """The configuration of a stack."""
 
@@ -108,7 +80,7 @@ def zero_state(xp: Any, unit: str, batch: int, hidden_size: int, dtype: DTypeLik
 
 class StackCache(NamedTuple):
     layers: list[list[tuple[str, RecurrentCache]]]  # per layer and direction: name, cache
-    masks: Sequence[Array | None]
+    masks: Sequence[Array | None]  # dropout of each layer's input
     has_bias: bool
 
 
@@ -160,15 +132,17 @@ def stack_backward(
     d_initial: list[list[State]] = []
     dx: Any = dh_out
     for layer in reversed(range(len(layers))):
-        dh, dx, d_states, H = dx, None, [], layers[layer][0][1].steps.states[0].shape[2]
-        for d, (name, recurrent) in enumerate(layers[layer]):
-            d_end = None if d_last is None else d_last[layer][d]
-            half = None if dh is None else dh[:, :, d * H : (d + 1) * H]   # of this direction
-            dx_d, d_state, dW, db = recurrent_backward(half, d_end, recurrent, clip=clip)
+        dh, dx, d_states = dx, None, []
+        for direction, (name, recurrent) in enumerate(layers[layer]):
+            d_end = None if d_last is None else d_last[layer][direction]
+            H, half = recurrent.steps.states[0].shape[2], None
+            if dh is not None:
+                half = dh[:, :, direction * H : (direction + 1) * H]
+            dx_half, d_state, dW, db = recurrent_backward(half, d_end, recurrent, clip=clip)
             gradients[f"{name}.W"] = dW
             if has_bias:
                 gradients[f"{name}.b"] = db
-            dx = dx_d if dx is None else dx + dx_d
+            dx = dx_half if dx is None else dx + dx_half
             d_states.append(d_state)
         if masks[layer] is not None:
             dx *= masks[layer]
@@ -212,3 +186,34 @@ def dropout_mask(
     kept = np.frombuffer(rng.bytes(2 * size), dtype=np.uint16) >= dropped
     moved = to_device(kept.reshape(shape))  # a byte of each element
     return array_module(moved).multiply(moved, 65536.0 / (65536 - dropped), dtype=dtype)
+
+
+# --- checks of a configuration --------------------------------------------------------------------
+
+
+def check_stack_config(config: Any) -> None:
+    """Raise ValueError naming the first invalid field of a model's configuration.
+
+    Checks the fields of every recurrent model: unit, layers, hidden_size, embedding_size, dropout,
+    clip_elements, initialisation.
+    """
+    check_among("unit", config.unit, CELLS)
+    check_among("initialisation", config.initialisation, SCHEMES)
+    for name in ("layers", "hidden_size", "embedding_size"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name}: expected at least 1, got {getattr(config, name)}")
+    if not 0.0 <= config.dropout < 1.0:
+        raise ValueError(f"dropout: expected 0 <= dropout < 1, got {config.dropout}")
+    check_clip(config.clip_elements)
+
+
+def check_clip(limit: float | None) -> None:
+    """Raise ValueError unless the limit of element-wise clipping is a positive number, or none."""
+    if limit is not None and not 0.0 < limit < np.inf:
+        raise ValueError(f"clip_elements: expected a positive number or none, got {limit}")
+
+
+def check_among(name: str, value: str, known: Collection[str]) -> None:
+    """Raise ValueError unless the argument `name` is one of `known`."""
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")

@@ -15,11 +15,11 @@ State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other cells; each (B
 class Step(NamedTuple):
     """The arrays of one time step: views of those of the whole sequence."""
 
-    u: Array  # (B, G): a, what the input gives to the pre-activation; overwritten by the gates
+    u: Array  # (B, G): W_x x_t, the input's part of the pre-activation; overwritten by the gates
     before: State  # the state that the step starts from
     now: State  # the state that it ends in, written
-    saved: Array | None  # (B, H), what else the backward reads, where the cell `saves`
-    scratch: Array  # (B, G)
+    saved: Array | None  # (B, H), written: what else the backward reads, where the cell `saves`
+    scratch: Array  # (B, G), whose values nobody reads after the step
 
 
 def bias_gradient(da: Array, saved: Array | None) -> Array:
@@ -31,8 +31,8 @@ class Cell(NamedTuple):
     """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H), columns of the input and of
     the state.
 
-    forward(step, b, W_h, pad): W_h is transposed, (H, G), or a copy of it; b (G,), followed by H
-    for each of `biases`, or None; pad (B, 1) is True where the step is padding and the state is
+    forward(step, b, W_h, pad): W_h here is the transpose (H, G), a view or a copy; b (G,), followed
+    by H for each of `biases`, or None; pad (B, 1) is True where the step is padding and the state is
     copied through, or None.
 
     backward(d_state, d_out, step, W_h, clip, pad, da): d_state, (dh,) or (dh, dc), becomes the
@@ -59,11 +59,11 @@ class Cell(NamedTuple):
 
 
 @fused(kernels.add_recurrent)
-def add_recurrent(a: Array, a_h: Array | None, b: Array | None) -> None:
-    """a += a_h + b, the state's part of a pre-activation and the bias, either of which may be
+def add_recurrent(a: Array, a_state: Array | None, b: Array | None) -> None:
+    """a += a_state + b, the state's part of a pre-activation and the bias, either of which may be
     missing (Eq. 2.39)."""
-    if a_h is not None:
-        a += a_h                                                           # (2.39)
+    if a_state is not None:
+        a += a_state                                                       # (2.39)
     if b is not None:
         a += b
 

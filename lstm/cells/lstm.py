@@ -45,13 +45,13 @@ def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
 
 @fused(kernels.lstm_forward)
 def lstm_forward(
-    u: Array, a_h: Array, b: Array | None, before: State, now: State, tanh_c: Array,
+    u: Array, a_state: Array, b: Array | None, before: State, now: State, tanh_c: Array,
     pad: Array | None,
 ) -> None:
-    """Eqs. 2.35-2.39: u (B, 4H) holds W_x x_t and becomes the gates; a_h (B, 4H) is W_h h_{t-1}.
-    `now` and tanh_c (B, H) are written."""
+    """Eqs. 2.35-2.39: u (B, 4H) holds W_x x_t and becomes the gates; a_state (B, 4H) is
+    W_h h_{t-1}. `now` and tanh_c (B, H) are written."""
     xp, (_, c_prev), (h, c) = array_module(u), before, now
-    add_recurrent(u, a_h, b)                                   # T_lstm [x_t; h_{t-1}]  (2.39)
+    add_recurrent(u, a_state, b)                               # T_lstm [x_t; h_{t-1}]  (2.39)
     a_i, a_f, a_o, a_h_hat = blocks(u)
     i, f, o, h_hat = sigm(a_i), sigm(a_f), sigm(a_o), xp.tanh(a_h_hat)   # (2.35, 2.38)
     c[...] = f * c_prev + i * h_hat                            # (2.36)
@@ -64,11 +64,11 @@ def lstm_forward(
 
 @in_place(lstm_forward)
 def lstm_forward_in_place(
-    u: Array, a_h: Array, b: Array | None, before: State, now: State, tanh_c: Array,
+    u: Array, a_state: Array, b: Array | None, before: State, now: State, tanh_c: Array,
     pad: Array | None,
 ) -> None:
     """One tanh serves all four gates: sigm(a) = tanh(a / 2) / 2 + 1 / 2."""
-    u += a_h
+    u += a_state
     if b is not None:
         u += b                           # a = W_x x_t + W_h h_{t-1} + b
     xp, (_, c_prev), (h, c) = array_module(u), before, now

@@ -17,7 +17,6 @@ from nmt.data.vocabulary import END
 POOL = 64  # batches sorted together: little padding, yet batches differ between epochs
 
 
-
 class SourceIds(tuple[Sequence[int], ...]):
     """The ids of a sentence in each of several sources."""
 
@@ -59,12 +58,13 @@ class Batch:
 
     @property
     def target_in(self) -> np.ndarray:
-        """(T, B) int64: `</s>`, y_1 .. y_m; of words that are dropped `<unk>`."""
+        """(T, B) int64, what the decoder reads: `</s>`, y_1 .. y_m, or `<unk>` in place of words
+        that are dropped."""
         return self.target.ids[:-1] if self.read is None else self.read
 
     @property
     def target_out(self) -> np.ndarray:
-        """(T, B) int64: y_1 .. y_m, `</s>`."""
+        """(T, B) int64, what it predicts: y_1 .. y_m, `</s>`."""
         return self.target.ids[1:]
 
 
@@ -80,8 +80,8 @@ def make_sources(
     if not sentences:
         raise ValueError("sentences: expected at least one, got none")
     if isinstance(sentences[0], SourceIds):
-        return tuple(side for one in zip(*sentences, strict=True)
-                     for side in make_sources(one, reverse))
+        return tuple(side for of_source in zip(*sentences, strict=True)
+                     for side in make_sources(of_source, reverse))
     for place, sentence in enumerate(sentences):
         if len(sentence) == 0:
             raise ValueError(f"sentences: expected no empty sentence, got one at place {place}")
@@ -103,7 +103,7 @@ def make_batch(
     Raises ValueError if there is no position or a source sentence is empty.
     """
     places = np.asarray(indices).tolist()
-    source_rare, target_rare = (own and [own[i] for i in places] for own in rare)
+    source_rare, target_rare = (words and [words[i] for i in places] for words in rare)
     chosen = [pairs[i] for i in places]
     sources = make_sources([source for source, _ in chosen], reverse_source, source_rare)
     target = _padded([[END, *target, END] for _, target in chosen])

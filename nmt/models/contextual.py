@@ -94,8 +94,8 @@ def searching_backward(
         parameters, clip=clip)
     d_attended, dy_asked = zip(*d_calls, strict=True)
     dstates, of_score = memory.gradients(
-        d.contexts.transpose(1, 0, 2), query(s, y).transpose(1, 0, 2), feeding.fed, d_attended,
-        sums)
+        d.contexts.transpose(1, 0, 2), query(s, y).transpose(1, 0, 2), feeding.feed_caches,
+        d_attended, sums)
     dy += d.words                                              # E y_{i-1} is read twice
     if y is not None:
         dy += array_module(dy).stack(dy_asked)                 # or three times

@@ -156,12 +156,13 @@ def decoder_step(
     layer reads (N, H), and the alignment (N, S) or None.
     """
     xp = array_module(x)
-    rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)  # (4.2.3 feeding)
-    rows, after = stack_step(rows, states, parameters, prefix, unit)
+    if h_tilde is not None:
+        x = xp.concatenate([x, h_tilde], axis=1)                           # (4.2.3 feeding)
+    h, after = stack_step(x, states, parameters, prefix, unit)
     if memory is None:
-        return after, rows, None
-    B, (N, H) = memory.sentences, rows.shape
-    c, attention = memory.attend(rows.reshape(B, N // B, H), t, together=True)
-    joined = xp.concatenate([c.reshape(N, -1), rows], axis=1)
+        return after, h, None
+    B, (N, H) = memory.sentences, h.shape
+    c, attention = memory.attend(h.reshape(B, N // B, H), t, together=True)
+    joined = xp.concatenate([c.reshape(N, -1), h], axis=1)
     align = memory.alignment(attention).reshape(N, -1)
     return after, attentional_forward(joined, parameters[f"{memory.prefix}.W_c"]), align

@@ -23,9 +23,9 @@ from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 class EncoderCache(NamedTuple):
     prefix: str
-    embedding: tuple[RowIndex, int]  # of the words
-    factors: list[tuple[str, int, tuple[RowIndex, int]]]  # name, width and rows of each factor
-    composed: list[Composed]  # of the words that their characters make, by group
+    embedding: tuple[RowIndex, int]  # what `embedding_backward` reads, of the words
+    factors: list[tuple[str, int, tuple[RowIndex, int]]]  # of each factor: name, width, likewise
+    composed: list[Composed]  # of vectors that were made of characters, by group
     stack: StackCache
 
     @property
@@ -40,8 +40,8 @@ def encoder_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`.
 
-    factors: name -> (number of values F, width w) of each factor, with a table `{prefix}.W_{name}`
-    (F, w); W_e is then (V, E minus all widths).
+    factors: name -> (number of values, width) of each factor, the shape of its table
+    `{prefix}.W_{name}`; W_e is then (V, E minus all widths).
     """
     factors = factors or {}
     width_of_words = embedding_size - sum(width for _, width in factors.values())
@@ -64,44 +64,45 @@ def encoder_forward(
     Returns the top states (S, B, He), last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
-    x_factors = []
     x, embedding, composed = vectors_forward(
         prefix, parameters, source, noise, workspace, characters)
+    factor_caches = []
     ids_of_factors = () if source.factors is None else source.factors
     for factor, ids in zip(factors, ids_of_factors, strict=True):
         table = parameters[f"{prefix}.W_{factor}"]
-        vectors, rows = embedding_forward(table, row_index(ids))
+        vectors, cache = embedding_forward(table, row_index(ids))
         x = array_module(x).concatenate([x, vectors], axis=2)              # (Sennrich features)
-        x_factors.append((factor, table.shape[1], rows))
+        factor_caches.append((factor, table.shape[1], cache))
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
         padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
-    return states, last, EncoderCache(prefix, embedding, x_factors, composed, stack_cache)
+    return states, last, EncoderCache(prefix, embedding, factor_caches, composed, stack_cache)
 
 
 def vectors_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
 ) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
-    """The encoder's input x (S, B, E): rows of W_e; for rare words the vectors made of
-    `characters`."""
-    x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
+    """The encoder's input x (S, B, E): rows of W_e, and for rare words vectors made of their
+    characters; with what the backward passes of both read."""
+    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
     composed = [] if characters is None else composed_forward(
         *characters, parameters, x, source.characters, noise, workspace)
-    return x, embedding_cache, composed
+    return x, embedding, composed
 
 
 def encoder_backward(
     dstates: Array | None, d_last: list[list[State]], cache: EncoderCache, clip: float | None,
     d_source: Array | None = None,
 ) -> Parameters:
-    """Algorithm 4 from time m_x down to 1: "without any prediction losses".
+    """The parameters' gradients: Algorithm 4 from time m_x down to 1, "without any prediction
+    losses".
 
-    d_source (S, B, E): gradient of the embeddings after dropout, where more than the stack reads
-    them.
+    Arguments: dstates (S, B, He), of the top states, and d_last, of the last ones; d_source
+    (S, B, E), of the embeddings after dropout, where the output head reads them too.
     """
     prefix, embedding, factors, composed, stack = cache
     dx, _, gradients = stack_backward(dstates, d_last, stack, clip=clip)
@@ -110,7 +111,8 @@ def encoder_backward(
         dx += d_source if mask is None else d_source * mask
     if composed:
         gradients |= composed_backward(dx, composed, clip)
-    for factor, width, rows in reversed(factors):          # each table has its own columns
-        gradients[f"{prefix}.W_{factor}"] = embedding_backward(dx[:, :, -width:], rows)
+    for factor, width, cache_of_factor in reversed(factors):  # each table has its own columns
+        gradients[f"{prefix}.W_{factor}"] = embedding_backward(
+            dx[:, :, -width:], cache_of_factor)
         dx = dx[:, :, :-width]
     return {f"{prefix}.W_e": embedding_backward(dx, embedding), **gradients}

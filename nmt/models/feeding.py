@@ -6,7 +6,9 @@ pair of functions, `feed` and `feed_backward`. Those of h~ and, without attentio
 those of the context in `nmt.models.contextual`. What the words give to the first layer's
 pre-activations is computed before the loop, all weight gradients after it. A padded target step
 needs no mask: no real step follows it and its loss is not counted, so every gradient through it is
-exactly zero.
+exactly zero. F is the width of what is fed: H of h~ and h_t, He of the context.
+
+Read `input_feeding_forward` first: it makes the arrays, and `feeding_forward` runs the loop.
 """
 
 from __future__ import annotations
@@ -25,19 +27,18 @@ from attention.attention import (
 )
 from attention.memory import Memory, over_time
 from backend import Array, array_module
-from backend.products import transposed
 from backend.rows import RowIndex, row_index
-from backend.workspace import Workspace
+from backend.workspace import Workspace, transposed
 from lstm.cells import CELLS, Cell, State
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
-from lstm.recurrent import Steps, make_steps, weight_gradients
+from lstm.recurrent import Steps, make_steps, parameter_gradients
 from nmt.models.contract import Noise
 from nmt.models.heads.head import Decoded
 
-# feed(t, h, fed_t) writes fed_t (B, F), made of the top state h (B, H) after t steps. It returns
-# what feed_backward(t, d_fed_t, cache) reads, which returns dh (B, H) and what is read after the
-# loop.
+# feed(t, h, fed_t) writes fed_t (B, F), made of the top state h (B, H) after t steps, and returns
+# its cache. feed_backward(t, d_fed_t, cache) returns dh (B, H), and what the weights' gradients are
+# computed from after the loop.
 Feed = Callable[[int, Array, Array], Any]
 FeedBackward = Callable[[int, Array, Any], tuple[Array, Any]]
 
@@ -47,9 +48,9 @@ class FeedingCache(NamedTuple):
     cell: Cell
     x: Array  # (T, B, E), the words' embeddings after dropout
     read: list[Array]  # what each layer reads in the loop: fed (T, B, F), the state below (T, B, H)
-    masks: Sequence[Array | None]  # of each of these
-    steps: list[Steps]
-    fed: list[Any]  # what each call of `feed` returned
+    masks: Sequence[Array | None]  # dropout of each of these
+    steps: list[Steps]  # of each layer
+    feed_caches: list[Any]  # what each call of `feed` returned
     workspace: Workspace
 
 
@@ -75,9 +76,9 @@ def feeding_forward(
          for name, out in zip(names, outputs, strict=True)]                # [W_fed W_h]'
     xp.matmul(x.reshape(T * B, E), parameters[f"{names[0]}.W"][:, :E].T,
               out=steps[0].u.reshape(T * B, -1))                           # W_x x_t, all t
-    top, made = steps[-1].states[0], []
+    top, feed_caches = steps[-1].states[0], []
     if len(fed) == T:
-        made.append(feed(0, top[0], fed[0]))
+        feed_caches.append(feed(0, top[0], fed[0]))
     else:
         fed[0] = 0.0                                                       # (4.2.3 feeding)
     for t in range(T):
@@ -90,33 +91,34 @@ def feeding_forward(
                 steps[0].u[t] += xp.matmul(read[0][t], W[0][:-H])
             cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W[layer][-H:], None)
         if t + 1 < len(fed):
-            made.append(feed(t + 1, top[t + 1], fed[t + 1]))
-    return top, FeedingCache(names, cell, x, read, masks, steps, made, workspace)
+            feed_caches.append(feed(t + 1, top[t + 1], fed[t + 1]))
+    return top, FeedingCache(names, cell, x, read, masks, steps, feed_caches, workspace)
 
 
 def feeding_backward(
     d_last: Array | None, d_fed: Array, feed_backward: FeedBackward, cache: FeedingCache,
     parameters: Mapping[str, Array], *, clip: float | None = None,
 ) -> tuple[Array, list[State], list[Any], Parameters]:
-    """Backpropagation through time, what is fed inside the loop.
+    """Backpropagation through time, with `feed_backward` inside the loop.
 
     Arguments: d_last (B, H), gradient of the last top state if nothing is fed of it, else None;
-    d_fed, as long as `fed`, of what was fed; the gradients through the steps are added to it; clip
-    as in `lstm.recurrent.recurrent_backward`. Returns dx (T, B, E), the gradients of the initial
-    states, what `feed_backward` gave for after the loop, and the gradients of the parameters by
-    name.
+    d_fed, as long as `fed`, the gradient of what was fed by what reads it outside the loop; that
+    of the steps is added to it; clip as in `lstm.recurrent.recurrent_backward`. Returns dx
+    (T, B, E), the gradients of the initial states, the second values that `feed_backward` returned,
+    and the gradients of the parameters by name.
     """
-    names, cell, x, read, masks, steps, fed, workspace = cache
+    names, cell, x, read, masks, steps, feed_caches, workspace = cache
     xp, (T, B, E), H = array_module(x), x.shape, steps[0].states[0].shape[2]
-    W, first = [parameters[f"{name}.W"] for name in names], len(d_fed) - T
+    W = [parameters[f"{name}.W"] for name in names]
+    first = len(d_fed) - T                                     # the first t of which fed_t was made
     da = [workspace.empty(xp, layer.u.shape, x.dtype) for layer in steps]
     d_states: list[State] = [tuple(xp.zeros_like(state[0]) for state in layer.states)
                              for layer in steps]
-    dh, d_made = d_last, []
+    dh, after_loop = d_last, []
     for t in reversed(range(T)):
         if t + 1 < len(d_fed):
-            dh, d_call = feed_backward(t + 1, d_fed[t + 1], fed[t + 1 - first])
-            d_made.append(d_call)
+            dh, of_call = feed_backward(t + 1, d_fed[t + 1], feed_caches[t + 1 - first])
+            after_loop.append(of_call)
         for layer in reversed(range(len(steps))):
             cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], clip, None,
                           da[layer][t])
@@ -125,8 +127,8 @@ def feeding_backward(
                 dh *= mask[t]
         d_fed[t] += dh
     if not first:
-        dh, d_call = feed_backward(0, d_fed[0], fed[0])
-        d_made.append(d_call)
+        dh, of_call = feed_backward(0, d_fed[0], feed_caches[0])
+        after_loop.append(of_call)
         d_top = d_states[-1][0]
         d_top += dh
     dx = workspace.product(da[0].reshape(T * B, -1), W[0][:, :E]).reshape(x.shape)
@@ -134,11 +136,11 @@ def feeding_backward(
     for layer, name in enumerate(names):                                   # (2.49, 2.50)
         rows = da[layer].reshape(T * B, -1)
         inputs = [read[layer]] if layer else [x, read[0]]
-        gradients[f"{name}.W"], db = weight_gradients(
+        gradients[f"{name}.W"], db = parameter_gradients(
             cell, rows, [array.reshape(T * B, -1) for array in inputs], steps[layer], workspace)
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = db
-    return dx, d_states, d_made[::-1], gradients
+    return dx, d_states, after_loop[::-1], gradients
 
 
 # --- Luong's input feeding ------------------------------------------------------------------------
@@ -182,10 +184,10 @@ def feed_h_tilde_backward(
         d_joined += d.joined[t - 1]
     join_backward(d_joined, None if mask is None else mask[t - 1], dc)
     d_align = None if d.align is None else d.align[:, t - 1 : t]
-    dh, d_attended = memory.attend_backward(dc[:, None], attended, d.sums, d_align)
-    d_h = d_joined[:, dc.shape[1] :]
-    d_h += dh[:, 0]
-    return d_h, d_attended
+    dh_attention, d_attended = memory.attend_backward(dc[:, None], attended, d.sums, d_align)
+    dh = d_joined[:, dc.shape[1] :]
+    dh += dh_attention[:, 0]                                               # h_t is read twice
+    return dh, d_attended
 
 
 def feed_state(t: int, h: Array, fed: Array) -> None:
@@ -213,9 +215,13 @@ def input_feeding_forward(
     initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
     workspace: Workspace, reads: Collection[str],
 ) -> tuple[Decoded, InputFeedingCache]:
-    """As `nmt.models.decoder.decoder_forward`, with input feeding.
+    """What the output head reads, for all steps of a teacher-forced batch: as
+    `nmt.models.decoder.decoder_forward`, with input feeding.
 
-    noise may also have `{prefix}.fed`, the dropout mask of what is fed.
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, what is attended to,
+    None without attention; unit, the stack's cells; noise, with the dropout masks `{prefix}.{l}` of
+    the layers' inputs, `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of what is fed, or
+    without; reads, the fields of `Decoded` that the head reads. Returns these, and the cache.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(len(initial)))
@@ -238,7 +244,8 @@ def input_feeding_forward(
             prefix, parameters, embedding, x_mask, mask, None, feeding)
     align = None
     if "alignment" in reads:
-        align = over_time([attention.memory.alignment(attended) for _, attended in feeding.fed])
+        align = over_time([attention.memory.alignment(attended)
+                           for _, attended in feeding.feed_caches])
     return Decoded(fed[1:], attention.joined, align), InputFeedingCache(
         prefix, parameters, embedding, x_mask, None, attention, feeding)
 
@@ -273,8 +280,8 @@ def input_feeding_backward(
     if attention is not None:
         top = feeding.steps[-1].states[0][1:]
         dstates, of_scores = memory.gradients(
-            dc.transpose(1, 0, 2), top.transpose(1, 0, 2), [cache for _, cache in feeding.fed],
-            d_attended, sums)
+            dc.transpose(1, 0, 2), top.transpose(1, 0, 2),
+            [attended for _, attended in feeding.feed_caches], d_attended, sums)
         gradients |= of_scores
         gradients[f"{memory.prefix}.W_c"] = workspace.product(
             da.reshape(T * B, H).T, attention.joined.reshape(T * B, -1))   # (2.12)

@@ -46,11 +46,11 @@ from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 
 
 class Read(NamedTuple):
-    """What reading the source gives to the decoder, and what its backward reads."""
+    """What reading the source gives to the decoder, and what `_read_backward` reads."""
 
     memory: Any  # a Memory, what the decoder attends to, or None
-    initial: list[State]  # where it starts, a state per layer
-    encoder: Any  # EncoderCache, of two encoders a tuple
+    initial: list[State]  # the states in which the decoder starts, one per layer
+    encoder: Any  # EncoderCache; a tuple of two where there are two encoders
     bridge: BridgeCache | None
     source: Array | None = None  # (B, S, E), the embeddings as written, for a head that reads them
 
@@ -58,25 +58,25 @@ class Read(NamedTuple):
 class TranslatorCache(NamedTuple):
     read: Read
     decoder: Any  # DecoderCache or InputFeedingCache
-    head: Any
+    head: Any  # the cache of the output head, of a `Softmax` a SoftmaxCache
     losses: Losses
-    state: None = None
+    state: None = None  # as in `Cache`: a translator's batches do not go on from one another
 
     @property
     def output(self) -> OutputCache:
-        """The prediction layer's, where the vocabulary is not sampled."""
+        """The cache of the prediction layer, where the vocabulary is not sampled."""
         return self.head.output
 
 
 class SearchState(NamedTuple):
-    """The search state of a batch of hypotheses: N rows, K consecutive ones for each of B
+    """The state of a search: N rows, K consecutive ones, its hypotheses, for each of B
     sentences."""
 
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
     memory: Memory | None  # of the B sentences
     head: Any  # the output head's state
-    t: int = 1  # the time step to come, of all hypotheses: where local-m is centred
+    t: int = 1  # the number of the next time step: where local-m is centred
 
 
 class Translator(Model):
@@ -135,10 +135,10 @@ class Translator(Model):
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks, by site (Zaremba et al., 2014).
 
-        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
-        also what the attentional vector (without attention, the output layer) reads,
-        `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
-        top layer (erratum 29). The head's own sites follow.
+        Sites: the input of each layer, `encoder.{l}` and `decoder.{l}`. With the `dropout_sites`
+        "vertical" also `decoder.joined`, what the attentional vector (without attention, the output
+        layer) reads; with those of the author's code instead `decoder.fed`, what is fed, and
+        nothing above the top layer (erratum 29). The output head adds its own.
         """
         drawn = self.head.noise(batch, rng, dtype)
         if self.config.dropout == 0.0:
@@ -164,11 +164,11 @@ class Translator(Model):
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TranslatorCache]:
-        """J of Eqs. 2.51 and 2.52: Algorithm 3 for a batch, by lines 1-5 and 7-10 of Algorithm 3.
+        """J of Eqs. 2.51 and 2.52, for a batch, by Algorithm 3, lines 1-5 and 7-10.
 
-        Arguments: noise, from `noise`; None switches dropout off. Returns the loss, the sum over
-        all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`
-        reads.
+        Arguments: noise, what `self.noise` drew; None switches dropout off. Returns the loss, a 0-d
+        array, the sum over all target words (with the end marker) of -log p in nats; and what
+        `backward` reads.
         """
         noise = noise or {}
         read = self._read(parameters, batch.sources, noise)
@@ -189,11 +189,12 @@ class Translator(Model):
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
-        d, gradients = self.head.backward(cache.head)
+        d_decoded, of_head = self.head.backward(cache.head)
         backward: Any = input_feeding_backward if self.config.input_feeding else decoder_backward
-        d_initial, dstates, of_decoder = backward(d, cache.decoder, self.config.clip_elements)
-        return gradients | of_decoder | self._read_backward(
-            dstates, d_initial, cache.read, d.source)
+        d_initial, dstates, of_decoder = backward(
+            d_decoded, cache.decoder, self.config.clip_elements)
+        return of_head | of_decoder | self._read_backward(
+            dstates, d_initial, cache.read, d_decoded.source)
 
     def _read(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
@@ -206,7 +207,7 @@ class Translator(Model):
         memory: Any = None if self.config.attention == "none" else memory_forward(
             states, sources[0].lengths, self.variant, parameters, "attention")
         source = by_words(encoder.x, memory.order) if "source" in self.head.reads else None
-        initial, bridge = [ends[0] for ends in last], None
+        initial, bridge = [state[0] for state in last], None               # of the forward cells
         if self.config.bridge:
             initial, bridge = bridge_forward("bridge", parameters, last)
         return Read(memory, initial, encoder, bridge, source)
@@ -214,8 +215,11 @@ class Translator(Model):
     def _read_backward(
         self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
     ) -> Gradients:
-        """From the gradients of the encoder's states, of the decoder's first ones, and where a head
-        reads them of the source's embeddings (B, S, E), as they are written."""
+        """The gradients of the encoder's and the bridge's parameters.
+
+        Arguments: gradients of the encoder's states, of the states in which the decoder starts, and
+        of the source's embeddings (B, S, E) in written order, or None where no head reads them.
+        """
         clip, gradients = self.config.clip_elements, Gradients()
         d_last = [[state] for state in d_initial]
         if read.bridge is not None:
@@ -229,7 +233,7 @@ class Translator(Model):
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
-        """Algorithm 5, line 1, for a batch of `rows` sentences."""
+        """Algorithm 5, line 1, for a batch of sentences; `rows`, their number, is not needed."""
         read, h_tilde = self._read(parameters, sources, {}), None
         if self.config.input_feeding:
             h_tilde = array_module(read.initial[0][0]).zeros_like(read.initial[0][0])
@@ -259,17 +263,18 @@ class Translator(Model):
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
     ) -> SearchState:
-        """Reorder, widen or drop hypotheses; drop finished sentences.
+        """Reorder, repeat or drop hypotheses; drop finished sentences.
 
         Arguments: rows (N',) host, which hypotheses to keep, those of a sentence together;
         sentences (B',) host, ascending, which sentences they belong to.
         """
-        on_device, kept = to_device(rows), to_device(sentences)
-        layers = select_states(state.layers, on_device)
-        h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
-        memory, head = state.memory, self.head.select(state.head, on_device, kept)
+        rows_on_device, sentences_on_device = to_device(rows), to_device(sentences)
+        layers = select_states(state.layers, rows_on_device)
+        h_tilde = None if state.h_tilde is None else state.h_tilde[rows_on_device]
+        head = self.head.select(state.head, rows_on_device, sentences_on_device)
+        memory = state.memory
         if memory is not None and len(sentences) != memory.sentences:
-            memory = memory.select(kept)
+            memory = memory.select(sentences_on_device)
         return SearchState(layers, h_tilde, memory, head, state.t)
 
 

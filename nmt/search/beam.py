@@ -4,6 +4,8 @@ One loop serves all: each step feeds the last token of every active hypothesis t
 proposes the best extensions, removes those that emit the end marker from the beam, and continues
 with the best of the others. Large arrays (logits, states, alignments) stay on the device; per step
 two arrays of candidates are transferred to the host for bookkeeping.
+
+Beside the letters of the legend: B' sentences that are not done, C candidates for each.
 """
 
 from __future__ import annotations
@@ -114,8 +116,8 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
     Raises ValueError where the sources' shapes do not fit.
     """
     check_sources(sources)
-    lengths = alignment_lengths(sources)
-    B = len(lengths)
+    columns = alignment_lengths(sources)
+    B = len(columns)
     if limits is None:
         limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
     state = model.encode(parameters, sources, B) if B else None
@@ -123,13 +125,13 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
         counting: Any = model
         of_length = chosen_lengths(log_p_length(counting.lengths(state)), limits,
                                    choose or most_probable(options.lengths))
-        nbests = _of_lengths(counting, parameters, state, of_length, options, propose, lengths)
+        nbests = _of_lengths(counting, parameters, state, of_length, options, propose, columns)
         if observer is None:
             return nbests
         length_of_best = best_lengths(of_length, nbests)
-        return _of_lengths(counting, parameters, state, length_of_best, options, propose, lengths,
+        return _of_lengths(counting, parameters, state, length_of_best, options, propose, columns,
                            observer)
-    return search(model, parameters, state, limits, options, propose, lengths, observer)
+    return search(model, parameters, state, limits, options, propose, columns, observer)
 
 
 def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_length: Lengths,
@@ -146,7 +148,7 @@ def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_leng
 
 def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
            options: SearchOptions, propose: Propose,
-           lengths: np.ndarray | None = None,
+           columns: np.ndarray | None = None,
            observer: SearchObserver | None = None,
            first: np.ndarray | None = None) -> list[list[Hypothesis]]:
     """Run the loop that beam search, greedy search and sampling share, from any state.
@@ -157,15 +159,15 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         limits: (B,) the most steps of each sentence.
         propose: returns the candidates of a step, best first, from the device logits and the
             log-probabilities of the active hypotheses.
-        lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
+        columns: (B,) how many columns each sentence's alignment is cut to; None: it has none.
         observer: called after each step.
-        first: (B,) log p of each sentence's length, its limit, for a model that counts down: a
-            factor as that of the end marker.
+        first: (B,) for a model that counts down, log p of the length of each sentence, which is its
+            limit; it takes the place of the end marker's.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
     """
-    B = len(limits if lengths is None else lengths)
+    B = len(limits if columns is None else columns)
     if limits.shape != (B,) or (B and limits.min() < 1):
         raise ValueError(f"limits: expected {B} numbers of at least 1, got {limits}")
     ended: list[list[Ended]] = [[] for _ in range(B)]
@@ -177,7 +179,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     while len(active.sentences):
         tokens, rows = active.tokens.reshape(-1), active.rows.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
-        history.append(Fed(tokens, rows, None if lengths is None else alignment))
+        history.append(Fed(tokens, rows, None if columns is None else alignment))
         steps = len(history)
         if forbidden:
             logits, active = _allowed(logits, active, model.scores, forbidden)
@@ -193,7 +195,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
             state = model.select(state, rows, np.flatnonzero(keep))
     for best in ended:
         best.sort(key=lambda hypothesis: -hypothesis.score)
-    return hypotheses(history, ended, limits if lengths is None else lengths)
+    return hypotheses(history, ended, limits if columns is None else columns)
 
 
 def _allowed(logits: Array, active: Active, scores: bool,
@@ -223,16 +225,16 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
     width = min(options.beam, K * (V - 1))
     order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # others first, best first
     growing = np.where(is_end, -np.inf, scores)
-    grown = (np.arange(B)[:, None], order)
-    return (Active(active.sentences, rows[grown], tokens[grown], growing[grown]),
+    kept = (np.arange(B)[:, None], order)
+    return (Active(active.sentences, rows[kept], tokens[kept], growing[kept]),
             Candidates(scores, rows, tokens, finished, order))
 
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
          options: SearchOptions, factors: int = 0) -> None:
-    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first.
+    """Record an ended hypothesis of a sentence; keep the n best, finished ones first.
 
-    factors: how many its probability has beside those of the steps.
+    factors: how many factors its probability has beside those of the steps.
     """
     score = float(log_probability / options.length_penalty(steps + factors))
     ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))

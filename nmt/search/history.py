@@ -31,25 +31,25 @@ class Fed(NamedTuple):
 
 
 def hypotheses(
-    history: Sequence[Fed], ended: Sequence[Sequence[Ended]], source_lengths: np.ndarray
+    history: Sequence[Fed], ended: Sequence[Sequence[Ended]], columns: np.ndarray
 ) -> list[list[Hypothesis]]:
     """Turn each sentence's ended hypotheses into `Hypothesis`, in the same order.
 
-    Arguments: history, the steps; source_lengths (B,), the columns of a sentence's alignment.
+    Arguments: history, the steps; columns (B,), how many each sentence's alignment is cut to.
     """
     alignments = [backend.to_host(fed.alignment) for fed in history if fed.alignment is not None]
-    return [[_hypothesis(hypothesis, history, alignments, int(length)) for hypothesis in sentence]
-            for sentence, length in zip(ended, source_lengths, strict=True)]
+    return [[_hypothesis(hypothesis, history, alignments, int(width)) for hypothesis in sentence]
+            for sentence, width in zip(ended, columns, strict=True)]
 
 
 def _hypothesis(
-    ended: Ended, history: Sequence[Fed], alignments: Sequence[np.ndarray], length: int
+    ended: Ended, history: Sequence[Fed], alignments: Sequence[np.ndarray], width: int
 ) -> Hypothesis:
     """Follow the back-pointers of one hypothesis, from its last step to the first."""
     row, tokens, alignment = ended.row, [] if ended.last is None else [ended.last], []
     for step in range(ended.step, -1, -1):
         if alignments:
-            alignment.append(alignments[step][row, :length])
+            alignment.append(alignments[step][row, :width])
         if step:  # the first step is fed the end marker
             tokens.append(int(history[step].tokens[row]))
             row = int(history[step].parents[row])

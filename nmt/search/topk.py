@@ -61,9 +61,9 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
     xp = backend.array_module(logits, maxima)
     sums, work = xp.empty_like(maxima), None
     for rows in row_chunks(logits):
-        part = logits[rows]  # (rows of the chunk, V)
-        work = xp.empty_like(part) if work is None else work[: len(part)]
-        xp.subtract(part, maxima[rows, None], out=work)
+        chunk = logits[rows]  # (rows of the chunk, V)
+        work = xp.empty_like(chunk) if work is None else work[: len(chunk)]
+        xp.subtract(chunk, maxima[rows, None], out=work)
         xp.exp(work, out=work)
         xp.sum(work, axis=1, out=sums[rows])
     return xp.log(sums) + maxima
@@ -88,10 +88,10 @@ def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]
     others = logits.copy()
     for word in forbidden:  # a list of ids would have to go to the device
         others[:, word] = -float("inf")
-    allowed = every = log_sum_exp(others, others.max(axis=1))
+    allowed = total = log_sum_exp(others, others.max(axis=1))
     for word in forbidden:
-        every = backend.array_module(logits).logaddexp(every, logits[:, word])
-    return others, backend.to_host(allowed - every).astype(np.float64)
+        total = backend.array_module(logits).logaddexp(total, logits[:, word])
+    return others, backend.to_host(allowed - total).astype(np.float64)
 
 
 def top_indices(values: Array, count: int) -> Array:
@@ -155,17 +155,17 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array,
     """
     xp, V = backend.array_module(logits, maxima, offsets), logits.shape[1]
     B, K = offsets.shape
-    of = xp.arange(B)[:, None]  # indexing by it is quicker than take_along_axis
+    sentence = xp.arange(B)[:, None]  # indexing by it is quicker than take_along_axis
     leaders = (maxima.reshape(B, K, -1) + offsets[:, :, None]).reshape(B, -1)  # (B, K * blocks)
     blocks = top_indices(leaders, min(count, leaders.shape[1]))  # (B, C)
     row, block = blocks // maxima.shape[1], blocks % maxima.shape[1]
-    values = _block_values(logits, offsets, row + K * of, block).reshape(B, -1)
+    values = _block_values(logits, offsets, row + K * sentence, block).reshape(B, -1)
     chosen = top_indices(values, count)
-    values = values[of, chosen]  # (B, count)
-    place = (of, chosen // BLOCK)
+    values = values[sentence, chosen]  # (B, count)
+    place = (sentence, chosen // BLOCK)
     row, block = row[place], block[place]
     flat = row * V + xp.minimum(block * BLOCK + chosen % BLOCK, V - 1)
-    best_first = (of, xp.argsort(-values, axis=1, kind="stable"))
+    best_first = (sentence, xp.argsort(-values, axis=1, kind="stable"))
     return values[best_first], flat[best_first]
 
 

@@ -111,7 +111,7 @@ class Optimizer(ABC):
         gradients."""
         rows = [array[ids] for array in arrays]  # (N, E)
         self.update_dense([rows], [values], factor, t)
-        if self.state_names:  # then all rows move; those that have a gradient are put back next
+        if self.state_names:  # every row moves; those that have a gradient are overwritten below
             for slices in _slices(*arrays):
                 self.rule(*slices, None, factor, *self.numbers(t))
         for array, moved in zip(arrays, rows, strict=True):

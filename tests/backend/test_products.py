@@ -6,20 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from strict.module import strict, to_numpy, to_strict
 
 from backend import products
-from backend.products import (
-    BLOCK,
-    ENOUGH,
-    FEW,
-    FewRows,
-    few_rows,
-    for_search,
-    is_by_columns,
-    transposed,
-)
-from backend.workspace import Workspace
+from backend.products import FEW, FewRows, few_rows, for_search
+from backend.workspace import is_by_columns
 
 
 @pytest.fixture(params=["SkylakeX", "Haswell"])
@@ -123,44 +113,3 @@ def test_weights_for_another_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     given = drawn_parameters()
     monkeypatch.setattr(products, "_kernels", lambda: None)
     assert for_search(given, FEW) is given and for_search(given, FEW + 1) is given
-
-
-# --- the transposed copy --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("G", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
-@pytest.mark.parametrize("products", [ENOUGH - 1, ENOUGH, 10 * ENOUGH])
-def test_transposed(G, products):
-    """The columns of a larger matrix, with rows that lie end to end where many products follow."""
-    joined = np.random.default_rng(G).normal(size=(G, 12))
-    weights = joined[:, 5:]
-    found = transposed(weights, products, 64, Workspace())
-    np.testing.assert_array_equal(found, weights.T)
-    assert np.shares_memory(found, joined) == (products < ENOUGH)
-    assert products < ENOUGH or found.strides[1] == joined.itemsize
-
-
-def test_transposed_copies_do_not_share_memory():
-    weights = np.random.default_rng(0).normal(size=(2, 80, 60)).astype(np.float32)
-    workspace = Workspace()
-    found = [transposed(each, ENOUGH, 64, workspace) for each in weights]
-    for copy, each in zip(found, weights, strict=True):
-        np.testing.assert_array_equal(copy, each.T)
-    assert not np.shares_memory(*found)
-
-
-def test_products_of_one_row_need_no_copy():
-    weights = np.random.default_rng(0).normal(size=(700, 200)).astype(np.float32)
-    for rows, shared in ((1, True), (2, False), (64, False)):
-        found = transposed(weights, ENOUGH, rows, Workspace())
-        assert np.shares_memory(found, weights) == shared
-        np.testing.assert_array_equal(found, weights.T)
-    assert np.shares_memory(transposed(weights.view(FewRows), ENOUGH, 64, Workspace()), weights)
-
-
-def test_a_device_transposes_its_factors_itself():
-    weights = to_strict(np.random.default_rng(0).normal(size=(6, 4)))
-    strict.counts.reset()
-    found = transposed(weights, 10 * ENOUGH, 64, Workspace())
-    np.testing.assert_array_equal(to_numpy(found), to_numpy(weights).T)
-    assert strict.counts.to_host == strict.counts.to_device == 0

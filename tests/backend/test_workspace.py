@@ -6,9 +6,10 @@ import gc
 
 import numpy as np
 import pytest
-from strict.module import StrictArray, strict
+from strict.module import StrictArray, strict, to_numpy, to_strict
 
-from backend.workspace import Workspace
+from backend.products import FewRows
+from backend.workspace import BLOCK, ENOUGH, Workspace, transposed
 
 LARGE = (64, 128)  # of float32: 32 KiB
 KEPT = {
@@ -112,3 +113,44 @@ def test_a_device_has_its_own_pool():
     workspace = Workspace()
     assert type(workspace.empty(strict, LARGE, np.float32)) is StrictArray
     assert workspace.nbytes == 0
+
+
+# --- the transposed copy --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("G", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@pytest.mark.parametrize("products", [ENOUGH - 1, ENOUGH, 10 * ENOUGH])
+def test_transposed(G, products):
+    """The columns of a larger matrix, with rows that lie end to end where many products follow."""
+    joined = np.random.default_rng(G).normal(size=(G, 12))
+    weights = joined[:, 5:]
+    found = transposed(weights, products, 64, Workspace())
+    np.testing.assert_array_equal(found, weights.T)
+    assert np.shares_memory(found, joined) == (products < ENOUGH)
+    assert products < ENOUGH or found.strides[1] == joined.itemsize
+
+
+def test_transposed_copies_do_not_share_memory():
+    weights = np.random.default_rng(0).normal(size=(2, 80, 60)).astype(np.float32)
+    workspace = Workspace()
+    copies = [transposed(matrix, ENOUGH, 64, workspace) for matrix in weights]
+    for copy, matrix in zip(copies, weights, strict=True):
+        np.testing.assert_array_equal(copy, matrix.T)
+    assert not np.shares_memory(*copies)
+
+
+def test_products_of_one_row_need_no_copy():
+    weights = np.random.default_rng(0).normal(size=(700, 200)).astype(np.float32)
+    for rows, shared in ((1, True), (2, False), (64, False)):
+        found = transposed(weights, ENOUGH, rows, Workspace())
+        assert np.shares_memory(found, weights) == shared
+        np.testing.assert_array_equal(found, weights.T)
+    assert np.shares_memory(transposed(weights.view(FewRows), ENOUGH, 64, Workspace()), weights)
+
+
+def test_a_device_transposes_its_factors_itself():
+    weights = to_strict(np.random.default_rng(0).normal(size=(6, 4)))
+    strict.counts.reset()
+    found = transposed(weights, 10 * ENOUGH, 64, Workspace())
+    np.testing.assert_array_equal(to_numpy(found), to_numpy(weights).T)
+    assert strict.counts.to_host == strict.counts.to_device == 0

@@ -9,8 +9,7 @@ import pytest
 from literal import DTYPES, assert_close, draw
 from literal_cells import literal_step, literal_step_grad
 
-from backend.products import ENOUGH
-from backend.workspace import Workspace
+from backend.workspace import ENOUGH, Workspace
 from lstm.cells import CELLS
 from lstm.recurrent import (
     make_padding,

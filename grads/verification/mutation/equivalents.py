@@ -28,8 +28,6 @@ EQUIVALENTS: dict[str, str] = {
     "attention.scores.scaled_backward: product_backward(de, q, keys, v, sums) -> "
     "product_backward(de, q, keys, sums, v)": "it reads neither",
     "attention.several.Memories.attend_backward: others -> list(others)[:1]": "of two at most",
-    "backend.products.copy_transpose: :min(BLOCK, len(weights) - start)":
-        "another part of the higher buffer",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
     "backend.rows._merge: g.on_host is None": "where the ids are copied from",
     "backend.rows._merge: np.union1d(first, second)": "symmetric",
@@ -45,6 +43,8 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.sum_segments: on_host(xp)": "two ways to the same sum; the second is for GPUs",
     "backend.rows.sum_segments: xp.add.at(values, inverse, rows)": "runs on a GPU only",
     "backend.workspace.Workspace._raw": "which buffer is recycled, if any",
+    "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
+        "another part of the higher buffer",
     "lstm.cells.cell.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the larger of two is symmetric",
     "lstm.cells.cell.clipped: array_module(d).clip(d, -limit, limit) -> "
@@ -68,8 +68,7 @@ EQUIVALENTS: dict[str, str] = {
         "every model gives one",
     "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
     "lstm.sampled.sampled_backward: full[rows] = db": "zero before, rows are distinct",
-    "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",
-    "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
+    "lstm.stack.stack_backward: layer -> layer - 1 (3)": "all layers have a mask, or none",
     "nmt.data.lexicon.entries_of":
         "fixed numbers, in both passes; tests/nmt/models/test_lexicon.py holds which",
     "nmt.models.decoder._attention_backward: "
@@ -78,7 +77,7 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.heads.deep_output.DeepOutput.backward: d_states[self._read_states(T)] = ds":
         "zero before",
     "nmt.models.heads.lexical.lexical_backward: dh = dh * cache.mask": "made by the call before",
-    "nmt.models.heads.softmax.Softmax.backward: da -> d_source":
+    "nmt.models.heads.softmax.Softmax.backward: d_align -> d_source":
         "the lexical module gives both, or there is none",
     "nmt.models.heads.spelling.Spelling.backward: d_joined[t, b] = d_rows":
         "zero before, no place comes twice",

@@ -135,16 +135,16 @@ class Softmax:
             dh, gradients = sampled_backward(output, self.workspace)
         else:
             dh, gradients = output_backward(output, self.workspace)
-        da = d_source = None
+        d_align = d_source = None
         if lexical is not None:
-            dh, da, d_source, gradients = lexical_backward(dh, gradients, lexical)
+            dh, d_align, d_source, gradients = lexical_backward(dh, gradients, lexical)
         if lexicon is not None:
             assert isinstance(output, OutputCache)  # the two do not go together
-            da_bias = lexicon_backward(bias_backward(output), lexicon)
-            da = da_bias if da is None else da + da_bias
+            of_lexicon = lexicon_backward(bias_backward(output), lexicon)
+            d_align = of_lexicon if d_align is None else d_align + of_lexicon
         if length is not None:
             dh, _ = scale_norm_backward(dh, length)
-        return Decoded(dh, alignment=da, source=d_source), gradients
+        return Decoded(dh, alignment=d_align, source=d_source), gradients
 
     def _entries(self, sources: tuple[Side, ...], like: Array) -> Entries:
         """The lexicon of a batch's sources, in the real dtype of an array."""

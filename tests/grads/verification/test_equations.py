@@ -87,7 +87,7 @@ def test_no_mark_excuses_a_number_from_having_a_line():
 
 
 def test_a_function_that_nothing_checks_is_named(source):
-    name = "un" + "named"  # not in this file either
+    name = "un" + "cited"  # not in this file either
     one = Citation((THESIS, "2.36"), f"lstm/{name}.py", 7, name, True)
     assert problems(source._replace(citations=[*source.citations, one])) == [
         f"lstm/{name}.py:7: no gradient calls {name}, no test names it"]

@@ -9,8 +9,7 @@ from literal_cells import literal_step, literal_step_grad
 
 from attention.attention import memory_forward
 from attention.scores import score_weights
-from backend.products import ENOUGH
-from backend.workspace import Workspace
+from backend.workspace import ENOUGH, Workspace
 from lstm.cells import CELLS
 from lstm.parameters import Scheme
 from lstm.stack import Stack, stack_weights

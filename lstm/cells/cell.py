@@ -32,8 +32,8 @@ class Cell(NamedTuple):
     the state.
 
     forward(step, b, W_h, pad): W_h here is the transpose (H, G), a view or a copy; b (G,), followed
-    by H for each of `biases`, or None; pad (B, 1) is True where the step is padding and the state is
-    copied through, or None.
+    by H for each of `biases`, or None; pad (B, 1) is True where the step is padding and the state
+    is copied through, or None.
 
     backward(d_state, d_out, step, W_h, clip, pad, da): d_state, (dh,) or (dh, dc), becomes the
     gradient of the state before, in place; d_out (B, H) or None is added to dh; clip is tau of the

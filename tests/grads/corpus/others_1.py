@@ -1,4 +1,4 @@
-# ruff: noqa: RUF059
+# ruff: noqa: B905, C408, E501
 """Functions of other trades, in the styles of different people, each with a mistake of its author."""
 
 import math
@@ -171,11 +171,21 @@ class FocalLoss:
         return self.a_t * self.sign * (modulating - (1 - p) ** (g + 1)) / p.size
 
 
-focal = FocalLoss()
+CLICKS = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
 
 
 def focal_inputs(rng):
-    return rng.normal(size=(4, 3)), rng.integers(0, 2, size=(4, 3))
+    return [rng.normal(size=(4, 3))]
+
+
+def focal(logits):
+    return FocalLoss().forward(logits, CLICKS)
+
+
+def focal_gradient(logits):
+    layer = FocalLoss()
+    layer.forward(logits, CLICKS)
+    return layer.backward()
 
 
 focal_wrong = [("(modulating - (1 - p) ** (g + 1))", "(-((1 - p) ** (g + 1)))", "dlogits",
@@ -389,11 +399,20 @@ class ScaledBranch:
         return dy + da @ self.params["W"].T
 
 
-layer_scale = ScaledBranch(4)
+branch = ScaledBranch(4)
 
 
 def layer_scale_inputs(rng):
-    return [rng.normal(size=(2, 3, 4))]
+    return rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 4)), np.full(4, 1e-4)
+
+
+def layer_scale_forward(x, W, gamma):
+    branch.params.update(W=W, gamma=gamma)
+    return branch(x), None
+
+
+def layer_scale_backward(dy, _):
+    return branch.backward(dy), branch.grads["W"], branch.grads["gamma"]
 
 
 layer_scale_wrong = [("da = dy * self.params[\"gamma\"] * (1 - self.h**2)", "da = dy * (1 - self.h**2)",
@@ -876,11 +895,19 @@ class Dropout:
         return dy * self.mask / (1 - self.p)
 
 
-fixed_dropout = Dropout(0.4, 11)
+dropout = Dropout(0.4, 11)
 
 
 def fixed_dropout_inputs(rng):
     return [rng.normal(size=(4, 5))]
+
+
+def fixed_dropout_forward(x):
+    return dropout.forward(x), None
+
+
+def fixed_dropout_backward(dy, _):
+    return dropout.backward(dy)
 
 
 fixed_dropout_wrong = [("return dy * self.mask / (1 - self.p)", "return dy * self.mask", "dx",
@@ -965,11 +992,17 @@ class BatchNorm:
         return self.istd * (g - g.mean(0) - self.xhat * (g * self.xhat).mean(0))
 
 
-running_batchnorm = BatchNorm(3)
-
-
 def running_batchnorm_inputs(rng):
     return [rng.normal(size=(6, 3)) * [1.0, 10.0, 0.1] + 2]
+
+
+def running_batchnorm_forward(x):
+    norm = BatchNorm(3)
+    return norm.forward(x), norm
+
+
+def running_batchnorm_backward(dout, norm):
+    return norm.backward(dout)
 
 
 running_batchnorm_wrong = [
@@ -1049,10 +1082,13 @@ lennard_jones_wrong = [("            grad[j] -= g\n", "", "grad", "the other ato
 
 
 def smoothed_inputs(rng):
-    return rng.normal(size=(5, 4)), np.array([2, -100, 0, 3, -100])
+    return [rng.normal(size=(5, 4))]
 
 
-def smoothed(logits, labels, eps=0.1):
+PADDED = np.array([2, -100, 0, 3, -100])
+
+
+def smoothed_loss(logits, labels, eps=0.1):
     """Loss and gradient, averaged over the tokens that count."""
     keep = labels != -100
     shifted = logits - logits.max(axis=1, keepdims=True)
@@ -1062,6 +1098,14 @@ def smoothed(logits, labels, eps=0.1):
     loss = -(target * logp).sum(axis=1)[keep].sum() / keep.sum()
     dlogits = (np.exp(logp) - target) * keep[:, None] / keep.sum()
     return loss, dlogits
+
+
+def smoothed(logits):
+    return smoothed_loss(logits, PADDED)[0]
+
+
+def smoothed_gradient(logits):
+    return smoothed_loss(logits, PADDED)[1]
 
 
 smoothed_wrong = [("* keep[:, None] / keep.sum()", "* keep[:, None] / len(labels)", "dlogits",
@@ -1320,7 +1364,8 @@ squeeze_excite_backward = partial(squeeze_excite_backward, None)
 
 
 def squeeze_excite_inputs(rng):
-    return rng.normal(size=(4, 3)), rng.normal(size=(3, 4)), rng.normal(size=(2, 4, 3, 2))
+    x = rng.normal(size=(2, 4, 3, 2)) + 1
+    return rng.uniform(0.1, 1, size=(4, 3)), rng.normal(size=(3, 4)), x
 
 
 squeeze_excite_wrong = [("    dx = dx + ds[:, :, None, None] / (x.shape[2] * x.shape[3])\n", "", "dx",

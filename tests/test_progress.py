@@ -72,6 +72,7 @@ OTHERS = {"nmt init": "writes a file", "nmt recipe": "writes a page",
           "nmt serve": "waits", "nmt logits steps": "is one sentence",
           "nmt logits lexicon": "is one product of tables", "nmt logits norms": "reads a table",
           "nmt lm fuse": "trains", "nmt reproduce": "runs other verbs",
+          "nmt export": "writes a graph", "grads debug-state": "is one sentence",
           "nmt trees": "reads many small files"}
 OWN = "import time\nimport numpy as np\n" \
     "\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \

@@ -16,10 +16,11 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.case import dense
 from grads.check.comparison import COARSE, Check, Compared, index_of
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import along
@@ -29,6 +30,9 @@ from grads.check.precision import EXACT
 from grads.check.report import BAD, Row
 
 DIRECTIONS = 2  # a tensor
+NEARBY = 1e-3  # relative distance of points where a small tensor's gradient is compared, too
+AT_ONCE = 1e-6  # likewise, where gradients may be given as arrays, the same at all points
+ALIKE_RATIO = 0.1  # a wrong gradient's ratios differ by less than this part of their error
 APART = 1e8  # ratio of entries too different for one common step
 TOGETHER = "all tensors"  # the name of rows for directions over all tensors
 HALVINGS = 64  # most parts of a line that are halved to locate wrong entries
@@ -192,29 +196,32 @@ def _floor(check: Check, name: str, choice: str, results: Sequence[tuple[Line, C
 
 
 def set_apart(check: Check, names: Sequence[str]) -> set[str]:
-    """Tensors whose gradients are so much smaller than others' that these would hide any error,
-    and which are no rounding: their derivative is the same at neighbouring inputs, and linear in
-    the direction."""
-    evaluate, gradients = check.evaluate, check.largest["all"]
-    least = max(gradients.values(), default=0.0) * SMALL
-    found: set[str] = set()
-    if evaluate.eps > EXACT:
-        return found
-    for name in names:
-        if gradients[name] < least:
-            rng = np.random.default_rng(4)
-            line = Line({name: rng.normal(size=evaluate.inputs[name].shape)}, name)
-            moved = {key: np.nextafter(x, rng.choice([-np.inf, np.inf], x.shape))
-                     for key, x in evaluate.inputs.items()}
-            beside = Evaluator(evaluate.f, moved)
-            here = along(evaluate, {}, check.upstream, [line.direction])
-            there = along(beside, {}, check.upstream, [
-                {name: scale * line.direction[name]} for scale in (0.7, 1.3)])
-            value, error = float(here.value.sum()), float(here.error.sum())
-            change = np.abs(value - there.value.sum(axis=0) / (0.7, 1.3)).max() + error
-            if value and change <= COARSE * abs(value):
-                found.add(name)
-    return found
+    """Tensors whose gradients are so much smaller than others' that these would hide any error, and
+    which are wrong by more than rounding: along a direction, analytic and numerical derivative have
+    the same ratio at three points, and it is not 1. Rounding of a right gradient has another ratio
+    at each."""
+    evaluate, largest = check.evaluate, check.largest["all"]
+    least = max(largest.values(), default=0.0) * SMALL
+    small = [name for name in names if largest[name] < least]
+    if evaluate.eps > EXACT or not small:
+        return set()
+    rng = np.random.default_rng(4)
+    lines = {name: rng.normal(size=evaluate.inputs[name].shape) for name in small}
+    ratios = []
+    near = AT_ONCE if check.case.cacheless else NEARBY
+    for distance in (0.0, near, near):
+        inputs = {name: x * (1 + distance * rng.normal(size=x.shape)) if x.dtype.kind == "f" else x
+                  for name, x in evaluate.inputs.items()}
+        found: Any = check.case.gradients({name: x.copy() for name, x in inputs.items()},
+                                          {name: d.copy() for name, d in check.upstream.items()})
+        numeric = along(Evaluator(evaluate.f, inputs), {}, check.upstream,
+                        [{name: v} for name, v in lines.items()])
+        ratios.append([float((np.asarray(dense(found[name])) * v).sum()) / value if value else 1.0
+                       for (name, v), value in zip(lines.items(), numeric.value.sum(axis=0),
+                                                   strict=True)])
+    ratio = np.array(ratios)  # (3, n)
+    apart = np.ptp(ratio, axis=0) < ALIKE_RATIO * np.abs(ratio - 1).min(axis=0)
+    return {name for name, wrong in zip(small, apart, strict=True) if wrong}
 
 
 # --- the entries that are wrong -------------------------------------------------------------------

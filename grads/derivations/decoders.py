@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations import attention
-from grads.derivations.attention import fed_rows
+from grads.derivations.attention import Decoded as AttentionStates
+from grads.derivations.attention import decode, decode_grad, fed_rows
 from grads.derivations.calculus import Array
 from grads.derivations.nmt import END, Weights, by_name, weights, zero_gradients
 from grads.derivations.reading import (
@@ -37,7 +37,7 @@ class Decoded(NamedTuple):
 class Attended(NamedTuple):
     """The values of a decoder with attention."""
 
-    states: attention.Decoded
+    states: AttentionStates
     p: dict[int, Array]
     l: dict[int, Any]
 
@@ -88,7 +88,7 @@ def decode_attending(
     c_0: Layers,
 ) -> tuple[Any, Attended]:
     """With attention, and input feeding where the shape of layer 1's weights says so; 4.2."""
-    states = attention.decode(parameters, y, h_bar, h_0, c_0, model.variant, model.unit)
+    states = decode(parameters, y, h_bar, h_0, c_0, model.variant, model.unit)
     J, p, l = predictions(parameters, [*y, END], states.h_tilde)
     return J, Attended(states, p, l)
 
@@ -98,7 +98,7 @@ def decode_attending_grad(
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """Gradients by name, dh_bar in the encoder's reading order, dh_0 and dc_0."""
     d_above, output = predictions_grad(parameters, [*y, END], kept.p, kept.states.h_tilde)
-    gradients, to_encoder, dh_0, dc_0 = attention.decode_grad(
+    gradients, to_encoder, dh_0, dc_0 = decode_grad(
         parameters, y, kept.states, d_above, {})
     return {**gradients, **output}, to_encoder, dh_0, dc_0
 

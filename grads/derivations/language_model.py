@@ -30,7 +30,7 @@ class LanguageTrace(NamedTuple):
 def language_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *, unit: str
 ) -> tuple[Any, LanguageTrace]:
-    """J = -log p(y) for one sentence, in nats; Eqs. 2.1 and 2.4-2.6, of any unit and depth."""
+    """J = -log p(y) for one sentence, in nats: `encode`, then `predictions`."""
     h, c = encode(in_stack(parameters), x, side=STACK, unit=unit)
     J, p, l = predictions(parameters, y, tops(h))
     return J, LanguageTrace(h, c, p, l, unit)

@@ -73,7 +73,9 @@ VERBS = (
 def build_parser(arguments: Sequence[str] | None = None) -> Parser:
     """All verbs and their arguments, or of the verb among `arguments` alone."""
     parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
-    return verbs.build_parser(parser, VERBS, arguments)
+    verbs.build_parser(parser, VERBS, arguments)
+    parser.usage = "nmt [OPTION ...] command ..."  # now, so that verbs are not called by it
+    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

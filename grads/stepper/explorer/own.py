@@ -109,7 +109,9 @@ def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
     methods = {f"{one.__qualname__}.backward": f"{one.__qualname__}.{name}"
                for one in classes_of(module) for name in ("__call__", "forward")
                if hasattr(one, name)}
-    return Pairing({**helpers, **methods, backward.__name__: forward.__name__})
+    pair = {backward.__name__: forward.__name__} if all(
+        hasattr(function, "__name__") for function in (forward, backward)) else {}
+    return Pairing({**helpers, **methods, **pair})
 
 
 def functions_of(module: ModuleType) -> list[FunctionType]:

@@ -165,6 +165,6 @@ def test_renamed_gradients_are_known_where_they_are_kept_in_part():
     """`by_name` makes a vector of a column: the same numbers, sliced alike."""
     run = DERIVATIONS["nmt"].run(sizes=Sizes(hidden=20), keep=50)
     verifications = run.verifications(False, most=1)
-    renamed = [one for one in verifications if one.name == "db['decoder.0.b']"]
+    renamed = [one for one in verifications if one.name == "saved['decoder.0.b']"]
     assert [verification.status for verification in renamed] == ["same"]
     assert {verification.status for verification in verifications} <= LISTED

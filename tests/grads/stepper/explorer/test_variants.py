@@ -114,7 +114,7 @@ def test_large_tensors_are_sliced_and_that_is_said():
     ("lstn", {}, "did you mean 'lstm'"),
     ("lstm", {"sentence": "  "}, "sentence: expected at least one word"),
     ("lstm", {"target": "a"},
-     "target: lstm has none; rnnsearch, nmt, attention, multitask, transformer, "
+     "target: lstm has none; nmt, multitask, rnnsearch, attention, transformer, "
      "transformer-postnorm, hybrid, hybrid-same, lexical, lexicon, countdown have"),
     ("hybrid", {"model": "x"}, "x: expected the run directory of a translator"),
     ("lstm", {"layers": 2}, "layers: lstm has none"),

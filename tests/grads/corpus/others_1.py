@@ -32,7 +32,7 @@ def gauss_nll_gradient(p):
     return {"mu": -z / sigma, "log_sigma": 1 - z**2}
 
 
-gauss_nll_wrong = [('"log_sigma": 1 - z**2', '"log_sigma": -(z**2)', "log_sigma",
+gauss_nll_wrong = [('"log_sigma": 1 - z**2', '"log_sigma": -(z**2)', "dlog_sigma",
                     "the normalisation's share forgotten")]
 
 
@@ -87,18 +87,18 @@ kalman_step_wrong = [("    dP_pred = dP_pred + H.T @ dS @ H\n", "", "dP_pred",
 # --- NLP: the partition function of a linear-chain CRF, in log space
 
 
-def crf_inputs(rng):
+def linear_crf_inputs(rng):
     return rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
 
 
-def crf(emissions, transitions):
+def linear_crf(emissions, transitions):
     alpha = emissions[0]
     for t in range(1, len(emissions)):
         alpha = logsumexp(alpha[:, None] + transitions, axis=0) + emissions[t]
     return logsumexp(alpha)
 
 
-def crf_gradient(emissions, transitions):
+def linear_crf_gradient(emissions, transitions):
     T, K = emissions.shape
     alphas = np.zeros((T, K))
     betas = np.zeros((T, K))
@@ -117,7 +117,7 @@ def crf_gradient(emissions, transitions):
     return np.exp(alphas + betas - log_z), dtrans
 
 
-crf_wrong = [("for t in range(1, T):\n        for i", "for t in range(2, T):\n        for i", "dtrans",
+linear_crf_wrong = [("for t in range(1, T):\n        for i", "for t in range(2, T):\n        for i", "dtrans",
               "the first transition left out")]
 
 
@@ -242,7 +242,7 @@ def grouped_conv_forward(x, w, b):
     n, cin, length = x.shape
     cout, per, k = w.shape
     groups = cin // per
-    out = np.empty((n, cout, length - k + 1))
+    out = np.zeros((n, cout, length - k + 1))
     for i in range(n):
         for o in range(cout):
             g = o // (cout // groups)
@@ -416,7 +416,7 @@ def layer_scale_backward(dy, _):
 
 
 layer_scale_wrong = [("da = dy * self.params[\"gamma\"] * (1 - self.h**2)", "da = dy * (1 - self.h**2)",
-                      "W", "the layer's scale forgotten on the way back")]
+                      "da", "the layer's scale forgotten on the way back")]
 
 
 # --- low-rank adapter: the frozen weight is in a closure
@@ -446,7 +446,7 @@ def lora_inputs(rng):
     return rng.normal(size=(3, 5)), rng.normal(size=(2, 5)), rng.normal(size=(6, 2))
 
 
-lora_wrong = [("d_down = gs @ B", "d_down = g @ B", "dA", "the scaling in one of its two places")]
+lora_wrong = [("d_down = gs @ B", "d_down = g @ B", "d_down", "the scaling in one of its two places")]
 
 
 # --- a Gaussian log-likelihood through its Cholesky factor
@@ -537,7 +537,7 @@ def lotka_backward(dout, cache):
     return np.array([gx, gy]), np.array([ga, gb, gc, gd])
 
 
-lotka_wrong = [("reversed(trajectory[:-1])", "reversed(trajectory[1:])", "dtheta",
+lotka_wrong = [("reversed(trajectory[:-1])", "reversed(trajectory[1:])", "dstate",
                 "the states after the steps for those before")]
 
 
@@ -601,7 +601,7 @@ def pinball_gradient(X, beta, y):
     return -g @ beta.T, -X.T @ g, g.sum(axis=1)
 
 
-pinball_wrong = [("np.where(u > 0, TAUS, TAUS - 1)", "np.where(u > 0, 1 - TAUS, -TAUS)", "dbeta",
+pinball_wrong = [("np.where(u > 0, TAUS, TAUS - 1)", "np.where(u > 0, 1 - TAUS, -TAUS)", "dX",
                   "the quantile's complement")]
 
 
@@ -822,7 +822,7 @@ def harmonics_backward(dY, cache):
     return (dunit - unit * np.sum(unit * dunit, axis=1, keepdims=True)) / length
 
 
-harmonics_wrong = [("6 * C3 * z * gzz", "3 * C3 * z * gzz", "dr", "the derivative of z^2 without its 2")]
+harmonics_wrong = [("6 * C3 * z * gzz", "3 * C3 * z * gzz", "dz", "the derivative of z^2 without its 2")]
 
 
 # --- Fourier features, functional
@@ -961,7 +961,7 @@ def kepler_backward(dE, cache):
     return common, common * np.sin(E)
 
 
-kepler_wrong = [("common = dE / (1 - e * np.cos(E))", "common = dE / (1 + e * np.cos(E))", "common",
+kepler_wrong = [("common = dE / (1 - e * np.cos(E))", "common = dE / (1 + e * np.cos(E))", "dM",
                  "a sign in the denominator")]
 
 
@@ -1041,7 +1041,7 @@ def black_scholes_gradient(S, K, T, sigma, r):
     return delta, strike, maturity, vega, rho
 
 
-black_scholes_wrong = [(" + r * K * discount * ndtr(d2)", "", "maturity", "the discount's share forgotten")]
+black_scholes_wrong = [(" + r * K * discount * ndtr(d2)", "", "dT", "the discount's share forgotten")]
 
 
 # --- physics: the energy of a Lennard-Jones cluster, and forces
@@ -1075,7 +1075,7 @@ def lennard_jones_gradient(pos):
     return grad
 
 
-lennard_jones_wrong = [("            grad[j] -= g\n", "", "grad", "the other atom of a pair forgotten")]
+lennard_jones_wrong = [("            grad[j] -= g\n", "", "dpos", "the other atom of a pair forgotten")]
 
 
 # --- NLP: a smoothed cross entropy that ignores padding
@@ -1180,7 +1180,7 @@ def min_gru_gradient(tree):
     return {"params": out, "h": g, "xs": np.stack(dxs)}
 
 
-min_gru_wrong = [("g = g * (1 - z) + da_z", "g = g * z + da_z", "g", "the gate's sense reversed")]
+min_gru_wrong = [("g = g * (1 - z) + da_z", "g = g * z + da_z", "da_z", "the gate's sense reversed")]
 
 
 # --- a variational autoencoder's reparametrization and KL
@@ -1250,7 +1250,7 @@ def garch_gradient(theta):
 
 
 garch_wrong = [("dh = np.array([1.0, RETURNS[t - 1] ** 2, h]) + beta * dh",
-                "dh = np.array([1.0, RETURNS[t - 1] ** 2, h])", "grad", "the recursion of dh forgotten")]
+                "dh = np.array([1.0, RETURNS[t - 1] ** 2, h])", "dh", "the recursion of dh forgotten")]
 
 
 # --- imaging: Charbonnier total variation, by slices in place
@@ -1279,7 +1279,7 @@ def total_variation_gradient(u):
     return g
 
 
-total_variation_wrong = [("    g[:, :-1] -= gc\n", "    g[:, :-1] = -gc\n", "g", "what was there overwritten")]
+total_variation_wrong = [("    g[:, :-1] -= gc\n", "    g[:, :-1] = -gc\n", "du", "what was there overwritten")]
 
 
 # --- a float32 layer whose inputs are tiny

@@ -160,7 +160,7 @@ def gp_gradient(log_theta):
 
 
 gp_wrong = [("sla.cho_solve(cho, np.eye(len(GP_X))) - np.outer(alpha, alpha)", "-np.outer(alpha, alpha)",
-             "grad", "the determinant's share forgotten")]
+             "dlog_theta", "the determinant's share forgotten")]
 
 
 # --- survival analysis: Cox's partial likelihood with reversed cumulative sums
@@ -187,13 +187,13 @@ def cox_gradient(X, beta):
     risk = w[::-1].cumsum()[::-1]
     event = EVENT[BY_TIME] * 1.0
     deta_sorted = w * np.cumsum(event / risk) - event
-    deta = np.empty(6)
+    deta = np.zeros(6)
     deta[BY_TIME] = deta_sorted
     return np.outer(deta, beta), X.T @ deta
 
 
 cox_wrong = [("deta_sorted = w * np.cumsum(event / risk) - event",
-              "deta_sorted = w * np.cumsum(1 / risk) - event", "deta", "the censored ones counted as events")]
+              "deta_sorted = w * np.cumsum(1 / risk) - event", "deta_sorted", "the censored ones counted as events")]
 
 
 # --- state in a module: a layer that caches in a global dictionary
@@ -324,7 +324,7 @@ def log_mel_backward(dy, cache):
 
 
 log_mel_wrong = [("dframes = (8 * np.fft.ifft(full, axis=1)).real * WINDOW",
-                  "dframes = (8 * np.fft.ifft(full, axis=1)).real", "dsignal", "the window forgotten")]
+                  "dframes = (8 * np.fft.ifft(full, axis=1)).real", "dframes", "the window forgotten")]
 
 
 # --- scipy.signal and scipy.ndimage as black boxes
@@ -522,7 +522,7 @@ def sparse_logistic_gradient(w):
 
 
 sparse_logistic_wrong = [("DATA.T @ (-SIGNS * special.expit(-margin))", "DATA.T @ (-SIGNS * special.expit(margin))",
-                          "grad", "the sign inside the logistic function")]
+                          "dw", "the sign inside the logistic function")]
 
 
 # --- matrix factorization with biases; observed entries as integer triples
@@ -552,7 +552,7 @@ def ratings_gradient(p):
     return g
 
 
-ratings_wrong = [("g[\"items\"][i] -= e * p[\"users\"][u]", "g[\"items\"][i] -= e * p[\"users\"][i]", "items",
+ratings_wrong = [("g[\"items\"][i] -= e * p[\"users\"][u]", "g[\"items\"][i] -= e * p[\"users\"][i]", "ditems",
                   "the item's index for the user's")]
 
 
@@ -619,7 +619,7 @@ def reduced_backward(d, tape):
     return (d, *reversed(grads))
 
 
-reduced_wrong = [("lambda y: 1 - np.exp(-y)", "lambda y: 1 - np.exp(y)", "slope", "the softplus' slope's sign")]
+reduced_wrong = [("lambda y: 1 - np.exp(-y)", "lambda y: 1 - np.exp(y)", "d", "the softplus' slope's sign")]
 
 
 # --- contrastive divergence's energy: log(1 + e^a) in a restricted Boltzmann machine, large activations
@@ -641,7 +641,7 @@ def free_energy_gradient(p):
     return {"v": -p["b"] - h @ p["W"].T, "W": -p["v"].T @ h, "b": -p["v"].sum(0), "c": -h.sum(0)}
 
 
-free_energy_wrong = [('"v": -p["b"] - h @ p["W"].T', '"v": -h @ p["W"].T', "v", "the visible bias forgotten")]
+free_energy_wrong = [('"v": -p["b"] - h @ p["W"].T', '"v": -h @ p["W"].T', "dv", "the visible bias forgotten")]
 
 
 # --- astronomy: a Keplerian's flux chi^2 at scales of 1e8 and 1e-8
@@ -669,7 +669,7 @@ def flux_gradient(amplitude_period, drift):
 
 
 flux_wrong = [("np.sum(-r * A * T_OBS * np.sin(T_OBS * w) * poly)", "np.sum(-r * A * np.sin(T_OBS * w) * poly)",
-               "dw", "the inner derivative forgotten")]
+               "damplitude_period", "the inner derivative forgotten")]
 
 
 # --- a hierarchical softmax over a path of signs
@@ -742,7 +742,7 @@ def iir_backward(dy, cache):
     return dx, db, da
 
 
-iir_wrong = [("            g[n - 2] = g[n - 2] - g[n] * a[1]\n", "", "g", "the second tap's feedback forgotten")]
+iir_wrong = [("            g[n - 2] = g[n - 2] - g[n] * a[1]\n", "", "dx", "the second tap's feedback forgotten")]
 
 
 # --- a histogram loss with soft bins, broadcasting to three axes
@@ -1178,7 +1178,7 @@ def siamese_backward(dout, net):
     return net.backward(dout), net.grad_W
 
 
-siamese_wrong = [("self.pair[:, 0].T @ da + self.pair[:, 1].T @ db", "self.pair[:, 0].T @ da", "W",
+siamese_wrong = [("self.pair[:, 0].T @ da + self.pair[:, 1].T @ db", "self.pair[:, 0].T @ da", "dW",
                   "one of the two branches only")]
 
 
@@ -1205,7 +1205,7 @@ def legendre_backward(d, cache):
     return d * sum(ci * g for ci, g in zip(c, dP)), dc
 
 
-legendre_wrong = [("(2 * n + 1) * (P[n] + x * dP[n])", "(2 * n + 1) * x * dP[n]", "dx",
+legendre_wrong = [("(2 * n + 1) * (P[n] + x * dP[n])", "(2 * n + 1) * x * dP[n]", "dP",
                    "one half of the product rule")]
 
 
@@ -1224,7 +1224,7 @@ def wasserstein_gradient(a, b):
     ia, ib = np.argsort(a), np.argsort(b)
     d = a[ia] - b[ib]
     g = 1.5 * np.sign(d) * np.abs(d) ** 0.5 / len(a)
-    da, db = np.empty(7), np.empty(7)
+    da, db = np.zeros(7), np.zeros(7)
     da[ia], db[ib] = g, -g
     return da, db
 

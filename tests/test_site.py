@@ -149,13 +149,13 @@ def test_solutions_stand_apart(site: Path) -> None:
 def test_every_derivation_has_its_page(site: Path) -> None:
     """With lines, also where no equation of it is typeset."""
     others = {"__init__", "declaration", "errata", "examples", "hybrid_example",
-              "language_model", "transformer_example", "translator"}  # which cite no equation
+              "transformer_example", "translator"}  # which cite no equation
     wanted = {path.stem for path in (ROOT / "grads" / "derivations").glob("*.py")} - others
     assert {path.stem for path in (site / "derivations").glob("*.html")} == wanted
     for name in wanted:
         page = (site / "derivations" / f"{name}.html").read_text("utf-8")
-        assert page.count("<tr><td") > 0 and f"derivations/{name}.html" in \
-            (site / "derivations.html").read_text("utf-8"), name
+        assert page.count("<tr><td") > 0 or name == "language_model", name  # which is made of calls
+        assert f"derivations/{name}.html" in (site / "derivations.html").read_text("utf-8"), name
 
 
 def test_links_to_pages_read_as_their_titles(site: Path) -> None:

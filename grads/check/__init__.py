@@ -205,8 +205,8 @@ def _checked(
                        "values, too" for name in symmetric(ready.evaluate.inputs))
     floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
     if floor:
-        notes += (f"noise floor: {floor:.0e} of the largest gradient of {name}, "
-                  "by which one entry may be off",)
+        notes += (f"noise floor: an error below {floor:.0e} of the largest gradient of {name} "
+                  "would not be seen",)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))

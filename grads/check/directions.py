@@ -16,23 +16,22 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.case import dense
 from grads.check.comparison import COARSE, Check, Compared, index_of
 from grads.check.diagnosis.places import place
-from grads.check.differentiate import along
-from grads.check.evaluate import Evaluator, Line, entry_line
+from grads.check.evaluate import Line, entry_line
 from grads.check.kinks import find_kink, find_kink_along
+from grads.check.other_inputs import slopes_at
 from grads.check.precision import EXACT
 from grads.check.report import BAD, Row
 
 DIRECTIONS = 2  # a tensor
 NEARBY = 1e-3  # relative distance of points where a small tensor's gradient is compared, too
 AT_ONCE = 1e-6  # likewise, where gradients may be given as arrays, the same at all points
-ALIKE_RATIO = 0.1  # a wrong gradient's ratios differ by less than this part of their error
+ALIKE_RATIO = 0.1  # numbers alike differ by less than this part of themselves
 APART = 1e8  # ratio of entries too different for one common step
 TOGETHER = "all tensors"  # the name of rows for directions over all tensors
 HALVINGS = 64  # most parts of a line that are halved to locate wrong entries
@@ -197,31 +196,33 @@ def _floor(check: Check, name: str, choice: str, results: Sequence[tuple[Line, C
 
 def set_apart(check: Check, names: Sequence[str]) -> set[str]:
     """Tensors whose gradients are so much smaller than others' that these would hide any error, and
-    which are wrong by more than rounding: along a direction, analytic and numerical derivative have
-    the same ratio at three points, and it is not 1. Rounding of a right gradient has another ratio
-    at each."""
-    evaluate, largest = check.evaluate, check.largest["all"]
+    which are wrong by more than rounding."""
+    largest = check.largest["all"]
     least = max(largest.values(), default=0.0) * SMALL
-    small = [name for name in names if largest[name] < least]
-    if evaluate.eps > EXACT or not small:
+    if check.evaluate.eps > EXACT:
         return set()
-    rng = np.random.default_rng(4)
-    lines = {name: rng.normal(size=evaluate.inputs[name].shape) for name in small}
-    ratios = []
-    near = AT_ONCE if check.case.cacheless else NEARBY
+    return {name for name in names if largest[name] < least and _wrong_alike(check, name)}
+
+
+def _wrong_alike(check: Check, name: str) -> bool:
+    """Whether a tensor's gradient is wrong in the same way at three points: along a direction the
+    numerical derivative is about the same, and the analytic one has the same ratio to it, which is
+    not 1. Rounding, of either, is another at each."""
+    rng, slopes = np.random.default_rng(4), []
+    inputs, near = check.evaluate.inputs, AT_ONCE if check.case.cacheless else NEARBY
+    v = rng.normal(size=inputs[name].shape)
     for distance in (0.0, near, near):
-        inputs = {name: x * (1 + distance * rng.normal(size=x.shape)) if x.dtype.kind == "f" else x
-                  for name, x in evaluate.inputs.items()}
-        found: Any = check.case.gradients({name: x.copy() for name, x in inputs.items()},
-                                          {name: d.copy() for name, d in check.upstream.items()})
-        numeric = along(Evaluator(evaluate.f, inputs), {}, check.upstream,
-                        [{name: v} for name, v in lines.items()])
-        ratios.append([float((np.asarray(dense(found[name])) * v).sum()) / value if value else 1.0
-                       for (name, v), value in zip(lines.items(), numeric.value.sum(axis=0),
-                                                   strict=True)])
-    ratio = np.array(ratios)  # (3, n)
-    apart = np.ptp(ratio, axis=0) < ALIKE_RATIO * np.abs(ratio - 1).min(axis=0)
-    return {name for name, wrong in zip(small, apart, strict=True) if wrong}
+        beside = {key: x * (1 + distance * rng.normal(size=x.shape)) if x.dtype.kind == "f" else x
+                  for key, x in inputs.items()}
+        found = slopes_at(check.case, check.evaluate, check.upstream, beside, {name: v}, "complex")
+        if found is None:
+            return False
+        slopes.append((float(found[0].sum()), float(found[1].value.sum())))
+    analytic, numeric = np.array(slopes).T  # (3,)
+    if not numeric.all() or np.ptp(numeric) > ALIKE_RATIO * np.abs(numeric).min():
+        return False
+    ratios = analytic / numeric
+    return bool(np.ptp(ratios) < ALIKE_RATIO * np.abs(ratios - 1).min())
 
 
 # --- the entries that are wrong -------------------------------------------------------------------

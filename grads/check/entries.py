@@ -18,12 +18,12 @@ import numpy as np
 from grads.check.case import Labels
 from grads.check.comparison import Check, Compared, contradictory, index_of, largest_of
 from grads.check.diagnosis.diagnose import diagnose
-from grads.check.diagnosis.elsewhere import Probe, right_nearby
+from grads.check.diagnosis.elsewhere import Probe
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.directions import LOCATED, Cleared, Failed, cleared, decided
-from grads.check.kinks import closest_slope, find_kink, find_kink_along
+from grads.check.kinked_entries import Estimates, kinks_of
 from grads.check.report import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
@@ -31,16 +31,11 @@ from grads.check.watch import TimeUp
 LINES = 8  # most lines along which wrong entries and kinks are located
 SHARE = 4  # one in so many entries of a sample is chosen at random
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
-KINKS = 64  # entries of a tensor that are examined for a kink
 UNSURE_SHARE = 4  # one in so many entries with fewer than three digits leaves a tensor undecided
 SLIGHT = 5  # digits from which an error in most entries is that of an iteration
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
-SLACK = 1e-6  # relative error of a kink's slopes
-MEET = "several kinks in one place; beside it the gradient is right"
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
-
-Estimates = dict[str, tuple[np.ndarray, Numeric]]  # method -> flat positions, derivatives there
 
 
 class Examined(NamedTuple):
@@ -197,7 +192,7 @@ def _compared_row(
     compared = {method: check.at_limits(choice, name, at, numeric)
                 for method, (at, numeric) in estimates.items()}
     status = _statuses(check, choice, name, estimates, compared)
-    hints, kinked = _kinks(check, choice, name, estimates, status)
+    hints, kinked = kinks_of(check, choice, name, estimates, status)
     first = next(iter(compared.values()))
     bad = where[~np.isfinite(gradient.reshape(-1)[where])].tolist()
     status |= dict.fromkeys(bad, "wrong")
@@ -356,88 +351,3 @@ def _led_to(check: Check, methods: Sequence[str], choice: str, found: Cleared) -
         at, place(check.case.labels.get(name), at) if known else "a random direction",
         float(found.result.analytic[0]), float(found.result.numeric[0]),
         hints or ("a random direction is wrong; halving it led to this entry",))
-
-
-# --- kinks ----------------------------------------------------------------------------------------
-
-
-def _kinks(
-    check: Check, choice: str, name: str, estimates: Estimates, status: dict[int, str]
-) -> tuple[list[str], list[int]]:
-    """Search for kinks at entries that are not right; updates `status`, returns a hint for each
-    kink, and where they are."""
-    evaluate, weights, case = check.evaluate, check.weights(choice), check.case
-    analytic, x = check.analytic[choice][name].reshape(-1), evaluate.inputs[name]
-    suspicious = [position for position, word in status.items() if word != "ok"]
-    hints: list[str] = []
-    smooth = not suspicious
-    if suspicious:  # one direction through all of them
-        v = np.zeros(x.size)
-        v[suspicious] = np.random.default_rng(3).normal(size=len(suspicious))
-        smooth = find_kink_along(evaluate, weights, {name: v.reshape(x.shape)}) is None
-    kinked: list[int] = []
-    for examined, position in enumerate(suspicious):
-        if examined >= KINKS and not (kinked and evaluate.complex_step):
-            break
-        kink = None if smooth else find_kink(
-            evaluate, evaluate.inputs, weights, name, position)
-        if kink is None:
-            if len(estimates) == 1 or status[position] == "disagree":
-                status[position] = _nearer(check, choice, name, position, estimates
-                                           ) or status[position]
-            continue
-        index = index_of(position, x.shape)
-        status[position] = "inconclusive"
-        kinked.append(position)
-        if kink.kind == "jump":
-            hints.append(f"{index}: the function jumps by {kink.size:.3g}")
-            continue
-        low, high = sorted((kink.left, kink.right))
-        slack = SLACK * max(abs(low), abs(high))
-        between = low - slack <= analytic[position] <= high + slack
-        if not between and right_nearby(case, evaluate, weights, name):
-            hints.append(f"{index}: {MEET}")
-            continue
-        if not between:
-            status[position] = "wrong"
-        left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
-        hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
-                     f"{'' if between else ', the gradient is outside of both'}")
-    wrong = [position for position, word in status.items() if word in BAD]
-    if wrong and not smooth and _kinks_meet(check, weights, name):
-        status.update(dict.fromkeys(wrong, "inconclusive"))
-        kinked += wrong
-        hints.append(f"{index_of(wrong[0], x.shape)}: {MEET}")
-    for position, word in status.items():
-        if word == "coarse":  # no kink: the function is merely hard for differences
-            status[position] = "ok"
-    more = len(hints) - 3
-    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])], kinked
-
-
-def _nearer(
-    check: Check, choice: str, name: str, position: int, estimates: Estimates
-) -> str | None:
-    """The status of an entry that Ridders' differences contradict because their steps cross kinks
-    nearby; None if they do not."""
-    if "ridders" not in estimates or check.evaluate.noise:
-        return None
-    slope, close = closest_slope(check.evaluate, check.weights(choice), name, position)
-    where, numeric = estimates["ridders"]
-    if not (np.abs(check.through(numeric, choice).value[where == position] - slope) > close).any():
-        return None
-    if "complex" in estimates:
-        where, numeric = estimates["complex"]
-        words = check.at_limits(choice, name, where, numeric).words
-        return {"right": "ok"}.get(words[int(np.flatnonzero(where == position)[0])], "wrong")
-    analytic = check.analytic[choice][name].reshape(-1)[position]
-    return "ok" if abs(analytic - slope) <= close else None
-
-
-def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> bool:
-    """Whether kinks of several entries hide each other: the median of three equal numbers changes
-    with none of them alone. Then a random direction has a kink, and the gradient is right
-    nearby."""
-    v = np.random.default_rng(3).normal(size=check.evaluate.inputs[name].shape)
-    return find_kink_along(check.evaluate, weights, {name: v}) is not None and right_nearby(
-        check.case, check.evaluate, weights, name)

@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.analytic import dense
 from grads.check.case import Case
-from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
+from grads.check.other_inputs import slopes_at
 from grads.check.report import Finding
 
 Arrays = Mapping[str, np.ndarray]
@@ -142,18 +141,14 @@ def _right_nearby(
     v = {name: (np.abs(x) if x.any() else 1.0) * rng.normal(size=x.shape)
          for name, x in inputs.items() if name in names}
     dtype = next(iter(case.inputs.values())).dtype
-    try:
-        gradients = case.gradients(*({name: np.array(a, dtype) for name, a in given.items()}
-                                     for given in (inputs, upstream)))
-        numeric = along(Evaluator(case.outputs, inputs, watch=evaluate.watch), inputs, upstream,
-                        [v], "complex" if evaluate.complex_step else "ridders")
-    except Exception:  # the point may be invalid for it
+    slopes = slopes_at(case, evaluate, upstream, inputs, v,
+                       "complex" if evaluate.complex_step else "ridders", dtype)
+    if slopes is None:
         return True
-    terms = [dense(gradients[name], name, inputs) * v[name] for name in v]
-    gap = abs(sum(float(term.sum()) for term in terms) - float(numeric.value.sum()))
-    size = sum(float(np.abs(term).sum()) for term in terms)
+    terms, numeric = slopes
+    gap = abs(float(terms.sum()) - float(numeric.value.sum()))
     close = CLOSE if dtype == np.float64 else 10 * CLOSE
-    return not gap > close * size + 10 * float(numeric.error.sum())
+    return not gap > close * float(np.abs(terms).sum()) + 10 * float(numeric.error.sum())
 
 
 def kept_findings(

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.case import Case, dense
+from grads.check.analytic import dense
+from grads.check.case import Case
 from grads.check.diagnosis.evidence import CLEAR, Array, Evidence, Pair
 from grads.check.diagnosis.terms import factors, fitting, slopes
-from grads.check.differentiate import along, at_entries
+from grads.check.differentiate import at_entries
 from grads.check.evaluate import Evaluator, entry_line
+from grads.check.other_inputs import slopes_at
 
 NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
@@ -41,12 +43,12 @@ class Probe(NamedTuple):
     evaluate: Evaluator
     method: str
 
-    def gradients(self, upstream: Arrays, inputs: Arrays | None = None) -> dict[str, Array]:
-        """The analytic gradients for other upstream gradients, or at other inputs."""
-        given = self.evaluate.inputs if inputs is None else inputs
-        found: Any = self.case.gradients({key: a.copy() for key, a in given.items()},
+    def gradients(self, upstream: Arrays) -> dict[str, Array]:
+        """The analytic gradients for other upstream gradients."""
+        inputs = self.evaluate.inputs
+        found: Any = self.case.gradients({key: a.copy() for key, a in inputs.items()},
                                          {key: np.array(d) for key, d in upstream.items()})
-        return {key: np.asarray(dense(d), float) for key, d in found.items()}
+        return {key: np.asarray(dense(d, key, inputs), float) for key, d in found.items()}
 
     def alone(
         self, evidence: Evidence, output: str, axis: int, k: int, line: bool = False
@@ -143,16 +145,13 @@ def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
     """The error of a tensor's gradient at these inputs along a direction, as a multiple of what is
     allowed; infinite where there is none."""
     v = np.random.default_rng(1).normal(size=inputs[name].shape)
-    try:
-        gradient = probe.gradients(upstream, inputs)[name]
-        there = Evaluator(probe.case.outputs, inputs, watch=probe.evaluate.watch)
-        numeric = along(there, inputs, upstream, [{name: v}], probe.method)
-    except Exception:  # the function does not take these inputs: nothing is said
+    slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
+    if slopes is None:
         return np.inf
-    probe.evaluate.evaluations += there.evaluations
-    slope, size = float(numeric.value.sum()), float(np.abs(gradient * v).sum())
+    terms, numeric = slopes
+    slope, size = float(numeric.value.sum()), float(np.abs(terms).sum())
     allowed = CLOSE * size + min(10 * float(numeric.error.sum()), UNSURE * size)
-    return abs(float((gradient * v).sum()) - slope) / allowed if slope and allowed else np.inf
+    return abs(float(terms.sum()) - slope) / allowed if slope and allowed else np.inf
 
 
 # --- through single entries of an output ----------------------------------------------------------

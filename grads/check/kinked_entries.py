@@ -1,0 +1,101 @@
+"""Entries whose gradient is not right because the function has a kink there, or nearby."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from grads.check.comparison import Check, index_of
+from grads.check.diagnosis.elsewhere import right_nearby
+from grads.check.differentiate import Numeric
+from grads.check.kinks import closest_slope, find_kink, find_kink_along
+from grads.check.report import BAD
+
+KINKS = 64  # entries of a tensor that are examined for a kink
+SLACK = 1e-6  # relative error of a kink's slopes
+MEET = "several kinks in one place; beside it the gradient is right"
+
+Estimates = dict[str, tuple[np.ndarray, Numeric]]  # method -> flat positions, derivatives there
+
+
+def kinks_of(
+    check: Check, choice: str, name: str, estimates: Estimates, status: dict[int, str]
+) -> tuple[list[str], list[int]]:
+    """Search for kinks at entries that are not right; updates `status`, returns a hint for each
+    kink, and where they are."""
+    evaluate, weights, case = check.evaluate, check.weights(choice), check.case
+    analytic, x = check.analytic[choice][name].reshape(-1), evaluate.inputs[name]
+    suspicious = [position for position, word in status.items() if word != "ok"]
+    hints: list[str] = []
+    smooth = not suspicious
+    if suspicious:  # one direction through all of them
+        v = np.zeros(x.size)
+        v[suspicious] = np.random.default_rng(3).normal(size=len(suspicious))
+        smooth = find_kink_along(evaluate, weights, {name: v.reshape(x.shape)}) is None
+    kinked: list[int] = []
+    for examined, position in enumerate(suspicious):
+        if examined >= KINKS and not (kinked and evaluate.complex_step):
+            break
+        kink = None if smooth else find_kink(
+            evaluate, evaluate.inputs, weights, name, position)
+        if kink is None:
+            if len(estimates) == 1 or status[position] == "disagree":
+                status[position] = _nearer(check, choice, name, position, estimates
+                                           ) or status[position]
+            continue
+        index = index_of(position, x.shape)
+        status[position] = "inconclusive"
+        kinked.append(position)
+        if kink.kind == "jump":
+            hints.append(f"{index}: the function jumps by {kink.size:.3g}")
+            continue
+        low, high = sorted((kink.left, kink.right))
+        slack = SLACK * max(abs(low), abs(high))
+        between = low - slack <= analytic[position] <= high + slack
+        if not between and right_nearby(case, evaluate, weights, name):
+            hints.append(f"{index}: {MEET}")
+            continue
+        if not between:
+            status[position] = "wrong"
+        left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
+        hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
+                     f"{'' if between else ', the gradient is outside of both'}")
+    wrong = [position for position, word in status.items() if word in BAD]
+    if wrong and not smooth and _kinks_meet(check, weights, name):
+        status.update(dict.fromkeys(wrong, "inconclusive"))
+        kinked += wrong
+        hints.append(f"{index_of(wrong[0], x.shape)}: {MEET}")
+    for position, word in status.items():
+        if word == "coarse":  # no kink: the function is merely hard for differences
+            status[position] = "ok"
+    more = len(hints) - 3
+    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])], kinked
+
+
+def _nearer(
+    check: Check, choice: str, name: str, position: int, estimates: Estimates
+) -> str | None:
+    """The status of an entry that Ridders' differences contradict because their steps cross kinks
+    nearby; None if they do not."""
+    if "ridders" not in estimates or check.evaluate.noise:
+        return None
+    slope, close = closest_slope(check.evaluate, check.weights(choice), name, position)
+    where, numeric = estimates["ridders"]
+    if not (np.abs(check.through(numeric, choice).value[where == position] - slope) > close).any():
+        return None
+    if "complex" in estimates:
+        where, numeric = estimates["complex"]
+        words = check.at_limits(choice, name, where, numeric).words
+        return {"right": "ok"}.get(words[int(np.flatnonzero(where == position)[0])], "wrong")
+    analytic = check.analytic[choice][name].reshape(-1)[position]
+    return "ok" if abs(analytic - slope) <= close else None
+
+
+def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> bool:
+    """Whether kinks of several entries hide each other: the median of three equal numbers changes
+    with none of them alone. Then a random direction has a kink, and the gradient is right
+    nearby."""
+    v = np.random.default_rng(3).normal(size=check.evaluate.inputs[name].shape)
+    return find_kink_along(check.evaluate, weights, {name: v}) is not None and right_nearby(
+        check.case, check.evaluate, weights, name)

@@ -74,7 +74,8 @@ def build_parser(arguments: Sequence[str] | None = None) -> Parser:
     """All verbs and their arguments, or of the verb among `arguments` alone."""
     parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
     verbs.build_parser(parser, VERBS, arguments)
-    parser.usage = "nmt [OPTION ...] command ..."  # now, so that verbs are not called by it
+    # Set last: otherwise argparse begins the usage of every verb with it.
+    parser.usage = "nmt [OPTION ...] command ..."
     return parser
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from backend.errors import UserError
 from nmt.console.messages import several
 from nmt.console.terminal import print
+from nmt.data.annotation import is_language
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, stream_texts
 from nmt.data.prepared import attached, signs
-from nmt.data.sources import as_text
+from nmt.data.sources import as_text, parts
 from nmt.system import System
 
 OPTION = "--second-source"
@@ -119,3 +120,13 @@ def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> No
         "--replace-unk copies such words, and subwords (data.subwords) leave fewer"
     print(f"{unknown.total()} of {read} {what} are read as <unk> ("
           f"{', '.join(word for word, _ in unknown.most_common(3))}); {advice}", file=sys.stderr)
+
+
+def check_tokens(system: System, words: Sequence[str], where: str) -> None:
+    """Raise UserError for a symbol of a language, such as <2de>, that the model never read. For a
+    model without such symbols it is a word like others."""
+    known = list(filter(is_language, system.source.words))
+    for word in parts(words)[0] if known else ():
+        if is_language(word) and word not in known:
+            raise UserError(f"{where}: expected a language that the model was trained to write, "
+                            f"{', '.join(known)}, got {word}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tiny_run import ROOT, captured, complaint, lines_of, nmt, start, write_recipe
 
-from nmt.cli.translating import Arriving
+from nmt.cli.arriving import Arriving
 
 
 def test_files_are_translated_one_after_another(

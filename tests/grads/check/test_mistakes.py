@@ -152,7 +152,7 @@ def test_a_small_tensor_may_have_a_gradient_of_some_rows():
 
 @pytest.mark.parametrize("size", [10, 100, 1000])
 def test_one_entry_of_a_function_that_computes_in_float32(size):
-    """Of 1,000 entries one in seven such errors passes, by the seed: the sum's rounding hides it."""
+    """With 1,000 entries about one such error in seven passes: the rounding of the sum hides it."""
     x = np.random.default_rng(size).normal(size=size)
     right = 1 - np.tanh(x) ** 2
 

@@ -51,7 +51,7 @@ def test_what_is_fed_is_among_them():
     model = Translator(ModelConfig(layers=1, hidden_size=4, embedding_size=3), 9, 9)
     parameters = model.initial_parameters(np.random.default_rng(1))
     _, cache = model.loss(parameters, make_batch([([3, 4], [5, 6, 7])], [0], False))
-    found = [array.shape for array in reachable(cache.decoder.feedback)]
+    found = [array.shape for array in reachable(cache.decoder)]
     assert (4, 1, 4 + 4) in found and found.count((1, 4)) == 4  # joined; h~_t of each step
 
 

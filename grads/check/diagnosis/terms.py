@@ -74,28 +74,27 @@ def explained(evidence: Evidence, pair: Pair) -> list[str]:
 def slopes(pair: Pair, outputs: Iterable[tuple[Array, Array]]) -> Iterator[str]:
     """The slope of an activation that is forgotten, or another one; outputs at the pair's entries,
     and as a whole."""
-    with np.errstate(all="ignore"):
-        for y, whole in outputs:
-            for name, (slope, inverse, itself, possible) in ACTIVATIONS.items():
-                if not possible(whole).all():
-                    continue
-                right = slope(y)
-                others = {f"has the slope of {other} where that of {name} belongs": form[0](y)
-                          for other, form in ACTIVATIONS.items() if other != name}
-                for phrase, wrong in {
-                    f"is computed without the slope of {name}"
-                    + ": is a mask forgotten?" * (name == "a ReLU"): np.ones_like(y),
-                    f"has the slope of {name} at its input, computed as if that were its output":
-                        slope(inverse(y)),
-                    f"has {name} taken twice: its slope is that at the output's {name}":
-                        slope(itself(y)),
-                    f"has the output where the slope of {name} belongs": y,
-                    f"has 1 - y where the slope of {name} belongs": 1 - y,
-                    **others,
-                }.items():
-                    ratio = right / wrong
-                    if pair.accepts(pair.analytic * ratio, np.abs(ratio)):
-                        yield phrase
+    for y, whole in outputs:
+        for name, (slope, inverse, itself, possible) in ACTIVATIONS.items():
+            if not possible(whole).all():
+                continue
+            right = slope(y)
+            others = {f"has the slope of {other} where that of {name} belongs": form[0](y)
+                      for other, form in ACTIVATIONS.items() if other != name}
+            for phrase, wrong in {
+                f"is computed without the slope of {name}"
+                + ": is a mask forgotten?" * (name == "a ReLU"): np.ones_like(y),
+                f"has the slope of {name} at its input, computed as if that were its output":
+                    slope(inverse(y)),
+                f"has {name} taken twice: its slope is that at the output's {name}":
+                    slope(itself(y)),
+                f"has the output where the slope of {name} belongs": y,
+                f"has 1 - y where the slope of {name} belongs": 1 - y,
+                **others,
+            }.items():
+                ratio = right / wrong
+                if pair.accepts(pair.analytic * ratio, np.abs(ratio)):
+                    yield phrase
 
 
 def factors(pair: Pair, values: Values, own: str) -> Iterator[str]:

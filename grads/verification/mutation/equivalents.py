@@ -28,6 +28,8 @@ EQUIVALENTS: dict[str, str] = {
     "attention.scores.scaled_backward: product_backward(de, q, keys, v, sums) -> "
     "product_backward(de, q, keys, sums, v)": "it reads neither",
     "attention.several.Memories.attend_backward: others -> list(others)[:1]": "of two at most",
+    "attention.window.spread_window: spread.reshape(-1)[_places(rows, S)] = align -> "
+    "spread.reshape(-1)[_places(rows, S)] += align": "zero before, rows are distinct",
     "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
     "backend.rows._merge: g.on_host is None": "where the ids are copied from",
     "backend.rows._merge: np.union1d(first, second)": "symmetric",

@@ -103,7 +103,7 @@ def test_no_command_with_a_model_lacks_it() -> None:
     assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm |logits )?[\w-]+", words)))
                        for words in VERBS + OF_WEIGHTS),
                      "nmt export", "nmt lm fuse", "nmt lm tune", "nmt logits lexicon", "nmt serve",
-                     "nmt rerank", "grads walk", "grads explore"}
+                     "nmt rerank", "grads walk", "grads explore", "grads debug-state"}
 
 
 def test_evaluate_sets_both_side_by_side(runs, call) -> None:

@@ -33,9 +33,9 @@ def main(arguments: list[str]) -> None:
     with guarded("benchmarks"):
         if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
             sys.stdout.reconfigure(line_buffering=True)
-        found = {name: find(name) for name in names or options[:1]}
+        benchmarks = {name: find(name) for name in names or options[:1]}
         with progress.shown(redrawn=False):
-            for name, run in found.items():
+            for name, run in benchmarks.items():
                 with progress.busy(name):
                     run(options)
 

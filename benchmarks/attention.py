@@ -68,9 +68,9 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
 
 def one_step(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Any, Any]:
     """One decoder step, forward and backward: what each leaves for `Memory.gradients`."""
-    one = slice(t, t + 1)
-    _, cache = memory.attend(task.h[:, one], task.first + t)
-    return cache, memory.attend_backward(task.dc[:, one], cache, sums)[1]
+    step = slice(t, t + 1)
+    _, cache = memory.attend(task.h[:, step], task.first + t)
+    return cache, memory.attend_backward(task.dc[:, step], cache, sums)[1]
 
 
 def all_steps(task: Task, memory: Memory) -> Any:
@@ -99,11 +99,11 @@ def check(name: str, task: Task) -> float:
     direction = np.random.default_rng(2).normal(size=task.states.shape)
     moved = contexts(task.states + TINY * 1j * direction)
     slope = np.array([(task.dc * moved.imag).sum() / TINY])
-    found = {f"{name}, S={len(task.states)}: {what}": Difference(distance(got, b), what)
+    differences = {f"{name}, S={len(task.states)}: {what}": Difference(distance(got, b), what)
              for what, got, b in (("contexts", c, expected),
                                   ("gradient", np.array([(d_states * direction).sum()]), slope))}
-    return max(expect_equal("ours and the derivation's", found,
-                            dict.fromkeys(found, TOLERANCE)).values())
+    return max(expect_equal("ours and the derivation's", differences,
+                            dict.fromkeys(differences, TOLERANCE)).values())
 
 
 def count(task: Task) -> int:
@@ -145,7 +145,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                            for S in options.sources)
                 tasks = {S: make_task(variant, S, options, "float32") for S in options.sources}
                 return Prepared({str(S): costs(task)[cost] for S, task in tasks.items()},
-                                {"contexts and gradients": away}, more=lambda _: {
+                                {"contexts and gradients": away}, fields=lambda _: {
                     "letter": "S", "implementation": "NumPy", "fitted": [str(S) for S in long],
                     "operations": {} if cost else {str(S): count(t) for S, t in tasks.items()}})
 

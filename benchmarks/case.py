@@ -30,7 +30,7 @@ class Prepared(NamedTuple):
     differences: Mapping[str, float] = {}  # what the comparison found, relative
     absent: Mapping[str, str] = {}  # implementations that are not timed, and why
     limit: Limit | None = None
-    more: Callable[[Mapping[str, Timing]], Mapping[str, Any]] = lambda _: {}  # fields of the row
+    fields: Callable[[Mapping[str, Timing]], Mapping[str, Any]] = lambda _: {}  # fields of the row
     end: Call = lambda: None  # called once it is timed
 
 

@@ -30,14 +30,14 @@ class Counted(np.ndarray):
         plain = [plain_of(x) for x in inputs]
         if out is not None:
             kwargs["out"] = tuple(plain_of(x) for x in out)
-        found = getattr(ufunc, method)(*plain, **kwargs)
+        result = getattr(ufunc, method)(*plain, **kwargs)
         if ufunc is np.matmul:
-            _tally[0] += 2 * np.size(found) * plain[0].shape[-1]
+            _tally[0] += 2 * np.size(result) * plain[0].shape[-1]
         else:
-            _tally[0] += np.size(found) if method == "__call__" else np.size(plain[0])
+            _tally[0] += np.size(result) if method == "__call__" else np.size(plain[0])
         if out is not None:
             return out[0]
-        return found.view(Counted) if isinstance(found, np.ndarray) else found
+        return result.view(Counted) if isinstance(result, np.ndarray) else result
 
 
 def counting(array: np.ndarray) -> np.ndarray:

@@ -106,17 +106,17 @@ def run_sections(output: Path, total: float, rehearse: bool, names: list[str]) -
             print(f"\n== {section.name}: done before")
             continue
         if section.tests and find_spec("pytest") is None:
-            found: dict[str, Any] = {"state": "skipped", "why": "pytest is not installed"}
+            outcome: dict[str, Any] = {"state": "skipped", "why": "pytest is not installed"}
         elif left <= 0:
-            found = {"state": "cut", "why": f"{total:g} s are over"}
+            outcome = {"state": "cut", "why": f"{total:g} s are over"}
         else:
             budget = min(section.budget * (SLOW if rehearse else 1), left)
             print(f"\n== {section.name}: at most {budget:.0f} s", flush=True)
-            found = run_section(section, budget, output, rehearse)
-        write(journal, {"section": section.name, **found})
+            outcome = run_section(section, budget, output, rehearse)
+        write(journal, {"section": section.name, **outcome})
     print("\n".join(["", *report(journal)]))
     states = read(journal)["sections"]
-    wrong = [name for name, one in states.items() if one["state"] == "failed"]
+    wrong = [name for name, state in states.items() if state["state"] == "failed"]
     if wrong:
         raise UserError(f"gpu: failed: {'; '.join(wrong)}")
 
@@ -125,7 +125,8 @@ def run_section(section: Section, budget: float, output: Path, rehearse: bool) -
     """The state of a section after its process: done, cut, ended or failed; and its seconds."""
     if section.tests:
         words = ["gpu_session", str(output / JOURNAL), str(budget),
-                 str(FEW if rehearse else 0), *(str(TESTS / "gpu" / one) for one in section.tests)]
+                 str(FEW if rehearse else 0),
+                 *(str(TESTS / "gpu" / test) for test in section.tests)]
     else:
         words = ["benchmarks", *section.benchmark, "--output", str(output), "--resume", "--go-on",
                  "--budget", str(budget), "--device", "stand-in" if rehearse else "gpu",
@@ -142,16 +143,16 @@ def run_section(section: Section, budget: float, output: Path, rehearse: bool) -
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         status = None
-    found: dict[str, Any] = {"seconds": round(time.monotonic() - start, 1)}
+    outcome: dict[str, Any] = {"seconds": round(time.monotonic() - start, 1)}
     if status is None:
-        return found | {"state": "ended", "why": f"{GRACE:g} s over its budget"}
+        return outcome | {"state": "ended", "why": f"{GRACE:g} s over its budget"}
     if status not in (0, CUT):
-        return found | {"state": "failed", "why": f"exit status {status}"}
+        return outcome | {"state": "failed", "why": f"exit status {status}"}
     name, tag = "".join(section.benchmark[:1]), "-tf32" * ("tf32" in section.benchmark)
     record = output / f"{name}{tag}-{'stand-in' if rehearse else 'gpu'}.json"
     if status == CUT or (record.exists() and json.loads(record.read_text(encoding="utf-8"))["cut"]):
-        return found | {"state": "cut", "why": "its budget is spent"}
-    return found | {"state": "done"}
+        return outcome | {"state": "cut", "why": "its budget is spent"}
+    return outcome | {"state": "done"}
 
 
 def write(journal: Path, entry: dict[str, Any]) -> None:
@@ -162,25 +163,25 @@ def write(journal: Path, entry: dict[str, Any]) -> None:
 
 def read(journal: Path) -> dict[str, dict[str, Any]]:
     """The last entry of each section and of each test. A line that was cut short is left out."""
-    found: dict[str, dict[str, Any]] = {"sections": {}, "tests": {}}
+    journalled: dict[str, dict[str, Any]] = {"sections": {}, "tests": {}}
     for line in journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []:
         try:
             entry = json.loads(line)
         except ValueError:
             continue
-        for kind in found:
+        for kind in journalled:
             if kind[:-1] in entry:
-                found[kind][entry[kind[:-1]]] = entry
-    return found
+                journalled[kind][entry[kind[:-1]]] = entry
+    return journalled
 
 
 def report(journal: Path) -> list[str]:
     """A line for each section, and what failed."""
-    found = read(journal)
-    lines = [f"{name:44}{one['state']:8}{one.get('seconds', 0):7.1f} s  {one.get('why', '')}"
-             for name, one in found["sections"].items()]
-    outcomes = [one["outcome"] for one in found["tests"].values()]
+    entries = read(journal)
+    lines = [f"{name:44}{entry['state']:8}{entry.get('seconds', 0):7.1f} s  {entry.get('why', '')}"
+             for name, entry in entries["sections"].items()]
+    outcomes = [entry["outcome"] for entry in entries["tests"].values()]
     lines.append(", ".join(f"{outcomes.count(kind)} tests {kind}"
                            for kind in ("passed", "failed", "skipped")))
-    return lines + [f"FAILED {name}: {one['message']}" for name, one in found["tests"].items()
-                    if one["outcome"] == "failed"]
+    return lines + [f"FAILED {name}: {entry['message']}" for name, entry in entries["tests"].items()
+                    if entry["outcome"] == "failed"]

@@ -99,15 +99,15 @@ def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
     corpus = load_module(CORPUS)
     pairs = corpus.PAIRS[::EVERY] if options.quick else corpus.PAIRS
     right = {pair.name: make_case(pair) for pair in pairs}
-    wrong = {f"{pair.name}: {one.what}": make_case(pair, one) for pair in pairs
-             for one in (pair.wrong[:1] if options.quick else pair.wrong)}
+    wrong = {f"{pair.name}: {mistake.what}": make_case(pair, mistake) for pair in pairs
+             for mistake in (pair.wrong[:1] if options.quick else pair.wrong)}
 
     def prepare(_: Any) -> Prepared:
         checks = make_checks()
-        found = {name: measure(check, right, wrong) for name, check in checks.items()}
+        scores = {name: measure(check, right, wrong) for name, check in checks.items()}
         return Prepared(
             {name: partial(measure, check, right, {}) for name, check in checks.items()},
-            more=lambda _: {"right": len(right), "wrong": len(wrong), "checkers": found})
+            fields=lambda _: {"right": len(right), "wrong": len(wrong), "checkers": scores})
 
     yield Timed("right functions", {"functions": len(right)}, prepare, len(right), "functions",
                 least=3)  # one pass takes half a minute
@@ -162,10 +162,10 @@ def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) 
 def verdicts(record: Record) -> list[str]:
     """What each checker got wrong."""
     row: Row = record["rows"][0]
-    return [f"{name}: {several(len(one['false_alarms']), 'false alarm')} of {row['right']}, "
-            f"{several(len(one['misses']), 'miss', 'misses')} of {row['wrong']}"
+    return [f"{name}: {several(len(verdict['false_alarms']), 'false alarm')} of {row['right']}, "
+            f"{several(len(verdict['misses']), 'miss', 'misses')} of {row['wrong']}"
             + "".join(f"\n  {kind}: {what}" for kind in ("false_alarms", "misses")
-                      for what in one[kind]) for name, one in row["checkers"].items()]
+                      for what in verdict[kind]) for name, verdict in row["checkers"].items()]
 
 
 def chart(record: Record) -> Chart:

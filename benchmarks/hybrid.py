@@ -76,11 +76,11 @@ def prepare(
     def steps(name: str) -> Callable[[], list[float]]:
         model, parameters, train = (systems[name].model, systems[name].parameters,
                                     recipes[name].train)
-        found = [our_step(model, parameters, batch, train) for batch in batches[name]]
-        return lambda: [step() for step in found]
+        calls = [our_step(model, parameters, batch, train) for batch in batches[name]]
+        return lambda: [step() for step in calls]
 
     return Prepared({name: steps(name) for name in ("hybrid", "word")},
-                    {"words' loss": difference}, more=lambda _: {"rare_share": rare})
+                    {"words' loss": difference}, fields=lambda _: {"rare_share": rare})
 
 
 def chosen(source: TextBatches, options: argparse.Namespace) -> list[Batch]:

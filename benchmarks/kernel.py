@@ -110,16 +110,16 @@ def implementations(
     kernel: Kernel, device: Device, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, Passes]:
     """Every implementation that there is on a device, ours first, by name."""
-    found = {device.ours: our_passes(kernel, inputs, device)}
+    calls = {device.ours: our_passes(kernel, inputs, device)}
     if device.name == "cpu":
         for name, make in kernel.others.items():
-            found[name] = make({key: value.copy() for key, value in inputs.items()})
+            calls[name] = make({key: value.copy() for key, value in inputs.items()})
     torch = find_torch() if device.torch else None
     if torch is not None:
         for name, make in kernel.theirs.items():
-            found[name] = make({key: torch.tensor(value, device=device.torch)
+            calls[name] = make({key: torch.tensor(value, device=device.torch)
                                 for key, value in inputs.items()})
-    return found
+    return calls
 
 
 def find_torch() -> Any | None:
@@ -164,8 +164,8 @@ def autograd(
     def both() -> Results:
         outputs = run()
         given = None if upstream is None else [upstream[name] for name in outputs]
-        found = torch.autograd.grad(list(outputs.values()), list(leaves.values()), given)
-        return {**outputs, **dict(zip(leaves, found, strict=True))}
+        gradients = torch.autograd.grad(list(outputs.values()), list(leaves.values()), given)
+        return {**outputs, **dict(zip(leaves, gradients, strict=True))}
 
     return Passes({"forward": forward, "both": both}, read)
 

@@ -54,10 +54,10 @@ def kernels_chart(record: Record) -> Chart:
                  "the rate that a matrix product (GEMM) of the library reaches, or a copy of "
                  "memory where a kernel only moves numbers; 1 is the most.",
                  [Panel("points", beside, "time here / time there (left of 1: faster here)",
-                        log=True, one=True, numbers=False),
+                        log=True, line_at_1=True, numbers=False),
                   Panel("points", {name: shares[name] for name in limits.values()
                                    if name in shares},
-                        "rate here / the machine's, all passes", one=True)])
+                        "rate here / the machine's, all passes", line_at_1=True)])
 
 
 def has_share_goal(row: Row) -> bool:
@@ -123,7 +123,7 @@ def crossover_chart(record: Record) -> Chart:
     panels = [Panel("lines", times, "hidden size H", "NumPy, milliseconds", log=True)]
     if overtaken:
         panels.append(Panel("lines", overtaken, "hidden size H", "NumPy's time / CuPy's", log=True,
-                            one=True))
+                            line_at_1=True))
     return Chart("An LSTM layer by batch and width, T=20, forward and backward",
                  "left, milliseconds, fewer is better; right, where a GPU was there, how many "
                  "times as fast it is: above 1 it has overtaken the CPU.", panels)
@@ -140,7 +140,7 @@ def sweep_case(
         first = make(values[0]).prepare("both", device)
         calls = {str(value): device.finished(
             our_passes(make(value), make(value).draw(), device).run["both"]) for value in values}
-        return Prepared(calls, first.differences, more=lambda _: {
+        return Prepared(calls, first.differences, fields=lambda _: {
             "letter": letter, "implementation": device.ours,
             "operations": {str(value): make(value).work["both"] for value in values},
             "fitted": [str(value) for value in values[-max(3, (len(values) + 1) // 2):]]})

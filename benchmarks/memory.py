@@ -44,8 +44,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     for name in options.recipe:
         def prepare(device: Device, name: str = name) -> Prepared:
             with get_context("spawn").Pool(1) as fresh:
-                found = fresh.apply(measure, (name, options, device.name))
-            return Prepared({}, more=lambda _: found)
+                fields = fresh.apply(measure, (name, options, device.name))
+            return Prepared({}, fields=lambda _: fields)
 
         work = load(name, options)
         yield Case(name, {}, prepare, work.train.batch_size * work.target, "target tokens")
@@ -108,9 +108,9 @@ class Gauge:
 
 def _status(name: str) -> int:
     """A line of Linux's /proc/self/status, in bytes."""
-    found = re.search(rf"{name}:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"))
-    assert found is not None, name
-    return 1024 * int(found[1])
+    match = re.search(rf"{name}:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"))
+    assert match is not None, name
+    return 1024 * int(match[1])
 
 
 class PeakWatch(Stopwatch):
@@ -134,8 +134,8 @@ def reachable(value: Any) -> Iterator[Any]:
     elif isinstance(value, dict):
         yield from reachable(list(value.values()))
     elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from reachable(part)
+        for item in value:
+            yield from reachable(item)
     elif dataclasses.is_dataclass(value):
         yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
     elif type(value).__module__.startswith("nmt."):  # what a loop over time keeps for its backward

@@ -92,8 +92,8 @@ def watching(stopwatch: Stopwatch) -> Iterator[None]:
     with ExitStack() as undo:
         for place, functions in TIMED.items():
             owner = resolve_name(place)
-            for name, part in functions.items():
+            for name, label in functions.items():
                 function = getattr(owner, name)
                 undo.callback(setattr, owner, name, function)
-                setattr(owner, name, stopwatch.wrap(part, function))
+                setattr(owner, name, stopwatch.wrap(label, function))
         yield

@@ -72,8 +72,8 @@ def lstm_backward(dh: Array, caches: list[Cache]) -> Cache:
     for t in reversed(range(len(caches))):
         dx[:, t], dprev_h, dprev_c, *step = lstm_step_backward(
             dh[:, t] + dprev_h, dprev_c, caches[t])
-        for total, part in zip(sums, step, strict=True):
-            total += part
+        for total, term in zip(sums, step, strict=True):
+            total += term
     return dx, dprev_h, *sums
 
 
@@ -93,11 +93,11 @@ def cs231n(a: Arrays) -> Passes:
         return {"dx": dx, "dWx": dWx, "dWh": dWh, "rnn.0.b": db}
 
     def read(results: Results) -> Results:
-        found = {name: value.transpose(1, 0, 2) if name in ("h", "dx") else value
+        results = {name: value.transpose(1, 0, 2) if name in ("h", "dx") else value
                  for name, value in results.items()}
-        if "dWx" in found:
-            found["rnn.0.W"] = np.vstack([found.pop("dWx"), found.pop("dWh")]).T
-        return found
+        if "dWx" in results:
+            results["rnn.0.W"] = np.vstack([results.pop("dWx"), results.pop("dWh")]).T
+        return results
 
     return differentiated(forward, backward, read)
 

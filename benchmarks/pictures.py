@@ -32,7 +32,7 @@ class Panel(NamedTuple):
     y: str = ""
     title: str = ""
     log: bool = False  # both axes of lines, the axis of values elsewhere
-    one: bool = False  # a line at 1
+    line_at_1: bool = False
     numbers: bool = True  # at the ends of bars
 
 
@@ -73,8 +73,8 @@ def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
     """The panels beside each other, those of places with the same ones."""
     panels = chart.panels
     lines = panels[0].kind == "lines"
-    places = list(dict.fromkeys(place for panel in panels for own in panel.series.values()
-                                for place in own))
+    places = list(dict.fromkeys(place for panel in panels for values in panel.series.values()
+                                for place in values))
     bars = max(len(panel.series) if panel.kind == "bars" else 1 for panel in panels)
     height = 4.3 if lines else 2.2 + 0.22 * len(places) * max(bars, 1.5)
     width = 2 + 4.2 * len(panels) + 2 * (not lines)
@@ -83,7 +83,7 @@ def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
     for ax, panel in zip(axes[0], panels, strict=True):
         DRAWN[panel.kind](ax, panel, places)
         ax.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
-        if panel.one:
+        if panel.line_at_1:
             (ax.axhline if lines else ax.axvline)(1, color="#888888", linewidth=0.8)
     if not lines:
         axes[0][0].set_yticks(range(len(places)), places)
@@ -107,9 +107,9 @@ def figure_of(plt: Any, chart: Chart, environment: Mapping[str, Any]) -> Any:
 def draw_bars(ax: Any, panel: Panel, places: list[Any]) -> None:
     """A group of bars, or of points, at each place, with quartiles."""
     step = 0.8 / len(panel.series)
-    for order, (name, own) in enumerate(panel.series.items()):
-        at = [places.index(place) - 0.4 + step * (order + 0.5) for place in own]
-        value, low, high = triples(own.values())
+    for order, (name, values) in enumerate(panel.series.items()):
+        at = [places.index(place) - 0.4 + step * (order + 0.5) for place in values]
+        value, low, high = triples(values.values())
         how: dict[str, Any] = {"color": COLOURS[order % 7], "label": name}
         if panel.kind == "points":
             ax.errorbar(value, at, xerr=[value - low, high - value], fmt=MARKS[order % 7], **how)
@@ -117,9 +117,9 @@ def draw_bars(ax: Any, panel: Panel, places: list[Any]) -> None:
             ax.barh(at, value, 0.9 * step, hatch=HATCHES[order % 7], edgecolor="white",
                     linewidth=0, xerr=[value - low, high - value], error_kw={"linewidth": 0.8},
                     **how)
-        for place, one, end in zip(at, value, high, strict=True):
+        for place, middle, end in zip(at, value, high, strict=True):
             if panel.numbers:
-                ax.text(end, place, f"  {number(one)}", va="center", fontsize=7)
+                ax.text(end, place, f"  {number(middle)}", va="center", fontsize=7)
     ax.margins(x=0.15)
     if panel.log:
         ax.set_xscale("log")
@@ -132,8 +132,8 @@ def draw_stack(ax: Any, panel: Panel, places: list[Any]) -> None:
 
     start, many = np.zeros(len(places)), len(panel.series) > len(COLOURS)
     colours = [colormaps["tab20"](n) for n in range(20)] if many else COLOURS
-    for order, (name, own) in enumerate(panel.series.items()):
-        pieces = np.array([own.get(place, 0.0) for place in places], dtype=float)
+    for order, (name, values) in enumerate(panel.series.items()):
+        pieces = np.array([values.get(place, 0.0) for place in places], dtype=float)
         ax.barh(range(len(places)), pieces, left=start, color=colours[order], label=name,
                 hatch=HATCHES[order % 7], edgecolor="white", linewidth=0)
         start += pieces
@@ -141,14 +141,14 @@ def draw_stack(ax: Any, panel: Panel, places: list[Any]) -> None:
 
 def draw_lines(ax: Any, panel: Panel, _: list[Any]) -> None:
     """A line with a band of its quartiles for each series."""
-    for order, (name, own) in enumerate(panel.series.items()):
-        x, (value, low, high) = list(own), triples(own.values())
+    for order, (name, values) in enumerate(panel.series.items()):
+        x, (value, low, high) = list(values), triples(values.values())
         colour = COLOURS[order % 7]
         ax.plot(x, value, f"{MARKS[order % 7]}{'-' if order < 7 else '--'}", color=colour,
                 label=name, markersize=4)
         ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     if panel.log:
-        ticks = sorted({x for own in panel.series.values() for x in own})
+        ticks = sorted({x for values in panel.series.values() for x in values})
         ax.set(xscale="log", yscale="log")
         ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
         plain_numbers(ax, ax.yaxis)

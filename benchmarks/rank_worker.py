@@ -40,7 +40,7 @@ def time_update(
     model, optimizer = make_model(sizes), SGD(0.01)
     V, length = sizes["vocabulary"], sizes["length"]
     work = Workload(model.config, TrainOptions(batch_size=batch), True, V, V, length, length + 1)
-    whole, found = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
+    whole, times = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
     parameters = model.initial_parameters(np.random.default_rng(1))
     share, results = world.share(whole), dict[str, Any]()
 
@@ -48,7 +48,7 @@ def time_update(
         world.wait()  # so that the time of the sums is not that of waiting for the slowest
         before = time.process_time()
         wall = stopped(lambda: results.update({name: work()}))
-        found.setdefault(name, []).append((wall, time.process_time() - before))
+        times.setdefault(name, []).append((wall, time.process_time() - before))
 
     def passes() -> Sums | None:
         if share is None:
@@ -64,7 +64,7 @@ def time_update(
         timed("passes", passes)
         timed("sums", lambda: world.sum(results["passes"], parameters))
         timed("update", update)
-    return {name: seconds[1:] for name, seconds in found.items()}
+    return {name: seconds[1:] for name, seconds in times.items()}
 
 
 def time_sums(
@@ -97,8 +97,8 @@ def main() -> None:
         sums = (time_sums(world, transport, asked["lengths"], asked["repeats"])
                 if world.size > 1 else [])
     if world.first:
-        wall, cpu = ({name: float(np.median([pair[k] for pair in own]))
-                      for name, own in seconds.items()} for k in (0, 1))
+        wall, cpu = ({name: float(np.median([pair[k] for pair in pairs]))
+                      for name, pairs in seconds.items()} for k in (0, 1))
         print(json.dumps({"parts": wall, "cpu": cpu, "bytes": handed, "sums": sums}))
 
 

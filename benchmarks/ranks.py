@@ -44,9 +44,9 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
         raise UserError("ranks: expected mpiexec beside this Python, found none; "
                         f"{install('mpi')}")
     B = options.batch
-    lengths = [one for one in LENGTHS if not options.quick or one < 1 << 20]
-    found = [(p, t, B, "fixed") for p, t in ((1, 1), (1, 2), (2, 1), (4, 1))]
-    for ranks, threads, batch, kind in found + [(p, 1, B * p, "growing") for p in (1, 2, 4)]:
+    lengths = [length for length in LENGTHS if not options.quick or length < 1 << 20]
+    settings = [(p, t, B, "fixed") for p, t in ((1, 1), (1, 2), (2, 1), (4, 1))]
+    for ranks, threads, batch, kind in settings + [(p, 1, B * p, "growing") for p in (1, 2, 4)]:
         asked = {"sizes": {name: getattr(options, name) for name in THESIS}, "batch": batch,
                  "repeats": options.repeats, "threads": threads, "lengths": lengths}
 
@@ -57,8 +57,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
             if done.returncode:
                 raise UserError(f"ranks: mpiexec -n {ranks} ended with {done.returncode}: "
                                 f"{done.stderr.strip()[-300:]}")
-            found = {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
-            return Prepared({}, more=lambda _: found)
+            fields = {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
+            return Prepared({}, fields=lambda _: fields)
 
         yield Case(f"{kind} batch", {"ranks": ranks, "threads": threads, "batch": batch}, prepare,
                    batch, "sentences")
@@ -75,11 +75,11 @@ def fit(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """alpha, beta, their algorithm and its mean relative error; a and b of the passes."""
     timed = [(row["sizes"]["ranks"], size, seconds) for row in rows if row["sizes"]["ranks"] > 1
              for size, seconds in zip(row["lengths"], row["sums"], strict=True)]
-    found = {name: relative_fit([cost(p, size) for p, size, _ in timed],
-                                [seconds for *_, seconds in timed])
+    fits = {name: relative_fit([cost(p, size) for p, size, _ in timed],
+                               [seconds for *_, seconds in timed])
              for name, cost in ALGORITHMS.items()}
-    name = min(found, key=lambda one: found[one][1])
-    (alpha, beta), error = found[name]
+    name = min(fits, key=lambda candidate: fits[candidate][1])
+    (alpha, beta), error = fits[name]
     single = [row for row in rows if row["sizes"]["threads"] == 1]
     (a, b), _ = relative_fit([(1.0, row["sizes"]["batch"] / row["sizes"]["ranks"])
                               for row in single], [row["cpu"]["passes"] for row in single])
@@ -93,18 +93,20 @@ def relative_fit(
     each row weighs the same, short or long."""
     y = np.array(seconds)
     X = np.array(factors) / y[:, None]
-    found = np.linalg.lstsq(X, np.ones(len(y)), rcond=None)[0]
-    if found.min() < 0:  # then one of them is zero
+    coefficients = np.linalg.lstsq(X, np.ones(len(y)), rcond=None)[0]
+    if coefficients.min() < 0:  # then one of them is zero
         alone = X.sum(axis=0) / (X**2).sum(axis=0)
         k = int(np.argmin(((X * alone - 1) ** 2).sum(axis=0)))
-        found = np.where(np.arange(2) == k, alone, 0.0)
-    return (float(found[0]), float(found[1])), float(np.abs(X @ found - 1).mean())
+        coefficients = np.where(np.arange(2) == k, alone, 0.0)
+    error = float(np.abs(X @ coefficients - 1).mean())
+    return (float(coefficients[0]), float(coefficients[1])), error
 
 
 def gradient_bytes(sizes: dict[str, int], sentences: float) -> tuple[int, float]:
     """Of dense gradients, and of the rows that a rank's sentences touch, at most, in float32."""
     weights = make_model(sizes).weights()
-    dense = sum(math.prod(one.shape) for name, one in weights.items() if not name.endswith("W_e"))
+    dense = sum(math.prod(weight.shape) for name, weight in weights.items()
+                if not name.endswith("W_e"))
     rows = 2 * min(sentences * sizes["length"], sizes["vocabulary"])
     return 4 * dense, 4 * rows * sizes["hidden"]
 
@@ -142,12 +144,12 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()
-        base = next(one for one in rows if one["case"] == row["case"]
-                    and list(one["sizes"].values())[:2] == [1, 1])
+        base = next(other for other in rows if other["case"] == row["case"]
+                    and list(other["sizes"].values())[:2] == [1, 1])
         lines.append(f"{row['case']} | {p} x {threads} | {batch} | "
                      + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
                      + f" | {row['bytes'] / 1e6:.3g} | "
-                     + " / ".join(f"{1e3 * row['cpu'][one]:.3g}" for one in row["parts"])
+                     + " / ".join(f"{1e3 * row['cpu'][other]:.3g}" for other in row["parts"])
                      + f" ms | {speed(row) / speed(base) / p / threads:.0%} | "
                      + " / ".join(f"{processor(row, *of) / processor(base, *of):.0%}"
                                   for of in (tuple(row["parts"]), ("passes",))))
@@ -157,7 +159,7 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def processor(row: dict[str, Any], *parts: str) -> float:
     """Sentences of a rank by each second that its processor spends on these parts."""
-    return float(row["amount"] / row["sizes"]["ranks"] / sum(row["cpu"][one] for one in parts))
+    return float(row["amount"] / row["sizes"]["ranks"] / sum(row["cpu"][part] for part in parts))
 
 
 def summary(record: Record) -> list[str]:
@@ -174,7 +176,8 @@ def chart(record: Record) -> Chart:
     """Speed against ranks, a line for each kind of batch."""
     series = nested((row["case"], row["sizes"]["ranks"], speed(row))
                     for row in record["rows"] if row["sizes"]["threads"] == 1)
-    relative = {kind: {p: one / own[1] for p, one in own.items()} for kind, own in series.items()}
+    relative = {kind: {p: rate / rates[1] for p, rate in rates.items()}
+                for kind, rates in series.items()}
     return Chart("Data-parallel training", "a growing batch has as many sentences a rank as one "
                  "rank alone; higher is better.",
                  [Panel("lines", relative, "ranks", "speed, one rank = 1")])

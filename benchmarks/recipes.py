@@ -119,14 +119,15 @@ def step_case(
         calls = {"here": our_step(model, parameters, batch, work.train)}
         if peer is not None:
             calls["PyTorch"] = training.their_step(peer, batch, work.train)
-        found: list[dict[str, float]] = []
+        iterations: list[dict[str, float]] = []
         if split:
-            calls["here, by part"] = split_step(model, parameters, batch, work.train, device, found)
+            calls["here, by part"] = split_step(model, parameters, batch, work.train, device,
+                                                  iterations)
         limit = (Limit(products_alone(calls["here"]), amount) if bound and device.name == "cpu"
                  else None)
         return Prepared({name: device.finished(call) for name, call in calls.items()}, differences,
                         {} if peer is not None else {"PyTorch": "not run"}, limit,
-                        more=lambda _: {"parts": medians(found[1:])} if split else {})
+                        fields=lambda _: {"parts": medians(iterations[1:])} if split else {})
 
     return Case(name, prepare=prepare, amount=amount, unit="target tokens", **declared)
 
@@ -147,7 +148,7 @@ def products_alone(step: Callable[[], Any]) -> Callable[[], Any]:
 
 def split_step(
     model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
-    device: Device, found: list[dict[str, float]],
+    device: Device, iterations: list[dict[str, float]],
 ) -> Callable[[], float]:
     """A training step whose seconds by part are appended to `found`, a mapping for each step."""
     watch = Stopwatch(device.synchronise)
@@ -156,7 +157,7 @@ def split_step(
     def split() -> float:
         with watching(watch):
             loss = step()
-        found.append(dict(watch.seconds))
+        iterations.append(dict(watch.seconds))
         watch.seconds.clear()
         return loss
 
@@ -165,9 +166,9 @@ def split_step(
 
 def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     """The median seconds of each part that took any, in the order of `PARTS`."""
-    found = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
+    medians_by_part = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
              for part in PARTS}
-    return {part: seconds for part, seconds in found.items() if seconds}
+    return {part: seconds for part, seconds in medians_by_part.items() if seconds}
 
 
 def shares(row: Row) -> dict[str, float]:

@@ -23,21 +23,21 @@ Value = float | tuple[float, float, float]  # or a median with its quartiles
 def read_record(path: Path) -> dict[str, Any]:
     """The record of a result file. Raises UserError if it is none, or as `read_file`."""
     try:
-        found: dict[str, Any] = json.loads(read_file(path, LARGEST, "a result file"))
+        record: dict[str, Any] = json.loads(read_file(path, LARGEST, "a result file"))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: expected a result file, got no JSON: {error}") from error
-    return found
+    return record
 
 
 def nested(entries: Iterable[tuple[Any, ...]]) -> dict[Any, Any]:
     """Values by the keys before them: (a, b, value) becomes {a: {b: value}}, in the order met."""
-    found: dict[Any, Any] = {}
+    tree: dict[Any, Any] = {}
     for *keys, last, value in entries:
-        own = found
+        branch = tree
         for key in keys:
-            own = own.setdefault(key, {})
-        own[last] = value
-    return found
+            branch = branch.setdefault(key, {})
+        branch[last] = value
+    return tree
 
 
 def timings(record: Record) -> Iterator[tuple[Row, str, Timing]]:
@@ -65,8 +65,8 @@ def speeds(row: Row) -> dict[str, float]:
 
 def middle(timing: Timing, scale: float = 1e3) -> Value:
     """A time and its quartiles, in milliseconds."""
-    found = [scale * timing.get(key, timing["median"]) for key in ("median", "low", "high")]
-    return found[0], found[1], found[2]
+    scaled = [scale * timing.get(key, timing["median"]) for key in ("median", "low", "high")]
+    return scaled[0], scaled[1], scaled[2]
 
 
 def sizes_of(row: Row, between: str = " ") -> str:
@@ -79,6 +79,6 @@ def exponent(row: Row, amounts: Mapping[str, float]) -> float:
 
     Fixed costs of a call lower the exponent of times, arrays that no longer fit a cache raise it.
     """
-    x, y = (np.log([float(value) for value in found]) for found in
+    x, y = (np.log([float(value) for value in values]) for values in
             (row["fitted"], [amounts[size] for size in row["fitted"]]))
     return round(float(np.polyfit(x, y, 1)[0]), 6) + 0.0

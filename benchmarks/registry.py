@@ -23,6 +23,6 @@ ABOUT = {
     "two-trees": ("two_trees", "the same work by two trees of this code, in turns"),
     "gpu": ("gpu", "all that a GPU is tested and timed by, in at most nine minutes"),
     "redraw": ("table", "draws the pictures of result files again, as PNG, SVG or PDF"),
-    "table": ("table", "rewrites the figures of docs/speed.md from the result files"),
+    "table": ("table", "rewrites the figures of docs/speed.md and speed-tables.md"),
 }
 MODULES = {name: module for name, (module, _) in ABOUT.items()}

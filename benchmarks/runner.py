@@ -55,9 +55,9 @@ def run(name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
     for library in benchmark.needs:
         if find_spec(library) is None:
             raise UserError(f"{name}: {missing(library, EXTRAS[library])}")
-    found = devices(options.device, options.gemm) if benchmark.gpu else [CPU]
+    chosen = devices(options.device, options.gemm) if benchmark.gpu else [CPU]
     print(describe(environment()))
-    for device in found:
+    for device in chosen:
         run_on(name, benchmark, device, options)
 
 
@@ -90,7 +90,7 @@ def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Na
                     raise
                 record["failed"].append(f"{case.title}: {type(error).__name__}: {error}")
                 print(f"FAILED {record['failed'][-1]}")
-        record["rows"] = [rows[key_of(one)] for one in cases if key_of(one) in rows]
+        record["rows"] = [rows[key_of(case)] for case in cases if key_of(case) in rows]
         write_text(path, json.dumps(record, indent=1) + "\n")
     record = read_record(path)
     print("\n".join([*(benchmark.summary(record) if record["rows"] else []),
@@ -120,7 +120,7 @@ def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
                        if name != "limit"}}
     if made.limit is not None:
         row["limit"] = made.limit.work / timings["limit"].median
-    return row | dict(made.more(timings))
+    return row | dict(made.fields(timings))
 
 
 def parse(
@@ -186,7 +186,7 @@ def new_record(name: str, options: argparse.Namespace) -> Record:
     """A record without rows; paths of this machine are left out."""
     def named(value: Any) -> Any:
         if isinstance(value, list):
-            return [named(one) for one in value]
+            return [named(item) for item in value]
         file = isinstance(value, str) and value.endswith((".yaml", ".yml"))
         return Path(value).stem if file else value
 

@@ -65,13 +65,13 @@ def make_models(options: argparse.Namespace) -> dict[str, tuple[Any, dict[str, n
                             embedding_size=options.hidden, output_bias=True)
     layers = TransformerConfig(options.depth, options.depth, options.width, 4 * options.width,
                                dropout=0.0, initialisation="normal")
-    found, sizes = {}, Tables((options.vocabulary,), options.vocabulary)
+    models, sizes = {}, Tables((options.vocabulary,), options.vocabulary)
     for name, config in (("", recurrent), ("Transformer, ", layers)):
         model = make_model(config, sizes)
         parameters = model.initial_parameters(np.random.default_rng(options.seed), "float64")
         parameters["output.b"][END] = NEVER
-        found[name] = model, parameters
-    return found
+        models[name] = model, parameters
+    return models
 
 
 def search_case(
@@ -83,10 +83,11 @@ def search_case(
     words = rng.integers(2, options.vocabulary, (sentences, options.source)).tolist()
 
     def prepare(device: Device) -> Prepared:
-        found = {dtype: compare(make(device, dtype, words[:COMPARED], beam), options.steps, dtype)
-                 for dtype in both}
+        compared = {
+            dtype: compare(make(device, dtype, words[:COMPARED], beam), options.steps, dtype)
+            for dtype in both}
         calls = make(device, "float32", words, beam)
-        return Prepared({name: device.finished(call) for name, call in calls.items()}, found)
+        return Prepared({name: device.finished(call) for name, call in calls.items()}, compared)
 
     return Case(name, {"beam": beam, "sentences": sentences, "steps": options.steps}, prepare,
                 sentences, "sentences", **declared)
@@ -98,7 +99,7 @@ def compare(searches: Searches, steps: int, dtype: str) -> float:
     Raises AssertionError unless in float64 all hypotheses are the same, word for word, and all
     log-probabilities are close: in float32 rounding may decide between ties.
     """
-    first, *others = (found() for found in searches.values())
+    first, *others = (search() for search in searches.values())
     largest = 0.0
     for other in others:
         pairs = [pair for mine, theirs in zip(first, other, strict=True)
@@ -145,16 +146,16 @@ def beside_pytorch(
         def find() -> Any:
             with backend.using(where):
                 if beam == 1:
-                    return [[one] for one in greedy(model, mine, sources, options)]
+                    return [[path] for path in greedy(model, mine, sources, options)]
                 return beam_search(model, mine, sources, options)
         return find
 
-    found, peer = {"here": ours(device.backend)}, peer_on(device, model, on_host)
+    calls, peer = {"here": ours(device.backend)}, peer_on(device, model, on_host)
     if peer is None:
-        return found | ({} if device.name == "cpu" else {"NumPy": ours("numpy")})
+        return calls | ({} if device.name == "cpu" else {"NumPy": ours("numpy")})
     from grads.verification.reference import search
 
-    return found | {"PyTorch": lambda: search.beam_search(peer, *sources, beam, steps, beam)}
+    return calls | {"PyTorch": lambda: search.beam_search(peer, *sources, beam, steps, beam)}
 
 
 def chart(record: Record) -> Chart:
@@ -200,7 +201,7 @@ def sparse_chart(record: Record) -> Chart:
     return Chart("Search with a pruned model: sparse products against dense ones",
                  "above the line at 1 sparse products are faster.",
                  [Panel("lines", series, "percent of the weights pruned",
-                        "dense time / sparse time", one=True)])
+                        "dense time / sparse time", line_at_1=True)])
 
 
 BENCHMARKS = {

@@ -48,21 +48,21 @@ def variants(options: argparse.Namespace, smaller: int = 1) -> dict[str, Any]:
     width = max(1, options.hidden // smaller)
     sizes: dict[str, Any] = {"layers": options.layers, "hidden_size": width,
                              "embedding_size": width, "window": options.window}
-    found: dict[str, Any] = {
+    configs: dict[str, Any] = {
         "no attention": ModelConfig(attention="none", input_feeding=False, **sizes)}
     for attention, scores in SCORES.items():
         for score in scores:
             for feeding in (True, False):
-                found[f"{attention} {score}, {'' if feeding else 'no '}feeding"] = ModelConfig(
+                configs[f"{attention} {score}, {'' if feeding else 'no '}feeding"] = ModelConfig(
                     attention=attention, score=score.split(",")[0], input_feeding=feeding,
                     concat_identity="identity" in score, **sizes)
     width = max(2, width)
-    found["RNNsearch"] = RNNSearchConfig(hidden_size=width, embedding_size=width,
+    configs["RNNsearch"] = RNNSearchConfig(hidden_size=width, embedding_size=width,
                                          layer_size=width // 2)
     width = 4 * max(1, width // 4)  # four heads, and the inner layer as wide as usual
-    found["Transformer"] = TransformerConfig(options.layers, options.layers, width, 4 * width,
+    configs["Transformer"] = TransformerConfig(options.layers, options.layers, width, 4 * width,
                                              dropout=0.0)
-    return found
+    return configs
 
 
 def workload(config: Any, options: argparse.Namespace, smaller: int = 1) -> Workload:

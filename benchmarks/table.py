@@ -1,7 +1,8 @@
-"""The figures of docs/speed.md, written from the records; and their pictures, drawn again.
+"""The figures of docs/speed.md and docs/speed-tables.md, written from the records; and their
+pictures, drawn again.
 
-`table`: the text between the two markers of the page is replaced. The rows of missing files are
-left out; GPU results that are missing are called "not run". A test compares the page with the
+`table`: the text between the two markers of each page is replaced. The rows of missing files are
+left out; GPU results that are missing are called "not run". A test compares the pages with the
 files. `redraw`: as PNG beside the files, or as SVG or PDF, which suit papers, where they are asked
 for.
 """
@@ -40,7 +41,7 @@ from nmt.console.arguments import PlainParser
 from nmt.console.terminal import print
 from nmt.files import read_file, write_text
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
 LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by what ends a file's name,
@@ -48,26 +49,33 @@ NAMED = re.compile(rf"(.*)-({'|'.join(LABELS)})(?:-(\w+))?")  # before the machi
 GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
 RECIPES = "recipes", "recipes-large"
 
+MACHINES: dict[str | None, str] = {
+    "Zen5": "EPYC (Zen 5)", "Zen5one": "the same, one thread", None: "older EPYC",
+    "Xeon": "Xeon", "Xeon1thread": "the same Xeon, one thread"}
+
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
 
 
 def main(arguments: list[str]) -> None:
-    """Rewrite the page, or with --check only report whether it is up to date."""
+    """Rewrite the pages, or with --check only report whether they are up to date."""
     parser = PlainParser(prog="python -m benchmarks table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
-    parser.add_argument("--page", type=Path, default=PAGE, help="default: docs/speed.md")
+    parser.add_argument("--pages", type=Path, default=DOCS, metavar="DIR",
+                        help="where the pages are (default: docs)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the files are")
     options = parser.parse_args(arguments)
-    text = read_file(options.page, LARGEST, "a page").decode()
-    made = rewritten(text, read(options.results), options.page.name)
-    if made == text:
-        print(f"{options.page.name}: up to date")
-    elif options.check:
-        raise UserError(f"{options.page.name}: not what the result files say; run "
-                        "`python -m benchmarks table`")
-    else:
-        write_text(options.page, made)
-        print(f"{options.page.name}: written")
+    records = read(options.results)
+    for name, sections in PAGES.items():
+        text = read_file(options.pages / name, LARGEST, "a page").decode()
+        made = rewritten(text, [section(records) for section in sections], name)
+        if made == text:
+            print(f"{name}: up to date")
+        elif options.check:
+            raise UserError(f"{name}: not what the result files say; run "
+                            "`python -m benchmarks table`")
+        else:
+            write_text(options.pages / name, made)
+            print(f"{name}: written")
 
 
 def redraw(arguments: list[str]) -> None:
@@ -104,14 +112,13 @@ def read(directory: Path) -> dict[str, dict[str, Any]]:
     return records
 
 
-def rewritten(text: str, records: Records, name: str) -> str:
-    """`text` with the figures between the markers. Raises UserError without markers."""
+def rewritten(text: str, sections: Iterable[list[str]], name: str) -> str:
+    """`text` with these sections between the markers. Raises UserError without markers."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise UserError(f"{name}: expected the markers {BEGIN} and {END}")
-    sections = [*(section(records) for section in SECTIONS), machines(records)]
-    lines = [line for own in sections if own for line in [*own, ""]]
+    lines = [line for section in sections if section for line in [*section, ""]]
     return "\n".join([before + BEGIN, "", *lines, END]) + after
 
 
@@ -121,17 +128,17 @@ def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
         for tag, said in (("", ""), ("-tf32", ", TF32")):
             for kernels in LABELS:
                 for stem, record in sorted(records.items()):
-                    own, made_with, label = labelled(stem)
-                    if (own, made_with) == (name + tag, kernels):
+                    stem_name, made_with, label = labelled(stem)
+                    if (stem_name, made_with) == (name + tag, kernels):
                         yield from ((label + said, row) for row in record["rows"])
 
 
 def labelled(stem: str) -> tuple[str, str, str]:
     """A file's benchmark, its kernels, and these and the machine in words; empty for another."""
-    found = NAMED.fullmatch(stem)
-    if found is None:
+    match = NAMED.fullmatch(stem)
+    if match is None:
         return "", "", ""
-    name, kernels, machine = found.groups()
+    name, kernels, machine = match.groups()
     return name, kernels, ", ".join(filter(None, (LABELS[kernels], machine)))
 
 
@@ -144,10 +151,10 @@ def table(head: str, rows: Iterable[str]) -> list[str]:
 def grid(corner: str, entries: Iterable[tuple[str, str, str]]) -> list[str]:
     """A table of named rows and columns, by row, column and text; the others are empty."""
     cells = nested(entries)
-    columns = list(dict.fromkeys(column for own in cells.values() for column in own))
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
     return table(" | ".join([corner, *columns]),
-                 (" | ".join([name, *(own.get(column, "") for column in columns)])
-                  for name, own in cells.items()))
+                 (" | ".join([name, *(row.get(column, "") for column in columns)])
+                  for name, row in cells.items()))
 
 
 def ms(seconds: float) -> str:
@@ -157,39 +164,53 @@ def ms(seconds: float) -> str:
 
 def pairs(row: Row) -> Iterator[tuple[str, float, float, str]]:
     """Each implementation beside ours, the first: its name, our time, its, and bold their ratio."""
-    found = medians(row)
+    seconds = medians(row)
     for name, ratio in ratios(row).items():
-        yield name, next(iter(found.values())), found[name], f"**{ratio:.2f}**"
+        yield name, next(iter(seconds.values())), seconds[name], f"**{ratio:.2f}**"
 
 
 def link(name: str) -> str:
     """A recipe's name, with its file where it has one of that name."""
-    there = (PAGE.parents[1] / "nmt" / "recipes" / f"{name}.yaml").exists()
+    there = (DOCS.parent / "nmt" / "recipes" / f"{name}.yaml").exists()
     return f"[`{name}`](../nmt/recipes/{name}.yaml)" if there else f"`{name}`"
 
 
 # --- sections -------------------------------------------------------------------------------------
 
 
+def work_of(name: str, row: Row, peer: str) -> str | None:
+    """A measurement that has a goal, in words: a training step, a search, an LSTM layer."""
+    case, sizes = row["case"], row["sizes"]
+    if name == "step":
+        return "training step, " + case.replace("no feeding", "without feeding").replace(
+            "feeding", "input feeding")
+    if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
+        return f"{case.replace('beam', 'beam search, beam', 1)}, 16 sentences, " \
+               f"{sizes['steps']} steps"
+    if has_share_goal(row) or (case == BOTH and peer == "nn.LSTM"):
+        return f"LSTM layer, {sizes_of(row)}, against {peer}"
+    return None
+
+
+def summary(records: Records) -> list[str]:
+    """Our time over PyTorch's with native kernels, a column for each processor."""
+    columns = {", ".join(filter(None, (LABELS["native"], machine))): title
+               for machine, title in MACHINES.items()}
+    cells = [(what, columns[label], ratio)
+             for name in ("step", "search", "kernels") for label, row in rows_of(records, name)
+             for peer, _, _, ratio in pairs(row)
+             if label in columns and (what := work_of(name, row, peer))]
+    return grid("our time / PyTorch's",
+                sorted(cells, key=lambda cell: [*columns.values()].index(cell[1])))
+
+
 def against_pytorch(records: Records) -> list[str]:
     """The measurements with goals: training steps, search, LSTM layers."""
-    def work(name: str, row: Row, peer: str) -> str | None:
-        case, sizes = row["case"], row["sizes"]
-        if name == "step":
-            return "training step, " + case.replace("no feeding", "without feeding").replace(
-                "feeding", "input feeding")
-        if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
-            return f"{case.replace('beam', 'beam search, beam', 1)}, 16 sentences, " \
-                   f"{sizes['steps']} steps"
-        if has_share_goal(row) or (case == BOTH and peer == "nn.LSTM"):
-            return f"LSTM layer, {sizes_of(row)}, against {peer}"
-        return None
-
     return table("work | kernels | here | PyTorch | ratio | goal", (
         f"{what} | {label} | {ms(ours)} | {ms(theirs)} | {ratio} | "
         + (f"{row['goals'][peer]:.2f}" if peer in row["goals"] else "")
         for name in ("step", "search", "kernels") for label, row in rows_of(records, name)
-        for peer, ours, theirs, ratio in pairs(row) if (what := work(name, row, peer))))
+        for peer, ours, theirs, ratio in pairs(row) if (what := work_of(name, row, peer))))
 
 
 def limits(records: Records) -> list[str]:
@@ -233,10 +254,10 @@ def recipes(records: Records) -> list[str]:
 
 def parts(records: Records) -> list[str]:
     """Where the time of a step goes, in percent of the parts' sum."""
-    found = [(part, f"{row['case']}, {label}", f"{percent:.0f} %")
+    entries = [(part, f"{row['case']}, {label}", f"{percent:.0f} %")
              for label, row in rows_of(records, *RECIPES)
              for part, percent in shares(row).items()]
-    return grid("part of a step", sorted(found, key=lambda entry: PARTS.index(entry[0])))
+    return grid("part of a step", sorted(entries, key=lambda entry: PARTS.index(entry[0])))
 
 
 def memory(records: Records) -> list[str]:
@@ -262,8 +283,8 @@ def checks(records: Records) -> list[str]:
     """A gradient check of all parameters, ours and PyTorch's."""
     return table("gradient check of a 2-layer translator | kernels | both methods | complex step | "
                  "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", (
-        " | ".join([f"{row['amount']:,} entries", label, *(f"{one:.2f} s" for one in seconds),
-                    *(f"**{one / seconds[-1]:.2f}**" for one in seconds[:-1])])
+        " | ".join([f"{row['amount']:,} entries", label, *(f"{value:.2f} s" for value in seconds),
+                    *(f"**{value / seconds[-1]:.2f}**" for value in seconds[:-1])])
         for label, row in rows_of(records, "gradcheck")
         for seconds in [list(medians(row).values())]))
 
@@ -272,18 +293,20 @@ def checkers(records: Records) -> list[str]:
     """The results of each gradient checker on the corpus of right and wrong functions."""
     return table("gradient checker, on right and wrong functions | kernels | false alarms | "
                  "misses | time for the right ones", (
-        f"`{name}` | {label} | **{len(one['false_alarms'])}** of {row['right']} | "
-        f"**{len(one['misses'])}** of {row['wrong']} | {ms(medians(row)[name])}"
-        for label, row in rows_of(records, "checkers") for name, one in row["checkers"].items()))
+        f"`{name}` | {label} | **{len(verdict['false_alarms'])}** of {row['right']} | "
+        f"**{len(verdict['misses'])}** of {row['wrong']} | {ms(medians(row)[name])}"
+        for label, row in rows_of(records, "checkers")
+        for name, verdict in row["checkers"].items()))
 
 
 def by_size(records: Records, name: str, corner: str) -> list[str]:
     """Milliseconds of forward and backward: a row for each implementation, a column a size."""
-    return grid(corner, ((one, f"{sizes_of(row)}, {label}", text)
+    return grid(corner, ((implementation, f"{sizes_of(row)}, {label}", text)
                          for label, row in rows_of(records, name) if row["case"] == BOTH
-                         for one, text in [
-                             *((one, number(1e3 * s)) for one, s in medians(row).items()),
-                             *((one, why.split(":")[0]) for one, why in row["absent"].items())]))
+                         for implementation, text in {
+                             **{name: number(1e3 * s) for name, s in medians(row).items()},
+                             **{name: why.split(":")[0] for name, why in row["absent"].items()},
+                         }.items()))
 
 
 def growth(records: Records) -> list[str]:
@@ -296,24 +319,28 @@ def growth(records: Records) -> list[str]:
         for label, row in rows_of(records, name) if row["operations"]))
 
 
-SECTIONS: tuple[Callable[[Records], list[str]], ...] = (
-    against_pytorch, limits, bounds, variants, recipes, parts, memory, searches, checks, checkers,
-    partial(by_size, name="naive", corner="an LSTM layer's forward and backward, ms"),
-    partial(by_size, name="peers", corner="the same, ours against others"), growth)
-
-
 def machines(records: Records) -> list[str]:
     """The machines of the measurements: processor, BLAS, libraries and GPU, a line each."""
     lines = []
     for stem, record in records.items():
-        found, (_, kernels, label) = record["environment"], labelled(stem)
+        environment, (_, kernels, label) = record["environment"], labelled(stem)
         blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
-                     for pool in found["thread_pools"] if pool["architecture"]), "unknown BLAS")
-        versions = [f"{name} {number}" for name, number in found["versions"].items() if number]
-        gpu = [found["gpu"]["name"]] if found.get("gpu") else []
+                     for pool in environment["thread_pools"] if pool["architecture"]),
+                    "unknown BLAS")
+        versions = [f"{name} {number}"
+                    for name, number in environment["versions"].items() if number]
+        gpu = [environment["gpu"]["name"]] if environment.get("gpu") else []
         if label:
-            said = ", ".join([found["cpu"], f"{found['cores']} cores", blas, *versions, *gpu])
-            lines.append((kernels, f"- {label}: {said}"))
+            parts = [environment["cpu"], f"{environment['cores']} cores", blas, *versions, *gpu]
+            lines.append((kernels, f"- {label}: {', '.join(parts)}"))
     lines.sort(key=lambda line: list(LABELS).index(line[0]))
     return [*dict.fromkeys(line for _, line in lines),
             *["- on a GPU: not run"] * ("gpu" not in dict(lines))]
+
+
+PAGES: dict[str, tuple[Callable[[Records], list[str]], ...]] = {
+    "speed.md": (summary,),
+    "speed-tables.md": (
+        against_pytorch, limits, bounds, variants, recipes, parts, memory, searches, checks,
+        checkers, partial(by_size, name="naive", corner="an LSTM layer's forward and backward, ms"),
+        partial(by_size, name="peers", corner="the same, ours against others"), growth, machines)}

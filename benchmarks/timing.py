@@ -64,11 +64,11 @@ def interleave(
             last = stopped(implementations[name])
             if iteration >= warm_up:
                 samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
-    found = {}
+    timings = {}
     for name, seconds in samples.items():
-        low, median, high = (float(one) for one in np.percentile(seconds, [25, 50, 75]))
-        found[name] = Timing(median, low, high, min(seconds))
-    return found
+        low, median, high = (float(value) for value in np.percentile(seconds, [25, 50, 75]))
+        timings[name] = Timing(median, low, high, min(seconds))
+    return timings
 
 
 def timed(
@@ -77,9 +77,10 @@ def timed(
     """`interleave` for about `seconds`, with at least `least` iterations; a first one warms up and
     estimates the time of one."""
     first = interleave(implementations, 1, 0)
-    one = sum(timing.median + rest(timing.median) for timing in first.values())
+    each_once = sum(timing.median + rest(timing.median) for timing in first.values())
     fewest, most = ITERATIONS
-    return interleave(implementations, max(least or fewest, min(most, int(seconds / one))), 0)
+    iterations = max(least or fewest, min(most, int(seconds / each_once)))
+    return interleave(implementations, iterations, 0)
 
 
 def rest(last: float) -> float:
@@ -113,8 +114,8 @@ def gpu() -> dict[str, Any] | None:
     if not cupy.is_available():
         return None
     runtime = cupy.cuda.runtime
-    found = runtime.getDeviceProperties(cupy.cuda.Device().id)
-    return {"name": found["name"].decode(), "memory": found["totalGlobalMem"],
+    properties = runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return {"name": properties["name"].decode(), "memory": properties["totalGlobalMem"],
             "driver": runtime.driverGetVersion(), "runtime": runtime.runtimeGetVersion(),
             "gemm": gemm.precision()}
 
@@ -143,17 +144,18 @@ def installed(*names: str) -> str | None:
     return None
 
 
-def describe(found: Mapping[str, Any]) -> str:
+def describe(environment: Mapping[str, Any]) -> str:
     """Three lines of `environment` for the terminal."""
     pools = ", ".join(" ".join(filter(None, (pool["internal_api"], pool["version"],
                                              pool["architecture"], f"x{pool['num_threads']}")))
-                      for pool in found["thread_pools"])
+                      for pool in environment["thread_pools"])
     versions = ", ".join(f"{name} {number or 'absent'}"
-                         for name, number in found["versions"].items())
-    gpu = found["gpu"]
+                         for name, number in environment["versions"].items())
+    gpu = environment["gpu"]
     device = "none" if gpu is None else (
         f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB, CUDA driver {gpu['driver']}, "
         f"runtime {gpu['runtime']}, matrix products in {gpu['gemm']}")
-    return (f"{KERNELS[found['kernels']]}: {found['cpu']}, {found['cores']} cores, "
-            f"load {found['load']:.1f}\npython {found['python']}, {versions}; {pools}\n"
+    return (f"{KERNELS[environment['kernels']]}: {environment['cpu']}, "
+            f"{environment['cores']} cores, load {environment['load']:.1f}\n"
+            f"python {environment['python']}, {versions}; {pools}\n"
             f"GPU: {device}")

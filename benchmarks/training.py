@@ -143,18 +143,18 @@ def compare(work: Workload, seed: int = 7, sentences: int | None = 2) -> dict[st
         model: Any = make_model(work.model, work.tables)
         parameters, batch = random_parameters(model, rng), random_batch(work, rng, sentences)
         noise, peer = model.noise(batch, rng, "float64"), peer_on(CPU, model, parameters)
-        found = {"loss": loss_difference(model, parameters, batch, noise, peer),
+        differences = {"loss": loss_difference(model, parameters, batch, noise, peer),
                  "gradients": gradient_difference(model, parameters, peer, batch, noise)}
         if work.train.optimizer == "sgd" and not peer.noise_shapes(batch):
             copies = {name: array.copy() for name, array in parameters.items()}
             our_step(model, copies, batch, work.train)()
             their_step(peer, batch, work.train)()
-            found["updates"] = furthest(*({name: after[name] - array
+            differences["updates"] = furthest(*({name: after[name] - array
                                            for name, array in parameters.items()}
                                           for after in (copies, peer.values())))
     # PyTorch adds 1e-6 to the norm that it clips by, and its updates are smaller by that.
     less = 1e-6 / work.train.max_norm if work.train.max_norm else 0.0
-    return expect_equal("ours and PyTorch's", found, {
+    return expect_equal("ours and PyTorch's", differences, {
         "loss": EXACT, "gradients": EXACT, "updates": EXACT + less})
 
 

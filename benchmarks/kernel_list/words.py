@@ -70,8 +70,8 @@ def torch_embedding(sparse: bool, a: Arrays) -> Passes:
         return made
 
     def both() -> Results:
-        found = dict(made.run["both"]())
-        return found | {"W_e": found["W_e"].coalesce()}
+        gradients = dict(made.run["both"]())
+        return gradients | {"W_e": gradients["W_e"].coalesce()}
 
     return made._replace(run={**made.run, "both": both})
 

@@ -50,11 +50,11 @@ def check_forms(T: int, B: int, H: int) -> float:
     Raises AssertionError naming the form and the array where that is more than rounding.
     """
     inputs, largest = draw_inputs(T, B, H, "float64"), 0.0
-    found = {name: dict(zip(("h", "dx", "dW", "db"), form(*inputs), strict=True))
+    results = {name: dict(zip(("h", "dx", "dW", "db"), form(*inputs), strict=True))
              for name, form in FORMS.items()}
-    trusted, *others = found
+    trusted, *others = results
     for name in others:
-        away, array = furthest(found[name], found[trusted])
+        away, array = furthest(results[name], results[trusted])
         assert away <= TOLERANCE, f"form {name}: {array} differs by {away:.1e} of its norm"
         largest = max(largest, away)
     return largest

@@ -51,10 +51,10 @@ def draw_model(
     V = shape.vocabulary
     characters = character_tables(config)
     factors = tuple(range(3, 3 + len(getattr(config, "factors", ()))))  # values of each
-    more: dict[str, Any] = {"factors": factors, **dict.fromkeys(characters, CHARACTERS)}
+    extras: dict[str, Any] = {"factors": factors, **dict.fromkeys(characters, CHARACTERS)}
     if getattr(config, "lexicon_epsilon", None) is not None:
-        more["lexicon"] = draw_lexicon(rng, V)
-    tables = Tables((V,) * architecture.sources, V, shape.reverse, **more)
+        extras["lexicon"] = draw_lexicon(rng, V)
+    tables = Tables((V,) * architecture.sources, V, shape.reverse, **extras)
     build = partial(architecture.build, config, tables)
     model = build()
     parameters = draw_parameters(rng, model.weights())
@@ -73,9 +73,9 @@ def draw_lexicon(rng: np.random.Generator, V: int) -> Lexicon:
     """Up to three translations of each of V words, with probabilities that sum to less than 1."""
     entries: dict[tuple[int, int], float] = {}
     for word in range(V):
-        found = rng.choice(V, rng.integers(0, 4), replace=False).tolist()
-        shares = rng.dirichlet(np.ones(len(found) + 1)).tolist()
-        entries |= {(word, e): p for e, p in zip(found, shares, strict=False)}
+        translations = rng.choice(V, rng.integers(0, 4), replace=False).tolist()
+        shares = rng.dirichlet(np.ones(len(translations) + 1)).tolist()
+        entries |= {(word, e): p for e, p in zip(translations, shares, strict=False)}
     return Lexicon.of(entries, V)
 
 
@@ -83,8 +83,8 @@ def _frozen(model: Any) -> frozenset[str]:
     """The names without a gradient, also in inner models."""
     if not isinstance(model, Parametrized):
         return frozenset()
-    own = {name for name, one in model.table.items() if isinstance(one, Frozen)}
-    return _frozen(model.model) | own
+    names = {name for name, parameter in model.table.items() if isinstance(parameter, Frozen)}
+    return _frozen(model.model) | names
 
 
 def model_case(made: RandomModel) -> Case:
@@ -112,16 +112,16 @@ def model_case(made: RandomModel) -> Case:
 
 def _noise(noise: Mapping[str, Any] | None, like: Any) -> dict[str, Any] | None:
     """Noise as constants in the dtype of `like`; the sample of words stays on the host."""
-    return None if noise is None else {site: one if site == SITE else _moved(one, like)
-                                       for site, one in noise.items()}
+    return None if noise is None else {site: mask if site == SITE else _moved(mask, like)
+                                       for site, mask in noise.items()}
 
 
 def _moved(tree: Any, like: Any) -> Any:
     """Nested arrays as constants of a dtype and on a device."""
     if isinstance(tree, Mapping):
-        return {name: _moved(part, like) for name, part in tree.items()}
+        return {name: _moved(item, like) for name, item in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_moved(part, like) for part in tree)
+        return type(tree)(_moved(item, like) for item in tree)
     return None if tree is None else to_device(to_host(tree).astype(like.dtype))
 
 
@@ -130,8 +130,9 @@ def numbers_of(case: Case) -> dict[str, np.ndarray]:
     inputs = {name: value.copy() for name, value in case.inputs.items()}
     outputs, cache = case.forward(inputs)
     gradients = case.vjp({"loss": np.ones(())}, cache)
-    found = {**outputs, **{f"d{name}": dense(value) for name, value in gradients.items()}, **inputs}
-    return {name: to_host(value) for name, value in found.items()}
+    values = {**outputs, **inputs,
+              **{f"d{name}": dense(value) for name, value in gradients.items()}}
+    return {name: to_host(value) for name, value in values.items()}
 
 
 def labels_of(weight: Weight) -> Labels:

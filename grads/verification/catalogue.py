@@ -71,29 +71,31 @@ def entries(*tiers: str, start: str = "") -> list[Entry]:
     Both have every value of every option, and every pair of values that is allowed. start: a prefix
     of names; other architectures are left out.
     """
-    return [entry for tier in tiers or ("tiny", "real") for name, one in architectures().items()
+    return [entry for tier in tiers or ("tiny", "real")
+            for name, architecture in architectures().items()
             if f"{name}: ".startswith(start) or start.startswith(f"{name}: ")
-            for entry in _kept(name, one, tier)]
+            for entry in _kept(name, architecture, tier)]
 
 
 @cache
-def _kept(name: str, one: Architecture, tier: str) -> tuple[Entry, ...]:
+def _kept(name: str, architecture: Architecture, tier: str) -> tuple[Entry, ...]:
     """The entries of one architecture, cached."""
     return tuple(_entries(name, tier))
 
 
 def _entries(name: str, tier: str) -> Iterator[Entry]:
     """The entries of one architecture."""
-    one = architectures()[name]
-    tiers = one.variants()
+    architecture = architectures()[name]
+    tiers = architecture.variants()
     variants = tiers.get(tier, tiers["tiny"] if tier == "every" else None)
     if variants is None:
         return
-    chosen = pairwise(one.config, tiers["tiny"] if tier == "every" else variants)
+    chosen = pairwise(architecture.config, tiers["tiny"] if tier == "every" else variants)
     if tier == "every":
-        chosen = [options for options in valid(one.config, variants) if options not in chosen]
+        chosen = [options for options in valid(architecture.config, variants)
+                  if options not in chosen]
     for options in chosen:
-        spelled = character_tables(one.config(**options))
+        spelled = character_tables(architecture.config(**options))
         for shape in (*SHAPES_OF[tier], *(OF_CHARACTERS.get(tier, ()) if spelled else ())):
             yield Entry(name, name_of(options, variants), options, tier, shape)
 

@@ -98,8 +98,8 @@ def find_in_text(text: str, algorithm: str = "") -> Iterator[Key]:
     """
     text = " ".join(text.split())
     for paper, numbers in _EQUATIONS.findall(text):
-        yield from ((paper or THESIS, number) for part in re.split(_JOIN, numbers)
-                    for number in _range(paper or THESIS, part))
+        yield from ((paper or THESIS, number) for item in re.split(_JOIN, numbers)
+                    for number in _range(paper or THESIS, item))
     for group in _GROUP.findall(text):
         yield from _in_group(group)
     for before, numbers, after in _ALGORITHMS.findall(text):
@@ -113,23 +113,23 @@ def find_in_text(text: str, algorithm: str = "") -> Iterator[Key]:
 
 def _in_group(group: str) -> list[Key]:
     """Citations of one pair of parentheses: none unless all of it is citations."""
-    found: list[Key] = []
-    for part in re.split(r"[;,] ", group):
-        first, _, rest = part.partition(" ")
-        paper, number = (first, rest) if first in PAPERS else (THESIS, part)
+    keys: list[Key] = []
+    for item in re.split(r"[;,] ", group):
+        first, _, rest = item.partition(" ")
+        paper, number = (first, rest) if first in PAPERS else (THESIS, item)
         shape = _NUMBER if paper == THESIS else _ELSEWHERE
         if _OTHER.fullmatch(number):
             continue
         if (paper, number) in ITEMS or shape.fullmatch(number):
-            found += [(paper, one) for one in _range(paper, number)]
+            keys += [(paper, single) for single in _range(paper, number)]
         else:
             return []
-    return found
+    return keys
 
 
-def _range(paper: str, part: str) -> list[str]:
+def _range(paper: str, text: str) -> list[str]:
     """The numbers of `2.36` or `2.35-2.50`, a range in the paper's order."""
-    ends = part.split("-") if re.fullmatch(_RANGE, part) else [part]
+    ends = text.split("-") if re.fullmatch(_RANGE, text) else [text]
     numbers = [number for key, number in ITEMS if key == paper and re.fullmatch(_N, number)]
     if not set(ends) <= set(numbers):
         return ends
@@ -138,7 +138,7 @@ def _range(paper: str, part: str) -> list[str]:
 
 def _integers(text: str) -> list[int]:
     """`5-8`, `14, 15` or `14 and 15` as numbers."""
-    ranges = [part.split("-") for part in re.split(_JOIN, text) if part]
+    ranges = [item.split("-") for item in re.split(_JOIN, text) if item]
     return [n for ends in ranges for n in range(int(ends[0]), int(ends[-1]) + 1)]
 
 
@@ -164,7 +164,7 @@ def find_in_source(source: str, file: str) -> list[Citation]:
     owners = dict(_owners(module))
     texts = [(ast.get_docstring(module), 1, "")]
     texts += [(ast.get_docstring(node), node.lineno, name) for node, name in owners.items()]
-    found = [Citation(key, file, line, name, False) for text, line, name in texts
+    citations = [Citation(key, file, line, name, False) for text, line, name in texts
              for key in find_in_text(text or "")]
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -172,9 +172,9 @@ def find_in_source(source: str, file: str) -> list[Citation]:
                        key=lambda node: node.lineno, default=None)
             function = node if isinstance(node, ast.FunctionDef) else None
             name = owners[function] if function else ""
-            found += [Citation(key, file, token.start[0], name, True)
+            citations += [Citation(key, file, token.start[0], name, True)
                       for key in find_in_text(token.string, _algorithm(function))]
-    return sorted(set(found), key=lambda one: one.line)
+    return sorted(set(citations), key=lambda citation: citation.line)
 
 
 def _owners(tree: ast.AST, prefix: str = "") -> Iterator[tuple[Owner, str]]:

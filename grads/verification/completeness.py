@@ -22,9 +22,9 @@ def product_modules() -> Iterator[ModuleType]:
     for package in PRODUCT:
         root = import_module(package)
         yield root
-        yield from (import_module(found.name)
-                    for found in walk_packages(root.__path__, f"{package}.")
-                    if not found.name.endswith("__main__") and not found.name.startswith(FUSED))
+        yield from (import_module(module.name)
+                    for module in walk_packages(root.__path__, f"{package}.")
+                    if not module.name.endswith("__main__") and not module.name.startswith(FUSED))
 
 
 def backward_functions(modules: Iterable[ModuleType]) -> dict[CodeType, str]:

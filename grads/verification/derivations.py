@@ -45,14 +45,14 @@ class Entry(NamedTuple):
 
 def entries() -> list[Entry]:
     """Every derivation, in variants that have every pair of values of its options."""
-    found = []
+    declared = []
     for name in DERIVATIONS:
         usual = _known(name, {})
         variants = Variants({option: values for option, values in CHOICES.items() if any(
             _known(name, {option: value}) != usual for value in values)})
-        found += [Entry(name, name_of(options, variants), Sizes(**options))
+        declared += [Entry(name, name_of(options, variants), Sizes(**options))
                   for options in pairwise(_sizes, variants)]
-    return found
+    return declared
 
 
 def _known(name: str, options: Mapping[str, Any]) -> str:
@@ -105,11 +105,11 @@ def make_case(entry: Entry, seed: int = SEED) -> Case:
         return {"loss": np.asarray(derivation.loss(given, result))}, (given, result)
 
     def vjp(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
-        found = derivation.backward(*derivation.given(*cache))
-        parts = found if isinstance(found, tuple) else (found,)
+        returned = derivation.backward(*derivation.given(*cache))
+        values = returned if isinstance(returned, tuple) else (returned,)
         read = [key for key, value in arguments.items() if leaves(key, value)]
-        gradients = {name: leaf for key, part in zip(read, parts, strict=False)
-                     for name, leaf in leaves(key, part).items()}
+        gradients = {name: leaf for key, value in zip(read, values, strict=False)
+                     for name, leaf in leaves(key, value).items()}
         return {name: gradients[name].reshape(inputs[name].shape) * d["loss"] for name in inputs}
 
     return Case(inputs, forward, vjp)

@@ -82,12 +82,12 @@ def read_source() -> Source:
 def rows_of(source: Source) -> list[Row]:
     """A row for each number of the papers; one that is repeated has the lines of the original."""
     by_key: dict[Key, list[Citation]] = {key: [] for key in ITEMS}
-    for one in source.citations:
-        if one.owner and one.key in by_key:
-            by_key[one.key].append(one)
+    for citation in source.citations:
+        if citation.owner and citation.key in by_key:
+            by_key[citation.key].append(citation)
     return [Row(key, item, *(
-        carriers(key, [one for same in _repeats(key) for one in by_key[same]
-                       if one.file.startswith(DERIVATIONS) == literal], source)
+        carriers(key, [citation for same in _repeats(key) for citation in by_key[same]
+                       if citation.file.startswith(DERIVATIONS) == literal], source)
         for literal in (True, False))) for key, item in ITEMS.items()]
 
 
@@ -104,31 +104,34 @@ def carriers(key: Key, citations: list[Citation], source: Source) -> list[Citati
     the function with most of its lines; functions with comment and docstring before those with a
     comment, these before a docstring; functions that a check calls before others.
     """
-    found: dict[Place, list[Citation]] = {}
-    for one in sorted(citations, key=lambda one: (one.key != key, not one.in_comment)):
-        found.setdefault((one.file, one.owner), []).append(one)
+    at_place: dict[Place, list[Citation]] = {}
+    nearest = sorted(citations, key=lambda citation: (citation.key != key, not citation.in_comment))
+    for citation in nearest:
+        at_place.setdefault((citation.file, citation.owner), []).append(citation)
     line = f"{key[1].partition(' line ')[0]} line "
-    lines = Counter((one.file, one.owner) for one in source.citations if line in one.key[1])
+    lines = Counter((citation.file, citation.owner) for citation in source.citations
+                    if line in citation.key[1])
 
     def rank(place: Place) -> tuple[bool, int, bool, bool, bool]:
-        first, last = found[place][0], found[place][-1]
+        first, last = at_place[place][0], at_place[place][-1]
         return (first.key != key, -lines[place], not first.in_comment, last.in_comment,
                 place not in source.called)
 
-    return [found[place][0] for place in sorted(found, key=rank)]
+    return [at_place[place][0] for place in sorted(at_place, key=rank)]
 
 
 def problems(source: Source) -> list[str]:
     """The problems: citations of unknown numbers; numbers without a citation; functions without a
     check."""
-    unknown = [f"{one.file}:{one.line}: {one.key[0]} has no {one.key[1]!r}"
-               for one in source.citations if one.key not in ITEMS]
+    unknown = [f"{citation.file}:{citation.line}: {citation.key[0]} has no {citation.key[1]!r}"
+               for citation in source.citations if citation.key not in ITEMS]
     rows = rows_of(source)
     lost = [f"{' '.join(row.key)}: no derivation and no kernel cites it"
             for row in rows if _missing(row)]
-    bare = [f"{one.file}:{one.line}: no gradient calls {one.owner}, no test names it"
-            for one in {(one.file, one.owner): one for one in source.citations}.values()
-            if one.owner and not checks_of(one, source)]
+    by_owner = {(citation.file, citation.owner): citation for citation in source.citations}
+    bare = [f"{citation.file}:{citation.line}: no gradient calls {citation.owner}, no test names it"
+            for citation in by_owner.values()
+            if citation.owner and not checks_of(citation, source)]
     return unknown + lost + bare
 
 
@@ -144,45 +147,47 @@ def calls() -> dict[Place, list[str]]:
 
     What calls the form of a function that computes in place counts for the function.
     """
-    found: dict[Place, list[str]] = {}
+    callers: dict[Place, list[str]] = {}
     formulas = {form.__code__: unwrap(function).__code__ for function in BOUND
                 if (form := vars(function)["in_place"]) is not None}
-    cases = [(f"derivation {one.derivation}", derivations.make_case(one))
-             for one in derivations.entries()]
-    cases += [(f"model {one.architecture}", model_case(catalogue.random_model(one)))
-              for one in catalogue.entries("tiny") if one.shape == "ragged"]
+    cases = [(f"derivation {entry.derivation}", derivations.make_case(entry))
+             for entry in derivations.entries()]
+    cases += [(f"model {entry.architecture}", model_case(catalogue.random_model(entry)))
+              for entry in catalogue.entries("tiny") if entry.shape == "ragged"]
     for name, case in cases:
         codes = called_by(partial(gradients_of, case))
         for code in codes | {formulas[form] for form in codes & formulas.keys()}:
             path, parts = Path(code.co_filename), code.co_qualname.split(".")
             for n in range(len(parts) if path.is_relative_to(ROOT) else 0):
-                owner = ".".join(part for part in parts[: n + 1] if part != "<locals>")
-                names = found.setdefault((path.relative_to(ROOT).as_posix(), owner), [])
+                owner = ".".join(word for word in parts[: n + 1] if word != "<locals>")
+                names = callers.setdefault((path.relative_to(ROOT).as_posix(), owner), [])
                 names += [] if name in names else [name]
     for function in BOUND:  # whose form in place is what real numbers call
         form = vars(function)["in_place"]
         if form is not None:
             file = Path(form.__code__.co_filename).relative_to(ROOT).as_posix()
-            found[file, function.__qualname__] = found.get((file, form.__qualname__), [])
-    return found
+            callers[file, function.__qualname__] = callers.get((file, form.__qualname__), [])
+    return callers
 
 
-def checks_of(one: Citation, source: Source) -> list[str]:
+def checks_of(citation: Citation, source: Source) -> list[str]:
     """The derivations and models that call a function; if there are none, a test file."""
-    return source.called.get((one.file, one.owner)) or tests_of(one, source.tests)[:1]
+    callers = source.called.get((citation.file, citation.owner))
+    return callers or tests_of(citation, source.tests)[:1]
 
 
-def tests_of(one: Citation, texts: Mapping[str, str]) -> list[str]:
+def tests_of(citation: Citation, texts: Mapping[str, str]) -> list[str]:
     """Test files that name a function, or else its module; those at the corresponding path
     first."""
-    file = Path(one.file)
+    file = Path(citation.file)
     home, package = f"tests/{file.parent.as_posix()}/", ".".join(file.parent.parts)
-    own = f"{home}test_{file.name}"
-    for names in (one.owner.split("."), [package, file.stem]):
-        found = [file for file, text in texts.items()
-                 if all(name in text and re.search(rf"\b{name}\b", text) for name in names)]
-        if found:
-            return sorted(found, key=lambda test: (test != own, not test.startswith(home), test))
+    nearest = f"{home}test_{file.name}"
+    for names in (citation.owner.split("."), [package, file.stem]):
+        naming = [file for file, text in texts.items()
+                  if all(name in text and re.search(rf"\b{name}\b", text) for name in names)]
+        if naming:
+            return sorted(naming,
+                          key=lambda test: (test != nearest, not test.startswith(home), test))
     return []
 
 
@@ -208,14 +213,15 @@ def _line(row: Row, source: Source) -> str:
     paper, same = row.key[0], row.item.same_as
     title = row.item.title or "= " + " ".join(same[same[0] == paper:] if same else "")
     shown = [side[:1] for side in (row.derivation, row.kernel)]
-    checks = [_together(checks_of(one, source)) for side in shown for one in side]
+    checks = [_together(checks_of(citation, source)) for side in shown for citation in side]
     cells = [row.key[1], title, *("".join(map(_link, side)) for side in shown), "; ".join(checks)]
     return f"| {' | '.join(cells)} |\n"
 
 
-def _link(one: Citation) -> str:
+def _link(citation: Citation) -> str:
     """`lstm/cells/lstm.py:59` as a link, and the function."""
-    return f"[{one.file}:{one.line}](../{one.file}#L{one.line}) `{one.owner}`"
+    file, line = citation.file, citation.line
+    return f"[{file}:{line}](../{file}#L{line}) `{citation.owner}`"
 
 
 def _together(checks: list[str]) -> str:
@@ -223,8 +229,8 @@ def _together(checks: list[str]) -> str:
     if " " not in checks[0]:
         return f"[{checks[0].removeprefix('tests/')}](../{checks[0]})"
     kind, names = checks[0].split()[0], [check.split()[1] for check in checks]
-    more = len(names) - SHOWN
-    return f"{kind} {', '.join(names[:SHOWN])}" + (f" and {more} more" if more > 0 else "")
+    hidden = len(names) - SHOWN
+    return f"{kind} {', '.join(names[:SHOWN])}" + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _listed(rows: Iterable[Row]) -> list[str]:

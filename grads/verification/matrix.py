@@ -63,9 +63,9 @@ def build(seed: int = 0, device: Any = None) -> Iterator[Line]:
     """
     for entry in counted([*catalogue.entries(*catalogue.TIERS)], "checks"):
         yield measure(entry, seed, device)
-    for one in counted([*derivations.entries()], "derivations"):
-        reports = [derivations.check(one, every_entry=True), derivations.check(one)]
-        yield _line(family_of_derivation(one.derivation), one.name, reports, {})
+    for declared in counted([*derivations.entries()], "derivations"):
+        reports = [derivations.check(declared, every_entry=True), derivations.check(declared)]
+        yield _line(family_of_derivation(declared.derivation), declared.name, reports, {})
 
 
 def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
@@ -76,14 +76,14 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
     made = catalogue.random_model(entry, seed)
     case = model_case(made)
     gradients = gradients_of(case)
-    found: Errors = {
+    errors: Errors = {
         "torch": against_reference(entry, made, gradients),
         "float32": distance(gradients_of(case, np.float32), gradients),
         "cupy": NO_GPU}
     if device is not None:
         with backend.using(device):
-            found["cupy"] = distance(gradients_of(on_device(case)), gradients)
-    return _line(family_of(entry), entry.name, reports, found)
+            errors["cupy"] = distance(gradients_of(on_device(case)), gradients)
+    return _line(family_of(entry), entry.name, reports, errors)
 
 
 def family_of(entry: catalogue.Entry) -> str:
@@ -121,25 +121,26 @@ def against_reference(
     return distance(gradients, theirs)
 
 
-def _line(family: str, name: str, reports: Sequence[Report], found: Errors) -> Line:
-    """The worst of some reports, and other findings."""
+def _line(family: str, name: str, reports: Sequence[Report], others: Errors) -> Line:
+    """The worst of some reports, and errors of other comparisons."""
     rows = [row for report in reports for row in report.rows]
     kinds = {kind for row in rows for kind in row.errors}
     errors: Errors = {kind: worst(row.errors[kind] for row in rows if kind in row.errors)
                       for kind in sorted(kinds)}
     wrong = [row.name for row in rows if row.status != "ok"]
-    wrong += [f"{one.name}: {one.kind}" for report in reports for one in report.findings]
-    wrong += [column for column, error in found.items()
+    wrong += [f"{finding.name}: {finding.kind}"
+              for report in reports for finding in report.findings]
+    wrong += [column for column, error in others.items()
               if not isinstance(error, str) and not error <= LIMITS[column]]
     return Line(family, name, sum(row.checked for row in rows),
-                sum(row.directions for row in rows), errors | found, tuple(dict.fromkeys(wrong)))
+                sum(row.directions for row in rows), errors | others, tuple(dict.fromkeys(wrong)))
 
 
 def worst(errors: Iterable[float | str]) -> float | str:
     """The largest error; NaN counts as the largest of all, texts are ignored."""
-    found = [*errors]
-    numbers = [error for error in found if not isinstance(error, str)]
-    return float(np.max(numbers)) if numbers else next(iter(found), "")
+    values = [*errors]
+    numbers = [error for error in values if not isinstance(error, str)]
+    return float(np.max(numbers)) if numbers else next(iter(values), "")
 
 
 # --- JSON, and the page that is made of it --------------------------------------------------------
@@ -222,7 +223,8 @@ def to_markdown(text: str) -> str:
     head = PAGE.format(
         limits=", ".join(f"{limit:g}" for limit in page["limits"].values()),
         checks=len(lines), wrong=sum(bool(line.wrong) for line in lines), seed=page["seed"],
-        made=", ".join(f"{name} {one}" for name, one in page["versions"].items() if one),
+        made=", ".join(f"{name} {version}" for name, version in page["versions"].items()
+                       if version),
         columns=" | ".join(COLUMNS.values()), rule="---|" * len(COLUMNS))
     families = dict.fromkeys(line.family for line in lines)
     return head + "".join(

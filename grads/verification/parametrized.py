@@ -56,8 +56,8 @@ def _pruned(model: Translator | Parametrized) -> Mapping[str, Parametrization]:
     weights = model.weights()
     rng = np.random.default_rng(3)
     stored = {name: rng.standard_normal(weight.shape) for name, weight in weights.items()}
-    found = masks(stored, classes(weights), 40, "class-blind")
-    return {name: Masked(mask) for name, mask in found.items()}
+    kept = masks(stored, classes(weights), 40, "class-blind")
+    return {name: Masked(mask) for name, mask in kept.items()}
 
 
 TABLES: dict[str, Made] = {

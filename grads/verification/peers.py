@@ -40,9 +40,9 @@ def torch_check() -> Callable[[Case], bool]:
 
         @staticmethod
         def backward(ctx: Any, *d_outputs: Any) -> Any:
-            d = {name: one.numpy() for name, one in zip(ctx.names, d_outputs, strict=True)}
-            found = ctx.case.vjp(d, ctx.cache)
-            return None, *(torch.tensor(np.array(found[name], np.float64))
+            d = {name: d_out.numpy() for name, d_out in zip(ctx.names, d_outputs, strict=True)}
+            gradients = ctx.case.vjp(d, ctx.cache)
+            return None, *(torch.tensor(np.array(gradients[name], np.float64))
                            for name in ctx.case.inputs)
 
     def check(case: Case) -> bool:
@@ -69,13 +69,13 @@ def jax_check() -> Callable[[Case], bool]:
         like = [jax.ShapeDtypeStruct(value.shape, np.float64) for value in case.inputs.values()]
 
         def forward(*values: Any) -> list[np.ndarray]:
-            found = case.outputs(copies(case, values))
-            return [np.array(out, np.float64) for out in found.values()]
+            outputs = case.outputs(copies(case, values))
+            return [np.array(out, np.float64) for out in outputs.values()]
 
         def backward(values: Any, d_outputs: Any) -> tuple[np.ndarray, ...]:
-            d = {name: np.asarray(one) for name, one in zip(outputs, d_outputs, strict=True)}
-            found = case.gradients(copies(case, values), d)
-            return tuple(np.array(found[name], np.float64) for name in case.inputs)
+            d = {name: np.asarray(d_out) for name, d_out in zip(outputs, d_outputs, strict=True)}
+            gradients = case.gradients(copies(case, values), d)
+            return tuple(np.array(gradients[name], np.float64) for name in case.inputs)
 
         @jax.custom_vjp
         def f(*values: Any) -> Any:

@@ -48,8 +48,8 @@ def passes(case: Case, dtype: Any = np.float64) -> Passes:
     """The loss and its gradients, computed in `dtype`."""
     outputs, cache = case.forward(_cast(case, dtype))
     loss = {name: to_host(out) for name, out in outputs.items()}
-    found = case.vjp({"loss": np.ones((), dtype)}, cache)
-    return Passes(loss, {name: to_host(dense(gradient)) for name, gradient in found.items()})
+    gradients = case.vjp({"loss": np.ones((), dtype)}, cache)
+    return Passes(loss, {name: to_host(dense(gradient)) for name, gradient in gradients.items()})
 
 
 def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
@@ -79,7 +79,7 @@ def _repadded(side: Side, before: int) -> Side:
                        for group in side.characters)
     factors = side.factors
     if factors is not None:
-        factors = np.stack([_padded_by(1, one, side.lengths) for one in factors])
+        factors = np.stack([_padded_by(1, factor, side.lengths) for factor in factors])
     return replace(side, factors=factors, ids=_padded_by(FIRST, side.ids, side.lengths + before),
                    characters=characters)
 
@@ -137,11 +137,11 @@ def _other_than(expected: Any, arrays: Gradients, prefix: str) -> Iterator[Findi
                           f"expected {np.dtype(expected)}, got {array.dtype}")
 
 
-def distance(found: Gradients, expected: Gradients) -> float:
+def distance(actual: Gradients, expected: Gradients) -> float:
     """The largest difference over all tensors, each relative to its largest gradient."""
     largest = {name: float(np.abs(array).max(initial=0.0)) for name, array in expected.items()}
     floor = NOISE * max(largest.values(), default=0.0)
-    errors = [_ratio(float(np.abs(found[name] - array).max(initial=0.0)),
+    errors = [_ratio(float(np.abs(actual[name] - array).max(initial=0.0)),
                      max(largest[name], floor)) for name, array in expected.items()]
     return float(np.max(errors, initial=0.0))
 

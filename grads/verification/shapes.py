@@ -68,8 +68,8 @@ def draw(rng: Rng, *shape: int) -> np.ndarray:
 def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.ndarray]:
     """Normals for each weight and bias, such that gates are neither saturated nor linear, and
     states do not explode."""
-    return {name: rng.normal(scale=min(STD, 1.2 / one.shape[-1] ** 0.5), size=one.shape)
-            for name, one in weights.items()}
+    return {name: rng.normal(scale=min(STD, 1.2 / weight.shape[-1] ** 0.5), size=weight.shape)
+            for name, weight in weights.items()}
 
 
 def draw_batch(rng: Rng, sources: int, shape: Shape) -> Batch:
@@ -94,10 +94,10 @@ def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:
     """A side, of whose ids `before` precede the first step; a source's words are spelled by type.
     """
     rare = (side.ids >= FIRST) & (side.ids < FIRST + len(words))
-    found = [[words[i - FIRST] for i in column[own]]
-             for column, own in zip(side.ids.T, rare.T, strict=True)]
+    spellings = [[words[i - FIRST] for i in column[is_rare]]
+             for column, is_rare in zip(side.ids.T, rare.T, strict=True)]
     ids = np.where(rare, UNKNOWN, side.ids)
-    characters = spelled_words(ids[before:], side.lengths, found, by_type=not before,
+    characters = spelled_words(ids[before:], side.lengths, spellings, by_type=not before,
                                least=1)
     return replace(side, ids=ids, characters=characters)
 

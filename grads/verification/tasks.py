@@ -73,16 +73,16 @@ class SumOverTasks:
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, SumCache]:
         """J = sum over tasks of J_i."""
-        found = [self.model.loss(parameters, replace(batch, task=task), _own(noise, task))
+        passes = [self.model.loss(parameters, replace(batch, task=task), _own(noise, task))
                  for task in TASKS]
-        total: Any = sum(loss for loss, _ in found)
-        return total, SumCache([cache for _, cache in found], Losses(total))
+        total: Any = sum(loss for loss, _ in passes)
+        return total, SumCache([cache for _, cache in passes], Losses(total))
 
     def backward(self, cache: SumCache) -> Gradients:
         """The sum of the tasks' gradients."""
         total: Gradients = {}
-        for part in cache.parts:
-            for name, d in self.model.backward(part).items():
+        for task_cache in cache.parts:
+            for name, d in self.model.backward(task_cache).items():
                 total[name] = add_gradients(total[name], d) if name in total else d
         return total
 
@@ -98,7 +98,7 @@ def build(config: TasksConfig, tables: Tables) -> SumOverTasks:
     """Two translators that share parts."""
     models = {task: Translator(config.model(task), tables.sources[0], tables.target,
                                tables.reverse_source) for task in TASKS}
-    groups = {part: [TASKS] for part in SHARES[config.share]}
+    groups = {prefix: [TASKS] for prefix in SHARES[config.share]}
     return SumOverTasks(Parametrized(Several(models), shared(models, groups)), config)
 
 

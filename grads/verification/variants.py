@@ -26,18 +26,18 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     They have every combination of the options `together`. Greedy: the next one has the most new
     pairs.
     """
-    found, names = valid(config, variants), list(variants.choices)
+    allowed, names = valid(config, variants), list(variants.choices)
     groups = [*combinations(names, min(2, len(names))), variants.together]
-    columns = {name: _codes([options[name] for options in found]) for name in names}
-    codes = [_together([columns[name] for name in group], len(found))
+    columns = {name: _codes([options[name] for options in allowed]) for name in names}
+    codes = [_together([columns[name] for name in group], len(allowed))
              for group in groups]  # which combination each one holds, by group
     missing = [np.ones(code.max(initial=-1) + 1, dtype=bool) for code in codes]
     chosen, best = [], 0  # the usual one, if it is valid
-    while any(one.any() for one in missing):
-        chosen.append(found[best])
-        for one, code in zip(missing, codes, strict=True):
-            one[code[best]] = False
-        gain = sum(one[code].astype(np.int64) for one, code in zip(missing, codes, strict=True))
+    while any(pairs.any() for pairs in missing):
+        chosen.append(allowed[best])
+        for pairs, code in zip(missing, codes, strict=True):
+            pairs[code[best]] = False
+        gain = sum(pairs[code].astype(np.int64) for pairs, code in zip(missing, codes, strict=True))
         best = int(np.argmax(gain))
     return chosen
 

@@ -54,7 +54,7 @@ def test_exponents_are_fitted_above_the_window():
     costs = {str(S): 5.0 if S <= 21 else 7.0 * S**1.5 for S in (10, 20, 40, 80)}
     assert abs(records.exponent({"fitted": ["40", "80"]}, costs) - 1.5) < 1e-12
     (first, *_) = cases("attention", ["--quick", *SMALL[:2]])  # D = 1
-    assert first.prepare(CPU).more({})["fitted"] == ["6", "12"]
+    assert first.prepare(CPU).fields({})["fitted"] == ["6", "12"]
 
 
 def test_a_quick_run_writes_its_record_and_picture(tmp_path, monkeypatch, capsys):

@@ -75,7 +75,7 @@ def test_a_fitted_exponent_is_the_slope_of_the_upper_part():
     def fit(sizes, amounts):
         swept = kernels.sweep_case("a sweep", "T", sizes,
                                    lambda T: recurrent.layer("lstm", T, 2, 4))
-        row = swept.prepare(CPU).more({})
+        row = swept.prepare(CPU).fields({})
         return records.exponent(row, dict(zip(map(str, sizes), amounts, strict=True)))
 
     amounts = [100.0, 50.0, 7.0] + [3.0 * n**1.5 for n in (8, 16, 32)]
@@ -85,7 +85,7 @@ def test_a_fitted_exponent_is_the_slope_of_the_upper_part():
 
 def test_operations_double_with_the_sizes():
     expected = {"T": 1.0, "B": 1.0, "V": 1.0, "H": 2.0}
-    found = [case.prepare(CPU).more({}) for case in
+    found = [case.prepare(CPU).fields({}) for case in
              cases("scaling", ["--quick", "--output", "x"])]
     assert {row["letter"] for row in found} == expected.keys()
     for row in found:

@@ -1,4 +1,4 @@
-"""The page of speed says what the result files say."""
+"""The pages of speed say what the result files say."""
 
 from __future__ import annotations
 
@@ -77,21 +77,21 @@ def write(directory, kernels="native", only=None):
 
 @pytest.fixture
 def page(tmp_path):
-    """A page with the markers and an old figure between them."""
-    path = tmp_path / "page.md"
-    path.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
-    return path
+    """The page of all tables, with the markers and an old figure between them."""
+    for name in table.PAGES:
+        (tmp_path / name).write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    return tmp_path / "speed-tables.md"
 
 
 def made(page, directory):
     """The page after the command."""
-    main(["table", "--page", str(page), "--results", str(directory)])
+    main(["table", "--pages", str(page.parent), "--results", str(directory)])
     return page.read_text()
 
 
 def test_the_page_is_what_the_files_say(capsys):
     main(["table", "--check"])  # otherwise run `python -m benchmarks table`
-    assert capsys.readouterr().out == "speed.md: up to date\n"
+    assert capsys.readouterr().out == "".join(f"{name}: up to date\n" for name in table.PAGES)
 
 
 def test_every_section(page, tmp_path):
@@ -126,6 +126,17 @@ def test_every_section(page, tmp_path):
     ):
         assert f"\n{line}\n" in page, line
     assert "old" not in page
+
+
+def test_the_short_page_has_a_row_for_each_work_and_a_column_for_each_processor(page, tmp_path):
+    write(tmp_path)
+    (tmp_path / "step-native-Xeon.json").write_text((tmp_path / "step-native.json").read_text())
+    made(page, tmp_path)
+    short = (tmp_path / "speed.md").read_text().split("\n")
+    assert "| our time / PyTorch's | older EPYC | Xeon |" in short
+    assert "| training step, global general, input feeding | **0.40** | **0.40** |" in short
+    assert "| beam search, beam 10, 16 sentences, 25 steps | **0.40** |  |" in short
+    assert sum(line.startswith("| ") for line in short) <= 20
 
 
 def test_every_table_has_as_many_cells_in_every_row(page, tmp_path):
@@ -190,23 +201,23 @@ def test_without_any_file(page, tmp_path):
 def test_writing_twice_changes_nothing(page, tmp_path, capsys):
     write(tmp_path)
     assert made(page, tmp_path) == made(page, tmp_path)
-    assert capsys.readouterr().out == "page.md: written\npage.md: up to date\n"
+    assert capsys.readouterr().out == "".join(
+        f"{name}: {state}\n" for state in ("written", "up to date") for name in table.PAGES)
 
 
 def test_check_changes_nothing_and_fails(page, tmp_path, capsys):
     before = page.read_text()
     with pytest.raises(SystemExit, match="2"):
-        main(["table", "--check", "--page", str(page), "--results", str(tmp_path)])
+        main(["table", "--check", "--pages", str(page.parent), "--results", str(tmp_path)])
     assert page.read_text() == before
     assert "run `python -m benchmarks table`" in capsys.readouterr().err
 
 
 def test_a_page_without_markers(tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text("nothing")
+    (tmp_path / "speed.md").write_text("nothing")
     with pytest.raises(SystemExit, match="2"):
-        main(["table", "--page", str(page), "--results", str(tmp_path)])
-    assert "page.md: expected the markers" in capsys.readouterr().err
+        main(["table", "--pages", str(tmp_path), "--results", str(tmp_path)])
+    assert "speed.md: expected the markers" in capsys.readouterr().err
 
 
 def test_a_quick_run_is_no_measurement(tmp_path):

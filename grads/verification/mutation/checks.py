@@ -68,5 +68,6 @@ def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
 
 def checks_of_derivations() -> list[Check]:
     """One for every derivation."""
-    return [Check(one.name, partial(derivations.numbers, one), partial(derivations.check, one))
-            for one in derivations.entries()]
+    return [Check(entry.name, partial(derivations.numbers, entry),
+                  partial(derivations.check, entry))
+            for entry in derivations.entries()]

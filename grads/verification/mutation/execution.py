@@ -55,8 +55,8 @@ def execute(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recor
 def running(mutant: Mutant, recording: Recording) -> list[int]:
     """The checks that run a mutant's line, fastest first."""
     wanted = {(mutant.file, line) for line in mutant.lines}
-    found = [k for k, lines in enumerate(recording.lines) if wanted & lines]
-    return sorted(found, key=recording.seconds.__getitem__)
+    places = [k for k, lines in enumerate(recording.lines) if wanted & lines]
+    return sorted(places, key=recording.seconds.__getitem__)
 
 
 def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
@@ -103,12 +103,12 @@ def _unnoticed(run: int, changed: int) -> str:
 def same(check: Check, numbers: Numbers) -> bool:
     """Whether a check computes these numbers, up to rounding."""
     try:
-        found = check.numbers()
+        changed = check.numbers()
     except Exception:
         return False
-    if found.keys() != numbers.keys():
+    if changed.keys() != numbers.keys():
         return False
-    gaps = [(found[name], value) for name, value in numbers.items()]
+    gaps = [(changed[name], value) for name, value in numbers.items()]
     return all(a.shape == b.shape and a.dtype == b.dtype
                and (not b.size or bool(np.abs(a - b).max() <= SAME * np.abs(b).max()))
                for a, b in gaps)

@@ -26,14 +26,14 @@ def injected(path: str, source: str) -> Iterator[None]:
     """
     function = find(path)
     changed = compiled(function, source)
-    before = {part: getattr(function, part) for part in PARTS}
+    before = {attribute: getattr(function, attribute) for attribute in PARTS}
     try:
-        for part in PARTS:
-            setattr(function, part, getattr(changed, part))
+        for attribute in PARTS:
+            setattr(function, attribute, getattr(changed, attribute))
         yield
     finally:
-        for part, value in before.items():
-            setattr(function, part, value)
+        for attribute, value in before.items():
+            setattr(function, attribute, value)
 
 
 @contextmanager
@@ -57,15 +57,15 @@ def find(path: str) -> FunctionType:
     parts = path.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         try:
-            found: Any = import_module(".".join(parts[:cut]))
+            target: Any = import_module(".".join(parts[:cut]))
         except ModuleNotFoundError:
             continue
         for name in parts[cut:]:
-            found = getattr(found, name, None)
-        found = getattr(found, "fget", getattr(found, "__func__", found))
-        found = inspect.unwrap(found) if callable(found) else found
-        if isinstance(found, FunctionType):
-            return found
+            target = getattr(target, name, None)
+        target = getattr(target, "fget", getattr(target, "__func__", target))
+        target = inspect.unwrap(target) if callable(target) else target
+        if isinstance(target, FunctionType):
+            return target
         break
     raise ValueError(f"function: expected the path of a Python function, got {path!r}")
 

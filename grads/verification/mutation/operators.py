@@ -38,7 +38,7 @@ class Site(NamedTuple):
 def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
     """All changes of a function's `source`, or those of some operators; no two are alike."""
     definition = parse(source)
-    found, seen = [], {ast.unparse(definition)}
+    changes, seen = [], {ast.unparse(definition)}
     for place in list(places(definition, definition, False, facts_of(definition))):
         for name in OPERATORS if operators is None else operators:
             for node in list(OPERATORS[name](place)):
@@ -48,8 +48,8 @@ def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
                 place.put(place.node)
                 if changed not in seen:
                     seen.add(changed)
-                    found.append(Site(*_lines(place), name, old, new, changed))
-    return found
+                    changes.append(Site(*_lines(place), name, old, new, changed))
+    return changes
 
 
 def _text(node: ast.AST) -> str:
@@ -194,8 +194,8 @@ def swapped_arguments(p: Place) -> Iterator[ast.AST]:
 def _exchanged(parts: Sequence[ast.expr], facts: Facts) -> Iterator[list[ast.expr]]:
     """The expressions with two neighbours exchanged that both could be arrays."""
     for k, pair in enumerate(pairwise(parts)):
-        if all(isinstance(part, ARRAYS) and not is_index(part, facts.sizes)
-               and ast.unparse(part) not in MODULES for part in pair):
+        if all(isinstance(operand, ARRAYS) and not is_index(operand, facts.sizes)
+               and ast.unparse(operand) not in MODULES for operand in pair):
             yield [*parts[:k], pair[1], pair[0], *parts[k + 2 :]]
 
 

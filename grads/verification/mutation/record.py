@@ -70,19 +70,19 @@ def record(checks: Sequence[Check], root: Path = ROOT,
            packages: Sequence[str] = PRODUCT) -> Recording:
     """Compute the numbers of every check once, under a tracer."""
     tracer = Tracer(tuple(f"{root / package}/" for package in packages))
-    found = Recording({}, [], [], [])
+    recording = Recording({}, [], [], [])
     for check in checks:
         tracer.lines = set()
         start = time.process_time()
         with poisoned():
-            found.numbers.append(tracer.run(check.numbers))
-        found.seconds.append(time.process_time() - start)
-        found.lines.append({(code.co_filename, line) for code, line in tracer.lines})
+            recording.numbers.append(tracer.run(check.numbers))
+        recording.seconds.append(time.process_time() - start)
+        recording.lines.append({(code.co_filename, line) for code, line in tracer.lines})
     for code, passes in tracer.passes.items():
         path = f"{tracer.modules[code]}.{code.co_qualname}"
         if _is_function(path, code):
-            found.functions.setdefault(path, set()).update(passes)
-    return found
+            recording.functions.setdefault(path, set()).update(passes)
+    return recording
 
 
 def _is_function(path: str, code: CodeType) -> bool:
@@ -178,7 +178,7 @@ def poisoned() -> Iterator[None]:
 
 def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
     """All changes of the functions, by path and place."""
-    found: list[Mutant] = []
+    made: list[Mutant] = []
     for path, passes in sorted(functions.items()):
         operators = operators_for(path, passes)
         lines, start = inspect.getsourcelines(find(path))
@@ -187,9 +187,9 @@ def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
             name = f"{path}: {site.old} -> {site.new}"
             names[name] += 1
             name += f" ({names[name]})" * (names[name] > 1)
-            found.append(Mutant(name, path, site.operator, file,
+            made.append(Mutant(name, path, site.operator, file,
                                 range(start + site.first - 1, start + site.last), site.source))
-    return found
+    return made
 
 
 def operators_for(path: str, passes: set[str]) -> list[str]:

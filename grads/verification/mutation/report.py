@@ -65,7 +65,7 @@ def problems(
     whole: whether the outcomes are those of all mutants; for a sample, the second kind is unknown.
     """
     alive = [o for o in outcomes if not o.killed]
-    needed = {found[0] for o in alive if (found := reason(o.mutant.name, equivalents))}
+    needed = {explanation[0] for o in alive if (explanation := reason(o.mutant.name, equivalents))}
     return [*(f"{o.mutant.name}: survives; {o.check}" for o in alive
               if reason(o.mutant.name, equivalents) is None),
             *(f"{key}: called equivalent, but no such mutant survives"
@@ -77,8 +77,8 @@ def _survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> s
     by_function: dict[str, list[str]] = {}
     for o in outcomes:
         if not o.killed:
-            found = reason(o.mutant.name, equivalents)
-            why = f"{UNEXPLAINED} ({o.check})" if found is None else found[1]
+            explanation = reason(o.mutant.name, equivalents)
+            why = f"{UNEXPLAINED} ({o.check})" if explanation is None else explanation[1]
             change = o.mutant.name.removeprefix(f"{o.mutant.function}: ")
             by_function.setdefault(o.mutant.function, []).append(f"- `{change}`: {why}")
     return "\n\n".join("\n".join([f"`{function}`", "", *lines])

@@ -23,15 +23,15 @@ def run(number: int | None = None, jobs: int = 1,
     """
     shown_to = checks()
     recording = record(shown_to)
-    found = mutants(recording.functions)
-    gone = set(EQUIVALENTS) - {key[0] for one in found if (key := reason(one.name))}
+    chosen = mutants(recording.functions)
+    gone = set(EQUIVALENTS) - {key[0] for mutant in chosen if (key := reason(mutant.name))}
     assert not gone, f"equivalents: expected mutants, there are none of {sorted(gone)}"
     if number is not None:
-        found = sample([one for one in found if reason(one.name) is None], number)
+        chosen = sample([mutant for mutant in chosen if reason(mutant.name) is None], number)
     outcomes = []
-    for outcome in execute(found, shown_to, recording, jobs):
+    for outcome in execute(chosen, shown_to, recording, jobs):
         outcomes.append(outcome)
-        told(len(outcomes), len(found))
+        told(len(outcomes), len(chosen))
     killers = {outcome.check for outcome in outcomes if outcome.killed}
     with poisoned():
         wrong = [check.name for check in shown_to

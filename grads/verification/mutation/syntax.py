@@ -132,7 +132,7 @@ def is_index(node: Any, sizes: Collection[str]) -> bool:
         return False
     parts = [getattr(node, field, None) for field in ("left", "right", "operand")]
     parts = [*filter(None, parts), *getattr(node, "elts", []), *getattr(node, "args", [])]
-    return bool(parts) and all(is_index(part, sizes) for part in parts)
+    return bool(parts) and all(is_index(operand, sizes) for operand in parts)
 
 
 def _stored(target: ast.AST) -> set[str]:

@@ -51,6 +51,6 @@ def gradients(
     leaves = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
               for name, value in parameters.items()}
     loss = reference(config, leaves, batch, noise, **options)
-    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True,
+    slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True,
                                 materialize_grads=True)
-    return loss.item(), {name: d.numpy() for name, d in zip(leaves, found, strict=True)}
+    return loss.item(), {name: d.numpy() for name, d in zip(leaves, slopes, strict=True)}

@@ -40,40 +40,40 @@ def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
     unit: lstm, rnn or gru-after. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`,
     `.weight_hh`, `.bias_ih` and, of a gru-after, `.bias_hh`.
     """
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name, value in parameters.items():
         layer, _, kind = name.rpartition(".")
         if f"{layer}.W" not in parameters or layer.startswith("bridge"):
-            found[name] = value
+            weights[name] = value
         elif kind == "W":
             H = len(value) // KERNELS[unit].blocks
             widths = [value.shape[1] - H, H]
-            found |= {f"{layer}.weight_{part}": half.contiguous() for part, half in
-                      zip(("ih", "hh"), reordered(unit, value).split(widths, dim=1), strict=True)}
+            halves = zip(("ih", "hh"), reordered(unit, value).split(widths, dim=1), strict=True)
+            weights |= {f"{layer}.weight_{name}": half.contiguous() for name, half in halves}
         elif unit == "gru-after":
             *gates, n, m = value.chunk(4)
-            found |= {f"{layer}.bias_ih": torch.cat([*gates, n]),
-                      f"{layer}.bias_hh": torch.cat([*map(torch.zeros_like, gates), m])}
+            weights |= {f"{layer}.bias_ih": torch.cat([*gates, n]),
+                        f"{layer}.bias_hh": torch.cat([*map(torch.zeros_like, gates), m])}
         else:
-            found[f"{layer}.bias_ih"] = reordered(unit, value)
-    return found
+            weights[f"{layer}.bias_ih"] = reordered(unit, value)
+    return weights
 
 
 def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
     """The inverse of `fused`, for its result or for gradients under the same names."""
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name, value in parameters.items():
         layer, _, kind = name.rpartition(".")
         if kind == "weight_ih":
             W = torch.cat([value, parameters[f"{layer}.weight_hh"]], dim=1)
-            found[f"{layer}.W"] = reordered(unit, W)
+            weights[f"{layer}.W"] = reordered(unit, W)
         elif kind == "bias_ih":
             b = reordered(unit, value)
             bias_hh = parameters.get(f"{layer}.bias_hh")
-            found[f"{layer}.b"] = b if bias_hh is None else torch.cat([b, bias_hh.chunk(3)[2]])
+            weights[f"{layer}.b"] = b if bias_hh is None else torch.cat([b, bias_hh.chunk(3)[2]])
         elif kind not in ("weight_hh", "bias_hh"):
-            found[name] = value
-    return found
+            weights[name] = value
+    return weights
 
 
 def reordered(unit: str, rows: Tensor) -> Tensor:
@@ -110,20 +110,21 @@ def fused_layer(
 
     On padding it returns zero. lengths: (B,), None where nothing is padded.
     """
-    flat = [part for name in names for part in fused_weights(config, parameters, name)]
-    first = tuple(part.expand(len(names), -1, -1) for part in state)
+    flat = [tensor for name in names for tensor in fused_weights(config, parameters, name)]
+    first = tuple(tensor.expand(len(names), -1, -1) for tensor in state)
     # One layer, no dropout of its own, training.
     options = (len(flat) > 2 * len(names), 1, 0.0, True, len(names) > 1)
     run = KERNELS[config.unit].layer
     if lengths is None:
         h, *last = run(x, first if len(first) > 1 else first[0], flat, *options, False)
-        return h, tuple(torch.cat(part.unbind(), dim=1) for part in last)
+        return h, tuple(torch.cat(tensor.unbind(), dim=1) for tensor in last)
     packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
-    first = tuple(part[:, packed.sorted_indices] for part in first)
+    first = tuple(tensor[:, packed.sorted_indices] for tensor in first)
     data, *last = run(packed.data, packed.batch_sizes, first if len(first) > 1 else first[0], flat,
                       *options)
     h, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(x))
-    return h, tuple(torch.cat(part[:, packed.unsorted_indices].unbind(), dim=1) for part in last)
+    order = packed.unsorted_indices
+    return h, tuple(torch.cat(tensor[:, order].unbind(), dim=1) for tensor in last)
 
 
 def fused_cell(

@@ -129,6 +129,6 @@ def of_width(config: Any, width: int) -> Any:
 
 def masks_of(masks: Masks, prefix: str, g: int) -> Masks:
     """The masks of a length group under the names of a stack's sites."""
-    own = f"{prefix}.{g}."
-    return {f"{prefix}.{site.removeprefix(own)}": mask for site, mask in masks.items()
-            if site.startswith(own)}
+    own_sites = f"{prefix}.{g}."
+    return {f"{prefix}.{site.removeprefix(own_sites)}": mask for site, mask in masks.items()
+            if site.startswith(own_sites)}

@@ -207,15 +207,15 @@ def decode_feeding(
     cells = [cell(config, parameters, f"decoder.{l}") for l in range(config.layers)]
     sites = {"decoder.fed", *(f"decoder.{l}" for l in range(1, config.layers))}
     sites = (sites | {"decoder.joined"} if attend else sites) & masks.keys()
-    states, h_tilde, found, read = first, torch.zeros_like(first[0][0]), [], []
+    states, h_tilde, vectors, read = first, torch.zeros_like(first[0][0]), [], []
     for t, x_t in enumerate(drop(x, masks, "decoder.0").unbind()):
         states, h_tilde, joined = step_feeding(
             cells, parameters.get("attention.W_c"), x_t, states, h_tilde,
             None if attend is None else one_step(attend, t + 1),
             {site: masks[site][t] for site in sites})
-        found.append(h_tilde)
+        vectors.append(h_tilde)
         read.append(joined)
-    out = torch.stack(found)
+    out = torch.stack(vectors)
     if attend:
         return out, read
     out = drop(out, masks, "decoder.joined")

@@ -34,8 +34,8 @@ class Peer:
         if architecture == "luong":
             self.options["reverse_source"] = model.variant.reverse
         clips = getattr(model.config, "clip_elements", None) is not None
-        own = clips or architecture in ("rnnsearch", "transformer")
-        self.unit = None if own else model.config.unit
+        other_cell = clips or architecture in ("rnnsearch", "transformer")
+        self.unit = None if other_cell else model.config.unit
         tensors = {name: torch.tensor(array) for name, array in parameters.items()}
         if self.unit in KERNELS:
             tensors = fused(self.unit, tensors)

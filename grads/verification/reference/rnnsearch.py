@@ -47,8 +47,9 @@ def loss(
     y = F.embedding(target.inputs, W_e)                          # E y_{i-1}, (T, B, E)
     s, c = decode(config, parameters, y, s_0, search)
     s = s[:-1] if config.deep_state == "before" else s[1:]       # s_{i-1} or s_i (erratum 18)
-    more = language_part(config, parameters, target.inputs) if hasattr(config, "language") else 0.0
-    t = hidden_layer(config, parameters, s, y, c, more)
+    language = (language_part(config, parameters, target.inputs)
+                if hasattr(config, "language") else 0.0)
+    t = hidden_layer(config, parameters, s, y, c, language)
     return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
         t, parameters["output.W_o"], sampled(parameters.get("output.b"), masks), target)
 
@@ -89,13 +90,13 @@ def decode(
 
 
 def hidden_layer(
-    config: Any, parameters: Parameters, s: Tensor, y: Tensor, c: Tensor, more: Tensor | float
+    config: Any, parameters: Parameters, s: Tensor, y: Tensor, c: Tensor, language: Tensor | float
 ) -> Tensor:
     """t_i (T, B, M), maxout units of two or, in the simplified model, tanh; more: what deep fusion
     adds."""
     U_o, V_o, C_o = (parameters[f"output.{name}"] for name in ("U_o", "V_o", "C_o"))
     b_t = parameters.get("output.b_t")
-    t_tilde = F.linear(s, U_o, b_t) + y @ V_o.T + c @ C_o.T + more  # (Bahdanau A.2.2 deep)
+    t_tilde = F.linear(s, U_o, b_t) + y @ V_o.T + c @ C_o.T + language  # (Bahdanau A.2.2 deep)
     if config.layer == "tanh":
         return torch.tanh(t_tilde)
     return t_tilde.unflatten(2, (-1, 2)).amax(dim=3)             # (Bahdanau A.2.2 maxout)

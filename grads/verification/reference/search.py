@@ -65,8 +65,8 @@ def beam_search(
     B, like = source.ids.shape[1], peer.parameters["output.W_hy"]
     side = Source(torch.as_tensor(source.ids, device=like.device),
                   torch.as_tensor(source.lengths))
-    own = isinstance(peer.model.config, TransformerConfig)
-    feed, state = (transformer_feed if own else luong_feed)(peer, side)
+    is_transformer = isinstance(peer.model.config, TransformerConfig)
+    feed, state = (transformer_feed if is_transformer else luong_feed)(peer, side)
     active = Beam(like.new_zeros(B, 1), torch.full((B, 1), END, device=like.device), state)
     history: list[tuple[Tensor, Tensor]] = []  # words and parents, (B, K) each
     ended: list[list[Place]] = [[] for _ in range(B)]
@@ -110,9 +110,9 @@ def luong_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
             lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {})
         logits = F.linear(h_tilde, p["output.W_hy"], p.get("output.b"))
         return logits.log_softmax(dim=1), active._replace(
-            state=[*(part for layer in layers for part in layer), h_tilde])
+            state=[*(tensor for layer in layers for tensor in layer), h_tilde])
 
-    return feed, [*(part for layer in initial for part in layer),
+    return feed, [*(tensor for layer in initial for tensor in layer),
                   hbar.new_zeros(hbar.shape[1], config.hidden_size)]
 
 
@@ -125,8 +125,8 @@ def transformer_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
     waves = transformer.sinusoids(config.positions, config.hidden_size, memory)
     names = [f"decoder.{layer}" for layer in range(config.decoder_layers)]
 
-    def heads(name: str, part: str, x: Tensor) -> Tensor:
-        y = F.linear(x, p[f"{name}.W_{part}"], p.get(f"{name}.b_{part}"))
+    def heads(name: str, letter: str, x: Tensor) -> Tensor:
+        y = F.linear(x, p[f"{name}.W_{letter}"], p.get(f"{name}.b_{letter}"))
         return y.unflatten(-1, (config.heads, -1)).transpose(1, 2)
 
     sources = [(heads(f"{name}.source", "k", memory), heads(f"{name}.source", "v", memory))
@@ -170,7 +170,7 @@ def _select(active: Beam, scores: Tensor, words: Tensor, parents: Tensor) -> Bea
     """The chosen extensions as active hypotheses."""
     B, k = active.tokens.shape
     rows = (parents + k * torch.arange(B, device=parents.device)[:, None]).view(-1)
-    return Beam(scores, words, [part.index_select(0, rows) for part in active.state])
+    return Beam(scores, words, [tensor.index_select(0, rows) for tensor in active.state])
 
 
 def _take_ended(
@@ -202,15 +202,15 @@ def _read_off(
     words = [step[0].cpu().numpy() for step in history]
     parents = [step[1].cpu().numpy() for step in history]
     last, values = len(history), scores.cpu().numpy()
-    found = []
+    results = []
     for b, places in enumerate(ended):
         alive = [] if done[b] else [
             Place(float(score), last, k, False) for k, score in enumerate(values[b])
             if score > -np.inf
         ]
         taken = sorted([*places, *alive][:nbest], key=lambda place: -place.log_probability)
-        found.append([_path(place, b, words, parents) for place in taken])
-    return found
+        results.append([_path(place, b, words, parents) for place in taken])
+    return results
 
 
 def _path(place: Place, b: int, words: list[np.ndarray], parents: list[np.ndarray]) -> Found:

@@ -48,8 +48,8 @@ def read_source(batch: Any, like: Tensor, number: int = 0) -> Source:
     """A source of the batch, by default the first, on the device of `like`."""
     side = batch.sources[number]
     return Source(torch.as_tensor(side.ids, device=like.device), torch.as_tensor(side.lengths),
-                  tuple(torch.as_tensor(one, device=like.device)
-                        for one in (() if side.factors is None else side.factors)))
+                  tuple(torch.as_tensor(factor, device=like.device)
+                        for factor in (() if side.factors is None else side.factors)))
 
 
 def read_target(batch: Any, like: Tensor) -> Target:
@@ -61,18 +61,18 @@ def read_target(batch: Any, like: Tensor) -> Target:
 
 def read_spelled(side: Any, like: Tensor) -> list[Spelled]:
     """The characters of a side's words outside the vocabulary, group by group."""
-    found = []
+    groups = []
     for group in side.characters:
         ids, places, words = (torch.as_tensor(array, device=like.device)
                               for array in (group.ids, group.places, group.words))
         inputs = torch.cat([torch.full_like(ids[:1], BOUNDARY), ids[:-1]])
-        found.append(Spelled(Target(inputs, ids, torch.as_tensor(group.lengths)), places, words))
-    return found
+        groups.append(Spelled(Target(inputs, ids, torch.as_tensor(group.lengths)), places, words))
+    return groups
 
 
 def read_state(batch: Any, like: Tensor) -> list[State] | None:
     """Each layer's state before a piece of a stream, in the dtype of `like`; None for zero."""
-    return batch.state and [tuple(torch.as_tensor(part).to(like) for part in layer)
+    return batch.state and [tuple(torch.as_tensor(tensor).to(like) for tensor in layer)
                             for layer in batch.state]
 
 

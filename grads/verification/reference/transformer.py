@@ -57,7 +57,7 @@ def attention(
     q = F.linear(x, w[f"{name}.W_q"], w[f"{name}.b_q"])
     k = F.linear(memory, w[f"{name}.W_k"])
     v = F.linear(memory, w[f"{name}.W_v"], w[f"{name}.b_v"])
-    q, k, v = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (q, k, v))
+    q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))
     e = q @ k.mT / q.shape[-1] ** 0.5
     a = (e if masked is None else e.masked_fill(masked, -torch.inf)).softmax(-1)  # (Nguyen 1.8)
     a = drop(a.flatten(0, 1), masks, f"{name}.inner").unflatten(0, e.shape[:2])

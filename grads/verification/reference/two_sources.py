@@ -33,13 +33,13 @@ def loss(
     """-log p(y | x^1, x^2), as `luong.loss`; the mask `decoder.joined` is (T, B, 2 He + H)."""
     W_e, last, attends = parameters["decoder.W_e"], [], []
     masks = read_masks(noise, W_e)
-    for number, (encoder, own) in enumerate(SIDES):
+    for number, (encoder, name) in enumerate(SIDES):
         source = read_source(batch, W_e, number)
         x = F.embedding(source.ids, parameters[f"{encoder}.W_e"])
         hbar, ends = stack(config, parameters, encoder, config.layers, x, None, masks,
                            lengths=source.lengths, bidirectional=config.bidirectional)
         last.append(ends)
-        attends.append(attention(config, parameters, hbar, source.lengths, reverse_source, own))
+        attends.append(attention(config, parameters, hbar, source.lengths, reverse_source, name))
     first = [combine(parameters[f"combiner.{l}.W"], ends)
              for l, ends in enumerate(zip(*last, strict=True))]
     return predict(config, parameters, read_target(batch, W_e), first, masks, both(attends))
@@ -48,7 +48,7 @@ def loss(
 def combine(W: Tensor, ends: Sequence[State]) -> State:
     """h = tanh(W [h^1; h^2]) and c = c^1 + c^2, the directions of c added too."""
     h = torch.tanh(torch.cat([end[0] for end in ends], dim=1) @ W.T)       # (Sennrich sources)
-    cells = [sum(part for end in ends for part in end[k].split(h.shape[1], dim=1))
+    cells = [sum(half for end in ends for half in end[k].split(h.shape[1], dim=1))
              for k in range(1, len(ends[0]))]
     return (h, *cells)
 

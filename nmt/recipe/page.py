@@ -21,28 +21,29 @@ from nmt.recipe.tasks import VOCABULARY_CHOICES
 
 OPENING = """# The keys of a recipe
 
-Made by `nmt recipe --doc` from the code. A default is that of a recipe which leaves the key out.
+A recipe is a YAML file of sections, such as [`demo.yaml`](../nmt/recipes/demo.yaml). This page
+lists every key; `nmt recipe --doc` makes it from the code. A default applies where the recipe
+leaves the key out. `nmt recipe FILE` prints a recipe with every default filled in, and training
+writes the same into its run directory.
 
-A recipe is a YAML file of sections, such as [`demo.yaml`](../nmt/recipes/demo.yaml). On the command
-line a value is given as `--section.key VALUE`, which beats the file. `nmt recipe FILE` prints a
-recipe as it is used, every default filled in; training writes the same into its run directory.
+**On the command line** `--section.key VALUE` beats the file.
 
-**A recipe on another.** `base: other.yaml`, relative to the file that says so, takes over what the
-other recipe says, and its base in turn: mappings merge by key, all else replaces. Where
+**A recipe on another.** `base: other.yaml`, relative to the file that says so, takes over the other
+recipe and its base in turn. Mappings merge by key; everything else replaces. Where
 `model.architecture` differs from the base's, the base's model section is dropped. A table of a
-paper is one base and a row each: see [`thesis/`](../nmt/recipes/thesis).
+paper is one base and a small recipe for each row: see [`thesis/`](../nmt/recipes/thesis).
 
 **Keys without use**, such as `data.test_size` of a corpus read from files, are an error, unless a
-base gives them and the recipe on it has what leaves them without use.
+base gives them and the recipe on it makes them useless.
 
 **Several tasks.** A recipe may name others in place of the sections: `tasks` (by name; the first is
-the reference), `ratios` (updates for one of the reference, default 1), `share` (`[encoder]`,
-`[decoder]`, both, or for each part the tasks that share one) and `vocabularies` (of a shared side:
+the reference), `ratios` (updates per update of the reference, default 1), `share` (`[encoder]`,
+`[decoder]`, both, or for each part the tasks that share it) and `vocabularies` (of a shared side:
 JOINED). See [multi-task.md](multi-task.md).
 
 **Architectures.** `model.architecture` (one of ARCHITECTURES; default
-`DEFAULT`) says which keys the model section has, and whether the recipe has `data`, `search` and
-`evaluate` (a translator's) or `text` (a language model's).
+`DEFAULT`) decides which keys the model section has, and whether the recipe has `data`, `search` and
+`evaluate` (a translator) or `text` (a language model).
 """
 FIELD = re.compile(r"    (\w+): .*?  # (.+)")  # a field of a dataclass on one line, and its comment
 
@@ -53,15 +54,16 @@ class Section(NamedTuple):
     summary: str
     keys: Mapping[str, Key]
     architectures: list[str]
+    base: str = ""  # a model section of which this one has all keys, listed where it differs
 
 
 def page() -> str:
     """The whole page."""
     names = ", ".join(f"`{name}`" for name in MODELS)
     opening = OPENING.replace("ARCHITECTURES", names).replace("DEFAULT", DEFAULT_ARCHITECTURE)
-    opening = opening.replace("JOINED", " or ".join(f"`{one}`" for one in VOCABULARY_CHOICES))
-    sections = sorted(_sections(), key=lambda one: one[0].startswith("`model`"))
-    return "\n".join([opening, *(_section(name, one) for name, one in sections)])
+    opening = opening.replace("JOINED", " or ".join(f"`{choice}`" for choice in VOCABULARY_CHOICES))
+    sections = sorted(_sections(), key=lambda entry: entry[0].startswith("`model`"))
+    return "\n".join([opening, *(_section(heading, section) for heading, section in sections)])
 
 
 def keys_in_short() -> str:
@@ -72,7 +74,7 @@ def keys_in_short() -> str:
         section, name, *below = key.split(".")
         sections.setdefault(section, {}).setdefault(name, []).extend(below)
     width = min(100, shutil.get_terminal_size().columns) - 1
-    lines = [textwrap.fill(f"--{section}. {', '.join(_braced(*one) for one in names.items())}",
+    lines = [textwrap.fill(f"--{section}. {', '.join(_braced(*item) for item in names.items())}",
                            width, break_on_hyphens=False, initial_indent="  ",
                            subsequent_indent="    ")
              for section, names in sections.items()]
@@ -89,24 +91,38 @@ def _braced(name: str, below: Sequence[str]) -> str:
 
 def meaning(section: type, name: str) -> str:
     """The comment behind a field, also one that is inherited; "" if there is none."""
-    for one in section.__mro__:
-        if name in inspect.get_annotations(one):
-            found = dict(FIELD.findall(inspect.getsource(one)))
-            return found.get(name, "")
+    for parent in section.__mro__:
+        if name in inspect.get_annotations(parent):
+            comments = dict(FIELD.findall(inspect.getsource(parent)))
+            return comments.get(name, "")
     return ""
 
 
 def _sections() -> list[tuple[str, Section]]:
     """The sections of all architectures by heading, each once."""
-    found: dict[tuple[str, str], Section] = {}
+    declared: dict[tuple[str, str], Section] = {}
     for architecture in MODELS:
         keys = {name: key for name, key in keys_of(architecture).items() if name != ARCHITECTURE}
         for section in dict.fromkeys(name.split(".")[0] for name in keys):
-            own = {name: key for name, key in keys.items() if name.split(".")[0] == section}
+            own_keys = {name: key for name, key in keys.items() if name.split(".")[0] == section}
             heading = f"`{section}`" + f" of `{architecture}`" * (section == "model")
-            known = found.setdefault((heading, repr(own)), Section(_summary(own), own, []))
+            known = declared.setdefault((heading, repr(own_keys)),
+                                        Section(_summary(own_keys), own_keys, []))
             known.architectures.append(architecture)
-    return [(heading, section) for (heading, _), section in found.items()]
+    sections = [(heading, section) for (heading, _), section in declared.items()]
+    return [(heading, _beside_base(section, sections[:place]))
+            for place, (heading, section) in enumerate(sections)]
+
+
+def _beside_base(section: Section, earlier: Sequence[tuple[str, Section]]) -> Section:
+    """A model section without the lines of the earlier one that it has most in common with."""
+    candidates = [section]
+    for heading, base in earlier:
+        if heading.startswith("`model`") and base.keys.keys() <= section.keys.keys():
+            keys = {name: key for name, key in section.keys.items()
+                    if name not in base.keys or _row(name, key) != _row(name, base.keys[name])}
+            candidates.append(section._replace(keys=keys, base=heading))
+    return min(candidates, key=lambda candidate: len(candidate.keys))
 
 
 def _summary(keys: Mapping[str, Key]) -> str:
@@ -119,11 +135,17 @@ def _section(heading: str, section: Section) -> str:
     """A section of the page."""
     used = ", ".join(f"`{name}`" for name in section.architectures)
     said = section.summary if heading.startswith("`model`") else f"{section.summary} In: {used}."
-    rows = [f"| `{name}` | {_cell(key.written)} | {_default(key)} | "
-            f"{_cell(meaning(key.section, name.split('.')[-1]))} |"
-            for name, key in section.keys.items()]
+    if section.base:
+        said += f" The keys of {section.base}, and:"
     head = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    rows = [_row(name, key) for name, key in section.keys.items()]
     return "\n".join([f"## {heading}", "", said, "", *head, *rows, ""])
+
+
+def _row(name: str, key: Key) -> str:
+    """The line of a key."""
+    return (f"| `{name}` | {_cell(key.written)} | {_default(key)} | "
+            f"{_cell(meaning(key.section, name.split('.')[-1]))} |")
 
 
 def _default(key: Key) -> str:

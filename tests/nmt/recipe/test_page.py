@@ -30,6 +30,14 @@ def test_every_key_has_a_meaning_and_stands_on_the_page(architecture) -> None:
         assert name == ARCHITECTURE or meaning(key.section, name.split(".")[-1]), name
 
 
+def test_a_section_lists_only_what_differs_from_an_earlier_one() -> None:
+    sections = {block.split("\n")[0]: block for block in page().split("\n## ")}
+    two_sources, hybrid = sections["`model` of `two_sources`"], sections["`model` of `hybrid`"]
+    assert "The keys of `model` of `luong`, and:" in two_sources and "model.bridge" in two_sources
+    assert "model.layers" not in two_sources and "model.layers" not in hybrid
+    assert "model.alpha" in hybrid and "model.layers" in sections["`model` of `luong`"]
+
+
 @dataclass
 class Parent:
     size: int = 1  # units: a # sign may stand here

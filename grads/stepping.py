@@ -98,7 +98,7 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     names = ", ".join([*DERIVATIONS, SEARCH])
     parser.add_argument("name", metavar="NAME", help=f"one of {names}")
     parser.add_argument("--sentence", metavar="WORDS",
-                        help="words between spaces (of a translation, the source)")
+                        help="words between spaces")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
     for size in ("hidden", "embedding", "layers"):
         parser.add_argument(f"--{size}", type=_size, metavar="N")

@@ -99,9 +99,8 @@ def need_attention(system: System, wanted: str) -> None:
 
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
     """`--aligned-word`."""
-    parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT,
-                        help="whose alignment a step's weights are; thesis: by its footnote 13 "
-                             f"(default: {DEFAULT})")
+    parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT, metavar="WHICH",
+                        help=f"the word that weights align: {', '.join(ALIGNED_WORDS)}")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +138,7 @@ def add_tokens_read(parser: argparse.ArgumentParser) -> None:
 def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
     """`--drop-bad-links`, under both of its names."""
     parser.add_argument("--drop-bad-links", "--skip-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence, and count them")
+                        help="leave out links outside their sentence")
 
 
 def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:

@@ -51,9 +51,9 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="DIR",
                         help="go on where this run directory's last checkpoint stands")
     parser.add_argument("--tensorboard", action="store_true",
-                        help="write event files into the run directory, for TensorBoard")
+                        help="write TensorBoard's event files into the run")
     parser.add_argument("--mpi", action="store_true",
-                        help="one of several ranks, which mpiexec tells by itself")
+                        help="one of several processes of mpiexec (detected)")
 
 
 def run_train(options: argparse.Namespace) -> None:

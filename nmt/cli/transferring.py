@@ -21,10 +21,10 @@ R = TypeVar("R", bound=TranslationRecipe)
 def add_init(parser: argparse.ArgumentParser) -> None:
     """`--init`, `--init-words`, `--freeze`, `--init-embeddings`."""
     parser.add_argument("--init", type=Path, metavar="DIR",
-                        help="begin with the parameters of this run, rows of tables by word")
+                        help="start from the parameters of this run")
     parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
-                        help="... match (default): by the same word; random: source words by any "
-                             "(Zoph et al.); same: the vocabularies are that run's")
+                        help="... rows of tables: match (default), by the same word; random, of "
+                             "any source word; same, with that run's vocabularies")
     parser.add_argument("--freeze", nargs="+", metavar="P",
                         help="... parameters that are not trained, such as encoder.*")
 

@@ -71,20 +71,35 @@ class Version(argparse.Action):
 class Parser(PlainParser):
     """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads.
 
-    What it parses has it as `parser`: of a command of several, that command's own.
+    The help shows them last. What is parsed has its parser as `parser`: of a command of several,
+    that command's own.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})
         self.set_defaults(parser=self)
-        self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
-                          help="array library (default: numpy)")
-        self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
-                          help="matrix products on a GPU (default: float32)")
-        self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
-                          help="no fused kernels on a GPU")
-        self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
-                          help="of matrix products on a CPU (default: one a core)")
+        self.devices = self.add_argument_group("device and threads")
+        self.devices.add_argument("--backend", choices=("numpy", "cupy"),
+                                  default=argparse.SUPPRESS, help="array library (default: numpy)")
+        self.devices.add_argument("--gemm", choices=tuple(gemm.PRECISIONS),
+                                  default=argparse.SUPPRESS, metavar="PRECISION",
+                                  help="of GPU products: float32 (default), tf32, float16")
+        self.devices.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
+                                  help="compute without fused GPU kernels")
+        self.devices.add_argument("--threads", type=positive, metavar="N",
+                                  default=argparse.SUPPRESS,
+                                  help="CPU threads for products (default: one per core)")
+
+    def format_help(self) -> str:
+        """The help, with the options of every command at the end."""
+        self._action_groups.sort(key=lambda group: group is self.devices)
+        return super().format_help()
+
+    def show_only(self, text: str) -> None:
+        """Let the help be this text and the options of the program, without those of devices."""
+        self.description, self.formatter_class = text, HelpWithLines
+        for action in self.devices._group_actions:
+            action.help = argparse.SUPPRESS
 
     def add_version(self) -> None:
         """`--version`, of a whole program."""

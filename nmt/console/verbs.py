@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
@@ -20,6 +21,7 @@ class Verb(NamedTuple):
     help: str
     module: str = ""
     overrides: bool = False  # whether it takes values of a recipe, `--section.key VALUE`
+    heading: str = ""  # in the program's help, above this verb and those after it
 
 
 def build_parser(
@@ -31,13 +33,19 @@ def build_parser(
     module is imported: all of `nmt` take two seconds. None: those of all verbs.
     """
     parser.add_version()
+    listed = any(verb.heading for verb in verbs)
     groups = {"": parser.add_subparsers(dest="command", metavar="command", required=True,
-                                        parser_class=Parser)}
+                                        parser_class=Parser,
+                                        help=argparse.SUPPRESS if listed else None)}
+    if listed:
+        parser.show_only(listing(verbs))
     first_words = {verb.name.split()[0] for verb in verbs}
     meant = next((word for word in arguments or () if word in first_words), None)
     for verb in verbs:
         group, _, word = verb.name.rpartition(" ")
-        added = groups[group].add_parser(word, help=verb.help)
+        hidden = listed and not group  # argparse lists a verb that has a help
+        added = (groups[group].add_parser(word) if hidden
+                 else groups[group].add_parser(word, help=verb.help))
         if not verb.module:
             groups[verb.name] = added.add_subparsers(dest=f"{word}_command", required=True,
                                                      parser_class=Parser)
@@ -46,3 +54,14 @@ def build_parser(
             getattr(module, f"add_{name}")(added)
             added.set_defaults(run=getattr(module, f"run_{name}"), takes_overrides=verb.overrides)
     return parser
+
+
+def listing(verbs: Sequence[Verb]) -> str:
+    """The verbs under their headings, a line for each, without those in groups."""
+    lines = []
+    for verb in verbs:
+        if verb.heading:
+            lines.append(f"{verb.heading}:")
+        if " " not in verb.name:
+            lines.append(f"  {verb.name:16}{verb.help}")
+    return "\n".join(lines)

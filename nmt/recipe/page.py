@@ -78,9 +78,7 @@ def keys_in_short() -> str:
                            width, break_on_hyphens=False, initial_indent="  ",
                            subsequent_indent="    ")
              for section, names in sections.items()]
-    return "\n".join([f"keys of a recipe (model.architecture {DEFAULT_ARCHITECTURE}), such as "
-                      "--train.epochs 5; null means none;",
-                      "what each means, and those of other architectures: nmt recipe --doc",
+    return "\n".join(["keys of a recipe, such as --train.epochs 5 (all of them: nmt recipe --doc):",
                       *lines])
 
 

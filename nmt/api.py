@@ -102,8 +102,8 @@ class LoadedTranslator:
         """
         sentences = self._sentences(text)
         search = chosen(self.recipe.search, beam, None, length_factor, length_normalisation)
-        found = self.system.translate(sentences, search)
-        texts = [self.system.text(nbest[0]) for nbest in found]
+        nbests = self.system.translate(sentences, search)
+        texts = [self.system.text(nbest[0]) for nbest in nbests]
         return texts[0] if isinstance(text, str) else texts
 
     def nbest(
@@ -113,9 +113,10 @@ class LoadedTranslator:
         """The n best translations of a beam search, best first; the default beam is raised to n if
         it is smaller. Raises as `translate`."""
         search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
-        (found,) = self.system.translate(self._sentences(self._one(text)), search)
-        return [Candidate(self.system.text(one), one.log_probability, one.score, one.finished)
-                for one in found]
+        (translations,) = self.system.translate(self._sentences(self._one(text)), search)
+        return [Candidate(self.system.text(translation), translation.log_probability,
+                          translation.score, translation.finished)
+                for translation in translations]
 
     def score(self, source: str, target: str) -> float:
         """log p(target, `</s>` | source) in nats, the sum over the target's words.
@@ -181,8 +182,8 @@ def load(
     or their `logs`. Raises UserError where there is no run directory of a translator, and for
     models that cannot form an ensemble.
     """
-    one = isinstance(directory, (str, Path))
-    paths = [Path(directory)] if one else [Path(each) for each in directory]  # type: ignore
+    is_single = isinstance(directory, (str, Path))
+    paths = [Path(directory)] if is_single else [Path(path) for path in directory]  # type: ignore
     if not paths:
         raise UserError("directory: expected a run directory or several, got none")
     return LoadedTranslator(System.open_all(paths, average, checkpoint))

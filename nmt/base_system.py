@@ -67,8 +67,8 @@ class BaseSystem:
     @classmethod
     def sides_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
         """The vocabularies of what a recipe's model reads and, last, of what it predicts."""
-        more = SECOND[: max(0, architecture_of(recipe.model).sources - 1)]
-        return (*cls.names[:-1], *more, cls.names[-1])
+        further = SECOND[: max(0, architecture_of(recipe.model).sources - 1)]
+        return (*cls.names[:-1], *further, cls.names[-1])
 
     @classmethod
     def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
@@ -86,16 +86,17 @@ class BaseSystem:
         directory: of the run that it is, None for a new one, which reads its lexicon from the data.
         Raises ValueError for a mask that does not fit a parameter.
         """
-        model, own = cls.models(recipe, vocabularies, directory)
+        model, parametrized = cls.models(recipe, vocabularies, directory)
         check_memory(model, 1, "the model's parameters")
         rng = np.random.default_rng([recipe.train.seed, 2])
         if pruning is not None:
-            own = Parametrized(own or model, {name: Masked(mask)
-                                              for name, mask in pruning.masks.items()})
-        if own is None:
+            masked = {name: Masked(mask) for name, mask in pruning.masks.items()}
+            parametrized = Parametrized(parametrized or model, masked)
+        if parametrized is None:
             return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
-        stored = own.initial_parameters(rng)
-        return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored, pruning)
+        stored = parametrized.initial_parameters(rng)
+        return cls(recipe, dict(vocabularies), model, parametrized.plain(stored), parametrized,
+                   stored, pruning)
 
     @classmethod
     def models(
@@ -173,9 +174,10 @@ class BaseSystem:
     def metadata(self) -> dict[str, Any]:
         """The metadata of a checkpoint: fingerprints of the system's vocabularies, and the keys of
         its recipe that must not change."""
-        prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
-        prints |= {codes_file(name): fingerprint(one.codes.lines())
-                   for name, one in self.vocabularies.items() if one.codes}
+        prints = {name: fingerprint(vocabulary.words)
+                  for name, vocabulary in self.vocabularies.items()}
+        prints |= {codes_file(name): fingerprint(vocabulary.codes.lines())
+                   for name, vocabulary in self.vocabularies.items() if vocabulary.codes}
         if lines := self.lexicon():
             prints[LEXICON] = fingerprint(lines)
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
@@ -183,9 +185,9 @@ class BaseSystem:
 
     def lexicon(self) -> list[str]:
         """The lines of the lexicon's file; none of a model without one."""
-        found = getattr(self.model, "lexicon", None)
-        return [] if found is None else lexicon_lines(
-            found, *(self.vocabularies[name] for name in self.sides_of(self.recipe)))
+        entries = getattr(self.model, "lexicon", None)
+        return [] if entries is None else lexicon_lines(
+            entries, *(self.vocabularies[name] for name in self.sides_of(self.recipe)))
 
     def recipe_files(self) -> dict[str, AnyRecipe]:
         """The recipes that a run directory holds, by file."""

@@ -55,11 +55,11 @@ def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name:
     """
     check_language_model(system, language, name)
     made = System.create(recipe, system.vocabularies)
-    known = {**system.parameters, **{_renamed(own): array for own, array in
+    known = {**system.parameters, **{_renamed(key): array for key, array in
                                      language.parameters.items()}}
     stored = made.stored or made.parameters
-    for own in stored.keys() & known.keys():
-        stored[own] = known[own].copy()
+    for key in stored.keys() & known.keys():
+        stored[key] = known[key].copy()
     return dataclasses.replace(made, parameters=made.plain(stored),
                                stored=stored if made.stored else {})
 

@@ -227,8 +227,8 @@ def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
 
 def _write(descriptor: int, parts: Iterable[Part]) -> None:
     """Write all bytes of all parts: a system call may write fewer than it was given."""
-    for part in parts:
-        rest = memoryview(part).cast("B")
+    for chunk in parts:
+        rest = memoryview(chunk).cast("B")
         while rest:
             rest = rest[os.write(descriptor, rest):]
 

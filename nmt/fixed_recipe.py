@@ -52,8 +52,8 @@ def run_recipe(
 def _recorded(saved: Path) -> Mapping[str, Any]:
     """The values of its recipe that a checkpoint records; none of an older run."""
     known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
-    found: Mapping[str, Any] = known.get("recipe", {})
-    return found
+    recorded: Mapping[str, Any] = known.get("recipe", {})
+    return recorded
 
 
 def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:

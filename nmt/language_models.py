@@ -176,8 +176,8 @@ def train(
 
 def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
     """Ids of a stream, in which the end marker has its own id."""
-    found = vocabulary.ids(tokens)
-    return [END if token == "</s>" else i for token, i in zip(tokens, found, strict=True)]
+    ids = vocabulary.ids(tokens)
+    return [END if token == "</s>" else i for token, i in zip(tokens, ids, strict=True)]
 
 
 class StreamIds(Lazy[int]):

@@ -56,8 +56,8 @@ class TasksSystem(BaseSystem):
     @classmethod
     def names_of(cls, recipe: TasksRecipe) -> tuple[str, ...]:  # type: ignore[override]
         """The vocabularies of all tasks, `task/name`."""
-        return tuple(f"{task}/{name}" for task, own in recipe.tasks.items()
-                     for name in System.names_of(own))
+        return tuple(f"{task}/{name}" for task, own_recipe in recipe.tasks.items()
+                     for name in System.names_of(own_recipe))
 
     @classmethod
     def models(
@@ -69,11 +69,11 @@ class TasksSystem(BaseSystem):
         Raises UserError for parts that cannot be shared.
         """
         made = {}
-        for task, own in recipe.tasks.items():
-            if getattr(own.model, "lexicon_epsilon", None) is not None:
+        for task, task_recipe in recipe.tasks.items():
+            if getattr(task_recipe.model, "lexicon_epsilon", None) is not None:
                 raise UserError(f"tasks.{task}.model.lexicon_epsilon: expected null in a mixture "
-                                f"of tasks, got {own.model.lexicon_epsilon}")
-            model, within = System.models(own, of_task(task, vocabularies))
+                                f"of tasks, got {task_recipe.model.lexicon_epsilon}")
+            model, within = System.models(task_recipe, of_task(task, vocabularies))
             made[task] = within or model
         several = Several(made)
         try:
@@ -83,35 +83,36 @@ class TasksSystem(BaseSystem):
 
     def task(self, name: str) -> System:
         """The translator of a task, with the current parameters."""
-        own = self.recipe.tasks[name]
+        recipe = self.recipe.tasks[name]
         vocabularies = of_task(name, self.vocabularies)
-        model, within = System.models(own, vocabularies)
+        model, within = System.models(recipe, vocabularies)
         stored = of_task(name, self.parameters)
         if within is None:
-            return System(own, vocabularies, model, stored)
-        return System(own, vocabularies, model, within.plain(stored), within, stored)
+            return System(recipe, vocabularies, model, stored)
+        return System(recipe, vocabularies, model, within.plain(stored), within, stored)
 
     def recipe_files(self) -> dict[str, Any]:
         """The recipes of the mixture and of each task."""
-        return {RECIPE: self.recipe} | {f"{name}/{RECIPE}": own
-                                        for name, own in self.recipe.tasks.items()}
+        return {RECIPE: self.recipe} | {f"{name}/{RECIPE}": task_recipe
+                                        for name, task_recipe in self.recipe.tasks.items()}
 
     def saved(
         self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
     ) -> None:
         """Write the same checkpoint of each task, into its directory."""
         parameters = self.plain(trained)
-        for name, own in self._facts(facts).items():
+        for name, own_facts in self._facts(facts).items():
             known = {"kind": System.kind, "recipe": fixed_values(self.recipe.tasks[name]),
                      **of_task(name, self.metadata())}
             arrays = {checkpoint.PARAMETERS + key: array
                       for key, array in of_task(name, parameters).items()}
-            checkpoint.save(path / name / file, arrays, {"model": known, **own})
+            checkpoint.save(path / name / file, arrays, {"model": known, **own_facts})
 
     def complete(self, path: Path, file: str) -> None:
         """Write it of each task again, unless all have it of the same update."""
         facts = checkpoint.load_metadata(path / file)
-        if not all(_holds(path / name / file, own) for name, own in self._facts(facts).items()):
+        if not all(_holds(path / name / file, own_facts)
+                   for name, own_facts in self._facts(facts).items()):
             saved = checkpoint.load(path / file)
             self.saved(path, file, checkpoint.parameters_of(saved, path / file, self.stored), facts)
 
@@ -139,8 +140,9 @@ def _holds(path: Path, facts: Mapping[str, Any]) -> bool:
 
 def scores_of(task: str, scores: Mapping[str, float], reference: bool) -> dict[str, float]:
     """The scores of a task among those of the mixture, without the task's name."""
-    own = of_task(task, scores)
-    return {name: score for name, score in scores.items() if "/" not in name} if reference else own
+    own_scores = of_task(task, scores)
+    plain = {name: score for name, score in scores.items() if "/" not in name}
+    return plain if reference else own_scores
 
 
 def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocabulary]:
@@ -148,15 +150,16 @@ def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocab
 
     Raises UserError where tasks of a group have different options for their shared vocabulary.
     """
-    found: dict[str, Vocabulary] = {}
+    vocabularies: dict[str, Vocabulary] = {}
     for side, part in zip(System.names, PARTS, strict=True):
         for group in recipe.groups(part):
             _check_options(recipe, part, group)
             readers = group if recipe.vocabularies == JOINT else group[:1]
-            own = side_vocabularies([corpora[task] for task in readers], recipe.tasks[group[0]],
-                                    side)
-            found |= {f"{task}/{name}": one for task in group for name, one in own.items()}
-    return {name: found[name] for name in TasksSystem.names_of(recipe)}
+            common = side_vocabularies([corpora[task] for task in readers], recipe.tasks[group[0]],
+                                       side)
+            vocabularies |= {f"{task}/{name}": vocabulary
+                             for task in group for name, vocabulary in common.items()}
+    return {name: vocabularies[name] for name in TasksSystem.names_of(recipe)}
 
 
 def _check_options(recipe: TasksRecipe, part: str, group: Sequence[str]) -> None:
@@ -185,8 +188,8 @@ def train(
     system = TasksSystem.create(recipe, run.vocabularies(TasksSystem.names_of(recipe), build))
     tasks = {name: system.task(name) for name in recipe.tasks}
     batches = {name: task.training_batches(corpora[name].train) for name, task in tasks.items()}
-    notes = [f"{name}: {note}" for name, own in recipe.tasks.items()
-             for note in notes_on(own.model, batches[name].lengths[:, 0])]
+    notes = [f"{name}: {note}" for name, task_recipe in recipe.tasks.items()
+             for note in notes_on(task_recipe.model, batches[name].lengths[:, 0])]
     training = Training(Mixture(batches, recipe.ratios), _Validation(system, tasks, corpora),
                         _lines(corpora), notes, _dev_lines(corpora))
     with run.trainer(system, training, observer) as trainer:
@@ -196,13 +199,13 @@ def train(
 
 def load_corpora(recipe: TasksRecipe) -> dict[str, ParallelCorpus]:
     """The corpora of all tasks. Raises UserError as `load_corpus`, naming the task."""
-    found = {}
-    for name, own in recipe.tasks.items():
+    loaded = {}
+    for name, task_recipe in recipe.tasks.items():
         try:
-            found[name] = load_corpus(own.data)
+            loaded[name] = load_corpus(task_recipe.data)
         except UserError as error:
             raise UserError(f"tasks.{name}: {error}") from None
-    return found
+    return loaded
 
 
 def _lines(corpora: Corpora) -> Iterator[str]:
@@ -231,7 +234,7 @@ class _Validation:
         plain = self._system.plain(parameters)
         scores: dict[str, float] = {}
         for name, task in self._tasks.items():
-            own = Validation(task, self._corpora[name].dev)(of_task(name, plain))
+            own_scores = Validation(task, self._corpora[name].dev)(of_task(name, plain))
             prefix = "" if name == self._system.reference else f"{name}/"
-            scores |= {prefix + score: value for score, value in own.items()}
+            scores |= {prefix + score: value for score, value in own_scores.items()}
         return scores

@@ -83,9 +83,9 @@ def need(directory: Path, what: str, files: Iterable[str]) -> None:
     """Raise UserError unless the directory has these files."""
     for file in files:
         if not (directory / file).is_file():
-            found = "a file" if directory.is_file() else "no such directory"
-            found = f"no {file} in it" if directory.is_dir() else found
-            raise UserError(f"{directory}: expected {what}, found {found}")
+            actual = "a file" if directory.is_file() else "no such directory"
+            actual = f"no {file} in it" if directory.is_dir() else actual
+            raise UserError(f"{directory}: expected {what}, found {actual}")
 
 
 def take_back(directory: Path, names: Sequence[str], made: bool) -> None:

@@ -60,10 +60,10 @@ class Texts(BaseSystem):
         check_lengths(sentences, self.recipe.data, name, numbers)
         if (most := getattr(self.recipe.model, "positions", None)) is not None:
             for number, words in zip(numbers or count(1), sentences, strict=False):
-                if (found := len(self.source_ids(words))) > most:
+                if (length := len(self.source_ids(words))) > most:
                     raise UserError(f"{name if isinstance(name, str) else name[0]}:{number}: "
                                     f"expected at most {most} words or pieces (model.positions), "
-                                    f"got {found}")
+                                    f"got {length}")
         self.check_tags(sentences, name if isinstance(name, str) else name[0], numbers)
 
     def check_tags(

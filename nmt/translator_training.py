@@ -47,14 +47,15 @@ def build_vocabularies(
         return dict(parent.system.vocabularies)
     sides = [side_vocabularies([corpus], recipe, name, parent)
              for name in System.sides_of(recipe)]
-    found = {name: one for own in sides for name, one in own.items()}
+    vocabularies = {name: vocabulary for side in sides for name, vocabulary in side.items()}
     if recipe.shared_vocabulary:
         source, target = System.names
-        if found[source].codes != found[target].codes:
+        if vocabularies[source].codes != vocabularies[target].codes:
             raise UserError("data.shared_vocabulary: expected a parent that cuts both sides by the "
                             "same codes, got two")
-        found[source] = found[target].extended(found[source].words[len(SPECIALS):])
-    return {name: found[name] for name in System.names_of(recipe)}
+        words = vocabularies[source].words[len(SPECIALS):]
+        vocabularies[source] = vocabularies[target].extended(words)
+    return {name: vocabularies[name] for name in System.names_of(recipe)}
 
 
 def side_vocabularies(
@@ -85,14 +86,14 @@ def side_vocabularies(
     if file and all(i == UNKNOWN for words_of_side in sentences()
                     for i in words.ids(words.pieces(words_of_side))):
         raise UserError(f"{file}: expected words of the training text, got none")
-    found, characters = {side: words}, f"{side}_characters"
+    vocabularies, characters = {side: words}, f"{side}_characters"
     for place, name in enumerate(factor_tables(recipe.model) if side == "source" else (), 1):
         tags = ([factors.parts(word)[place] for word in pair[0]]
                 for corpus in corpora for pair in corpus.train)
-        found[name] = Vocabulary.build(tags)
+        vocabularies[name] = Vocabulary.build(tags)
     if characters in character_tables(recipe.model):
-        found[characters] = character_vocabulary(sentences(), data.max_characters)
-    return found
+        vocabularies[characters] = character_vocabulary(sentences(), data.max_characters)
+    return vocabularies
 
 
 def _check_tags(data: DataConfig, factors: Factors) -> None:
@@ -122,30 +123,31 @@ def piece_vocabulary(
     Raises UserError for a file of codes that is none, a parent of words, and as `learn` and
     `nmt.data.pieces.build`.
     """
-    data, own = recipe.data, recipe.data.subwords
+    data, subwords = recipe.data, recipe.data.subwords
     counts = {name: Counter(word for corpus in corpora for pair in corpus.train
                             for word in _forms(pair, name, factors))
               for name in System.sides_of(recipe)}
     codes: Segmenter
-    if own.learned:
-        found = sum(counts.values(), _more_words(data)) if own.joint else counts[side]
-        words = {word: n for word, n in found.items() if not stays_whole(word)}
-    if own.merges is not None:
-        codes = learn(words, own.merges, "data.subwords.merges")
-    elif own.size is not None:
-        codes = sentence_pieces.learn(words, own.size, "data.subwords.size")
-    elif own.parent_codes:
+    if subwords.learned:
+        counted = sum(counts.values(), _more_words(data)) if subwords.joint else counts[side]
+        words = {word: n for word, n in counted.items() if not stays_whole(word)}
+    if subwords.merges is not None:
+        codes = learn(words, subwords.merges, "data.subwords.merges")
+    elif subwords.size is not None:
+        codes = sentence_pieces.learn(words, subwords.size, "data.subwords.size")
+    elif subwords.parent_codes:
         codes = _codes_of(parent, side)
     else:
-        codes = read_codes(Path(data.directory) / getattr(own, f"{side}_codes"))
+        codes = read_codes(Path(data.directory) / getattr(subwords, f"{side}_codes"))
     kind = "sentencepiece" if isinstance(codes, sentence_pieces.SentencePieces) else "bpe"
-    if kind != own.kind:
+    if kind != subwords.kind:
         raise UserError(f"data.subwords.kind: expected {kind}, of which the codes are, got "
-                        f"{own.kind}")
+                        f"{subwords.kind}")
     if file := getattr(data, f"{side}_vocabulary", ""):
         return PieceVocabulary(read_words(Path(data.directory) / file), codes)
-    return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
-                                                   data.max_vocabulary), side)
+    options = PieceOptions(subwords.threshold, subwords.dropout, data.min_frequency,
+                           data.max_vocabulary)
+    return build(counts[side], codes, options, side)
 
 
 def _codes_of(parent: Parent | None, name: str) -> Segmenter:
@@ -160,11 +162,11 @@ def _codes_of(parent: Parent | None, name: str) -> Segmenter:
 
 def _more_words(data: DataConfig) -> Counter[str]:
     """How often each word occurs in the files that merges are learned from too."""
-    cut, found = tokenisers(data)[0].tokenise, Counter[str]()
+    cut, counts = tokenisers(data)[0].tokenise, Counter[str]()
     for name in data.subwords.more_text:
         for line in stream_lines(Path(data.directory) / name):
-            found.update(cut(line))
-    return found
+            counts.update(cut(line))
+    return counts
 
 
 def train(

@@ -59,12 +59,12 @@ def mixed_forward(
     Arguments: x and y, German and English token ids, without end markers; tasks, the task of each
     update.
     """
-    l, own = {}, {}
+    l, traces = {}, {}
     for u, i in enumerate(tasks, start=1):
         x_i, y_i = pair_of(i, x, y)
-        l[u], own[u] = forward(of_task(parameters, i), x_i, y_i)  # J_i
+        l[u], traces[u] = forward(of_task(parameters, i), x_i, y_i)  # J_i
     J = sum(l.values())                                          # (6.1.1 mixing)
-    return J, MixedTrace(tuple(tasks), l, own)
+    return J, MixedTrace(tuple(tasks), l, traces)
 
 
 def mixed_backward(

@@ -119,7 +119,7 @@ def prune(system: S, percent: float, scheme: str, of: str) -> S:
 
 
 def retraining_recipe(
-    directory: Path, own: Path | None, how: str, overrides: Sequence[str] = ()
+    directory: Path, file: Path | None, how: str, overrides: Sequence[str] = ()
 ) -> AnyRecipe:
     """The recipe for training a run of `directory` after pruning.
 
@@ -127,13 +127,13 @@ def retraining_recipe(
     settings; overrides, of either. Raises UserError where it has another model or other data.
     """
     first = run_recipe(AnyRecipe, directory)
-    if own is None and how == RETRAINED:
+    if file is None and how == RETRAINED:
         chosen = {**RETRAINING, "learning_rate": first.train.learning_rate / 2}
         overrides = [*(f"--train.{key}={value}" for key, value in chosen.items()), *overrides]
-    recipe = load_recipe(AnyRecipe, own, overrides) if own else \
+    recipe = load_recipe(AnyRecipe, file, overrides) if file else \
         run_recipe(AnyRecipe, directory, overrides)
     if type(recipe) is not type(first):
-        raise UserError(f"{own}: expected a recipe of the kind that {directory} has, got another")
+        raise UserError(f"{file}: expected a recipe of the kind that {directory} has, got another")
     check_same(directory, recipe, "train what is left")
     return recipe
 

@@ -84,13 +84,13 @@ def _scores(
     parameters: Mapping[str, np.ndarray], classes: Mapping[str, str], score: Score
 ) -> dict[str, np.ndarray]:
     """Flat scores by parameter, in the order of `classes`."""
-    found: dict[str, np.ndarray] = {}
-    for one in dict.fromkeys(classes.values()):
-        names = [name for name, own in classes.items() if own == one]
+    scores: dict[str, np.ndarray] = {}
+    for group in dict.fromkeys(classes.values()):
+        names = [name for name, class_of_name in classes.items() if class_of_name == group]
         flat = [parameters[name].reshape(-1) for name in names]
-        cuts = np.cumsum([part.size for part in flat])[:-1]
-        found |= dict(zip(names, np.split(score(np.concatenate(flat)), cuts), strict=True))
-    return {name: found[name] for name in classes}
+        cuts = np.cumsum([values.size for values in flat])[:-1]
+        scores |= dict(zip(names, np.split(score(np.concatenate(flat)), cuts), strict=True))
+    return {name: scores[name] for name in classes}
 
 
 def _keep_all_but(
@@ -107,5 +107,5 @@ def _keep_all_but(
         ties = np.flatnonzero(joined == largest)
         keep[ties[count - int((joined < largest).sum()):]] = True
     cuts = np.cumsum([score.size for score in scores.values()])[:-1]
-    return {name: part.reshape(shapes[name])
-            for name, part in zip(scores, np.split(keep, cuts), strict=True)}
+    return {name: values.reshape(shapes[name])
+            for name, values in zip(scores, np.split(keep, cuts), strict=True)}

@@ -112,14 +112,14 @@ class Service:
         if len(words) > self.limits.words:
             raise UserError(f"text: expected at most {self.limits.words} words, got {len(words)}")
         search = searches_of(self.system, words, options)
-        nbest = [described(search["searches"]["beam"], one)
-                 for one in search["searches"]["beam"]["found"]]
+        nbest = [described(search["searches"]["beam"], hypothesis)
+                 for hypothesis in search["searches"]["beam"]["found"]]
         return {"translation": nbest[0]["translation"], "nbest": nbest,
                 "source": search["source"], "unknown": self.system.unknown_words(words),
                 "notes": search["notes"], "search": search}
 
 
-def described(search: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def described(search: Mapping[str, Any], hypothesis: Mapping[str, Any]) -> dict[str, Any]:
     """A translation of the n-best list as JSON values.
 
     "translation", plain text; "words", each {"word", "log_p"} with its log-probability in nats, the
@@ -127,16 +127,16 @@ def described(search: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, 
     length with a countdown; "score", what the list is sorted by; "attention", for each of the words
     a weight for each of "source", or null without attention.
     """
-    path = path_of(search["steps"], found["at"])
-    spelled = dict(enumerate(found["spelled"]))
+    path = path_of(search["steps"], hypothesis["at"])
+    spelled = dict(enumerate(hypothesis["spelled"]))
     weights = [search["steps"][step]["weights"] for step in range(len(path))]
     return {
-        "translation": found["text"],
-        "words": [{"word": spelled.get(place, one["word"]), "log_p": one["word_log_p"]}
-                  for place, one in enumerate(path)],
-        "log_p": found["log_p"], "score": found["score"], "finished": found["finished"],
+        "translation": hypothesis["text"],
+        "words": [{"word": spelled.get(place, node["word"]), "log_p": node["word_log_p"]}
+                  for place, node in enumerate(path)],
+        **{key: hypothesis[key] for key in ("log_p", "score", "finished")},
         "attention": None if weights[0] is None else
-        [of[one["parent"]] for of, one in zip(weights, path, strict=True)],
+        [of[node["parent"]] for of, node in zip(weights, path, strict=True)],
     }
 
 

@@ -115,7 +115,8 @@ class RunDirectory:
         be the one that was interrupted, another process trains here, the directory was deleted or
         moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
         """
-        states = len(self._recipe.train.make_optimizer().state_names)
+        train = self._recipe.train
+        states = len(train.make_optimizer().state_names) + (train.moving_average > 0)
         check_memory(system.model, 1 + states, "gradients and the optimizer's state")
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
         self._world.check_same("vocabularies and data", system.metadata() | prints)

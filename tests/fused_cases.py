@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,7 +133,8 @@ def updates(rng, rows, width, strided):
         return tuple(m() ** 2 for _ in optimizer.state_names)
 
     some = np.flatnonzero(rng.random(rows) < 0.5)
-    for optimizer in (kind(0.7) for kind in OPTIMIZERS.values()):
+    for kind, decay in product(OPTIMIZERS.values(), (0.0, 0.2)):
+        optimizer = kind(0.7, weight_decay=decay)
         move, factor = "nmt.training.optimizers.Optimizer.update_", np.array(0.3)
         for count in (1, 3):
             own = [(m(), *kept(optimizer)) for _ in range(count)]
@@ -140,6 +142,8 @@ def updates(rng, rows, width, strided):
         for ids in (some if some.size else np.array([rows - 1]), np.arange(rows)):
             yield Case(f"{move}rows", (optimizer, (m(), *kept(optimizer)), ids, m(len(ids)), factor,
                                        3))
+    yield Case("nmt.training.moving_average.move_averages",
+               ([m(), m(2)], [m(), m(2)], 0.3))
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 

@@ -24,7 +24,8 @@ LIMITS = {  # least and most, by the last part of a key
     "batch_tokens": LENGTHS, "warmup": COUNTS,
     "epochs": (1e-6, 1e6), "halve_every": (1e-6, 1e6), "learning_rate": (1e-30, 1e6),
     "scale": (0, 1e6), "forget_bias": (-1e6, 1e6), "max_norm": (1e-30, 1e9),
-    "clip_elements": (1e-30, 1e9), "plateau_minimum": (1e-30, 1e6), "seed": (0, 2**63 - 1),
+    "clip_elements": (1e-30, 1e9), "plateau_minimum": (1e-30, 1e6), "epsilon": (1e-30, 1e6),
+    "weight_decay": (0, 1e6), "seed": (0, 2**63 - 1),
 }
 OTHERS = (-10**9, 10**9)
 

@@ -62,6 +62,8 @@ RULES = (
     Rule(("data.max_characters",), ("model.architecture",), _with_characters("")),
     Rule(("search.longest_word",), ("model.architecture", "model.target_characters"),
          _with_characters("target")),
+    _section("train", "beta1 beta2", "optimizer", lambda train: train.optimizer_takes("beta1")),
+    _section("train", "epsilon", "optimizer", lambda train: train.optimizer_takes("epsilon")),
     _section("train", "halve_after halve_every", "schedule", lambda train:
              train.schedule == "thesis"),
     _section("train", "plateau_factor plateau_patience plateau_minimum", "schedule",

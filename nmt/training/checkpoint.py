@@ -32,11 +32,12 @@ from nmt.files import write_file
 from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
-__all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint",
+__all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "TRAINED", "VERSION", "Checkpoint",
            "check_parameters", "load", "load_metadata", "parameters_of", "prefixed", "save"]
 
 VERSION = 3
 OPTIMIZER = "optimizer/"
+TRAINED = "trained/"  # the parameters that a resume trains, where `parameters/` are their average
 CARRIED = "carried/"  # states that a model hands from batch to batch
 _KEY = "nmt-checkpoint"  # the metadata entry with the document
 _CHECKSUM = "nmt-checksum"  # the metadata entry with the checksum
@@ -120,14 +121,14 @@ def _opened(path: Path) -> Iterator[Any]:
                         f"format: {error}") from error
 
 
-def parameters_of(saved: Checkpoint, path: str | os.PathLike[str],
-                  template: Mapping[str, Array]) -> dict[str, Array]:
+def parameters_of(saved: Checkpoint, path: str | os.PathLike[str], template: Mapping[str, Array],
+                  prefix: str = PARAMETERS) -> dict[str, Array]:
     """The parameters of a checkpoint, on the device in use, in the order of `template`.
 
     Arguments: saved, read from path; template, the model's parameters, of which only names and
-    shapes matter. Raises UserError as `check_parameters` does.
+    shapes matter; prefix, of their names in the file. Raises UserError as `check_parameters` does.
     """
-    arrays = saved.select(PARAMETERS)
+    arrays = saved.select(prefix)
     check_parameters(path, arrays, template)
     return {name: to_device(arrays[name]) for name in template}
 

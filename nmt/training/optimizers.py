@@ -7,8 +7,16 @@ GPU. On a CPU the rule runs on slices short enough that its passes find them in 
 Dividing by the batch size and clipping are one number, `factor`, by which the rule multiplies g:
 no gradient is rewritten.
 
+Weight decay is decoupled from the gradient in every rule (Loshchilov and Hutter, 2019, their
+Algorithms 1 and 2): p <- (1 - eta lambda) p at each update, beside the rule's own step, with eta
+the learning rate of that update, as PyTorch's AdamW has it. Their schedule multiplier eta_t is
+eta divided by the first learning rate, so their lambda is ours times that first rate. With SGD it
+is the same as the gradient of lambda/2 ||p||^2 (their Proposition 1), so L2 needs no key of its
+own; unlike L2, the decay of one update is not part of the gradient that clipping measures. All
+parameters decay.
+
 A `RowGradient` is treated as the dense gradient, zero in all other rows: at every update the
-averages of all rows decay, and Adam moves all rows. No update of a row is deferred.
+averages of all rows decay, and Adam and weight decay move all rows. No update of a row is deferred.
 """
 
 from __future__ import annotations
@@ -51,10 +59,21 @@ class Optimizer(ABC):
         name = cls.__name__.lower()
         cls.kernel, OPTIMIZERS[name] = updates.UPDATES[name], cls
 
-    def __init__(self, learning_rate: float) -> None:
-        self.learning_rate = learning_rate  # set by the schedule before each epoch
+    def __init__(self, learning_rate: float, weight_decay: float = 0.0) -> None:
+        self.learning_rate = learning_rate  # set by the schedule before each update
+        self.weight_decay = weight_decay  # lambda
         self._state: dict[str, tuple[Array, ...]] = {}  # in the order of `state_names`
         self._t: Counter[str] = Counter()
+
+    @property
+    def keep(self) -> float:
+        """1 - eta lambda, the share of a parameter that weight decay leaves."""
+        return 1.0 - self.learning_rate * self.weight_decay
+
+    @property
+    def moves_all_rows(self) -> bool:
+        """Whether rows without a gradient change, too."""
+        return bool(self.state_names) or self.weight_decay > 0
 
     @abstractmethod
     def numbers(self, t: int) -> tuple[float, ...]:
@@ -64,7 +83,7 @@ class Optimizer(ABC):
     @abstractmethod
     def rule(*arrays_and_numbers: Any) -> None:
         """An update, in place: p, its state and g, of one size; factor, which multiplies g; and
-        the numbers. Where there is state, g may be None, for zeros: averages then decay."""
+        the numbers. g may be None, for zeros: averages and weights then decay."""
 
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
@@ -101,8 +120,8 @@ class Optimizer(ABC):
         """Update t of parameters of one dtype; `arrays` are p and its state of each."""
         numbers = self.numbers(t)
         for p_and_state, gradient in zip(arrays, gradients, strict=True):
-            for slices in _slices(*p_and_state, gradient):
-                self.rule(*slices, factor, *numbers)
+            for parts in slices(*p_and_state, gradient):
+                self.rule(*parts, factor, *numbers)
 
     @fused(updates.update_rows)
     def update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
@@ -111,9 +130,9 @@ class Optimizer(ABC):
         gradients."""
         rows = [array[ids] for array in arrays]  # (N, E)
         self.update_dense([rows], [values], factor, t)
-        if self.state_names:  # every row moves; those that have a gradient are overwritten below
-            for slices in _slices(*arrays):
-                self.rule(*slices, None, factor, *self.numbers(t))
+        if self.moves_all_rows:  # the rows that have a gradient are overwritten below
+            for parts in slices(*arrays):
+                self.rule(*parts, None, factor, *self.numbers(t))
         for array, moved in zip(arrays, rows, strict=True):
             array[ids] = moved
 
@@ -160,17 +179,19 @@ class SGD(Optimizer):
     Source: thesis, Eq. 2.9: theta <- theta - eta grad J(theta).
     """
 
-    def __init__(self, learning_rate: float = 1.0) -> None:
-        super().__init__(learning_rate)
+    def __init__(self, learning_rate: float = 1.0, weight_decay: float = 0.0) -> None:
+        super().__init__(learning_rate, weight_decay)
 
     def numbers(self, t: int) -> tuple[float, ...]:
-        """eta."""
-        return (self.learning_rate,)
+        """1 - eta lambda and eta."""
+        return self.keep, self.learning_rate
 
     @staticmethod
-    def rule(p: Array, g: Array, factor: Array, rate: float) -> None:
-        """p <- p - eta g."""
-        p -= rate * factor * g  # (2.9)
+    def rule(p: Array, g: Array | None, factor: Array, keep: float, rate: float) -> None:
+        """p <- p - eta g, after weight decay."""
+        decay_weights(p, keep)
+        if g is not None:
+            p -= rate * factor * g  # (2.9)
 
 
 class Adam(Optimizer):
@@ -180,25 +201,26 @@ class Adam(Optimizer):
     m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
     m_hat = m / (1 - beta1^t);  v_hat = v / (1 - beta2^t);
     theta <- theta - alpha m_hat / (sqrt(v_hat) + epsilon).
-    The defaults are the paper's, and those of Nguyen, section 4.
+    The defaults are the paper's, and those of Nguyen, section 4. With weight decay it is AdamW,
+    Algorithm 2 of Loshchilov and Hutter (2019).
     """
 
     state_names = ("m", "v")
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float = 1e-8) -> None:
-        super().__init__(learning_rate)
+                 epsilon: float = 1e-8, weight_decay: float = 0.0) -> None:
+        super().__init__(learning_rate, weight_decay)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def numbers(self, t: int) -> tuple[float, ...]:
-        """alpha, beta1, beta2, epsilon and the two corrections."""
-        return (self.learning_rate, self.beta1, self.beta2, self.epsilon,
+        """1 - alpha lambda, alpha, beta1, beta2, epsilon and the two corrections."""
+        return (self.keep, self.learning_rate, self.beta1, self.beta2, self.epsilon,
                 1 - self.beta1**t, 1 - self.beta2**t)
 
     @staticmethod
-    def rule(p: Array, m: Array, v: Array, g: Array | None, factor: Array, rate: float,
-             beta1: float, beta2: float, epsilon: float, correction1: float, correction2: float,
-             ) -> None:
+    def rule(p: Array, m: Array, v: Array, g: Array | None, factor: Array, keep: float,
+             rate: float, beta1: float, beta2: float, epsilon: float, correction1: float,
+             correction2: float) -> None:
         """The lines of the comments in one buffer: as printed there they take 1.5 times as long.
         The corrections are scalars, as at the end of their section 2."""
         work, root = None, math.sqrt(correction2)
@@ -215,6 +237,7 @@ class Adam(Optimizer):
         work += epsilon * root
         xp.divide(m, work, out=work)               # m_hat = m / (1 - beta1^t)
         work *= rate * root / correction1          # v_hat = v / (1 - beta2^t)
+        decay_weights(p, keep)
         p -= work                                  # p = p - alpha m_hat / (sqrt(v_hat) + epsilon)
 
 
@@ -230,20 +253,21 @@ class Adadelta(Optimizer):
 
     state_names = ("g2", "d2")  # E[g^2], E[d^2]
 
-    def __init__(self, learning_rate: float = 1.0, rho: float = 0.95,
-                 epsilon: float = 1e-6) -> None:
-        super().__init__(learning_rate)
+    def __init__(self, learning_rate: float = 1.0, rho: float = 0.95, epsilon: float = 1e-6,
+                 weight_decay: float = 0.0) -> None:
+        super().__init__(learning_rate, weight_decay)
         self.rho, self.epsilon = rho, epsilon
 
     def numbers(self, t: int) -> tuple[float, ...]:
-        """The rate, rho and epsilon."""
-        return self.learning_rate, self.rho, self.epsilon
+        """1 - rate lambda, the rate, rho and epsilon."""
+        return self.keep, self.learning_rate, self.rho, self.epsilon
 
     @staticmethod
-    def rule(p: Array, g2: Array, d2: Array, g: Array | None, factor: Array, rate: float,
-             rho: float, epsilon: float) -> None:
+    def rule(p: Array, g2: Array, d2: Array, g: Array | None, factor: Array, keep: float,
+             rate: float, rho: float, epsilon: float) -> None:
         """Averages in place (afresh: 1.3 times the time) and one root; d here is the paper's -d,
         and zero without a gradient."""
+        decay_weights(p, keep)
         g2 *= rho
         if g is None:
             d2 *= rho
@@ -254,6 +278,12 @@ class Adadelta(Optimizer):
         d2 *= rho
         d2 += (1 - rho) * (d * d)
         p -= rate * d
+
+
+def decay_weights(p: Array, keep: float) -> None:
+    """p <- (1 - eta lambda) p, in place (Loshchilov and Hutter, 2019)."""
+    if keep != 1.0:
+        p *= keep
 
 
 def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
@@ -285,12 +315,12 @@ def gradient_norm(arrays: list[Array]) -> Array:
     xp = array_module(*arrays)
     norm = xp.zeros((), dtype=np.float64)
     for array in arrays:
-        for (g,) in _slices(array):
+        for (g,) in slices(array):
             norm += xp.dot(g, g)
     return xp.sqrt(norm, out=norm)
 
 
-def _slices(*arrays: Array) -> Iterator[list[Array]]:
+def slices(*arrays: Array) -> Iterator[list[Array]]:
     """Matching slices of arrays of one size, flat: views, where the array is contiguous."""
     flat = [array.reshape(-1) for array in arrays]
     size = flat[0].size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +30,11 @@ class TrainOptions:
     accumulate: int = 1  # batches an update, computed one by one: a larger batch in less memory
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: OptimizerName = "sgd"  # adadelta as printed has rate 1
+    beta1: float = 0.9  # adam: decay of the gradient's average, per update
+    beta2: float = 0.999  # adam: decay of its square's average; Vaswani et al. have 0.98
+    epsilon: float | None = None  # adam, adadelta: added to the root; null: 1e-8, and 1e-6
+    weight_decay: float = 0.0  # lambda: parameters shrink by learning_rate * lambda an update
+    moving_average: float = 0.0  # decay of the parameters' average, validated and kept; 0: none
     learning_rate: float = 1.0  # of the first epoch; the final one of a warm-up
     schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # of the rate
     warmup: int = 0  # updates in which the learning rate rises from zero; n_w of inverse-sqrt
@@ -58,6 +64,11 @@ class TrainOptions:
             self._check(name, getattr(self, name) >= 0, "at least 0")
         for name in ("learning_rate", "plateau_minimum", "halve_every"):
             self._check(name, getattr(self, name) > 0, "a positive number")
+        for name in ("beta1", "beta2", "moving_average"):
+            self._check(name, 0 <= getattr(self, name) < 1, "0 or more, and less than 1")
+        self._check("epsilon", self.epsilon is None or self.epsilon > 0,
+                    "a positive number or None")
+        self._check("weight_decay", self.weight_decay >= 0, "at least 0")
         self._check("plateau_factor", 0 < self.plateau_factor < 1, "a number between 0 and 1")
         self._check("max_norm", self.max_norm is None or self.max_norm > 0,
                     "a positive number or None")
@@ -78,9 +89,16 @@ class TrainOptions:
         """Whether a higher value of the criterion is better."""
         return self.criterion not in _LOWER_IS_BETTER
 
+    def optimizer_takes(self, name: str) -> bool:
+        """Whether the optimizer has an argument of this name."""
+        return name in inspect.signature(OPTIMIZERS[self.optimizer]).parameters
+
     def make_optimizer(self) -> Optimizer:
         """The optimizer these options name."""
-        return OPTIMIZERS[self.optimizer](self.learning_rate)
+        chosen = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+                  if self.optimizer_takes(field.name)}
+        return OPTIMIZERS[self.optimizer](
+            **{name: value for name, value in chosen.items() if value is not None})
 
     def make_schedule(self) -> Schedule:
         """The schedule these options name."""

@@ -15,6 +15,7 @@ from nmt.training import checkpoint, kept
 from nmt.training.batch_source import Training
 from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
+from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.passes import accumulate, sums_of
@@ -43,6 +44,7 @@ class Trainer:
         self.parameters, self.options = parameters, options
         self.state = TrainingState(options, parameters, run.world)
         self._model, self._training, self._run, self._world = model, training, run, run.world
+        self._average = MovingAverage(options.moving_average, parameters)
         self._updates = accumulated(training.batches, options.accumulate)
         self._reports = Reports(self.state, options, run.log, observer or Observer())
         self._on_host = array_module(*parameters.values()) is np
@@ -59,8 +61,7 @@ class Trainer:
         path = self._run.last
         saved = checkpoint.load(path)
         self.state.check_saved(path, saved, self._run.metadata)
-        for name, array in checkpoint.parameters_of(saved, path, self.parameters).items():
-            self.parameters[name][...] = array
+        self._average.load(saved, path)
         with reading(path):
             self.state.load(saved, self.parameters)
             self._run.log.keep(self.counters.include)
@@ -155,6 +156,7 @@ class Trainer:
         state.meter.add(sums.loss, norm, self._updates.tokens(batch), batch.task, sums.losses)
         self.counters.step += 1
         self.counters.position += 1
+        self._average.update(self.counters.step)
 
     def _log_window(self) -> None:
         """One line of the log."""
@@ -202,21 +204,22 @@ class Trainer:
         """What validation gives."""
         assert self._training.validate is not None
         try:
-            return self._training.validate(self.parameters)
+            return self._training.validate(self._average.parameters)
         except FloatingPointError:  # finite parameters may still be too large to compute with
             raise self._run.not_finite(self.counters.step, "a logit of the dev set") from None
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""
         document, arrays = self.state.saved()
-        self._save(LAST, {"training": document}, arrays)
+        self._save(LAST, {"training": document}, arrays | self._average.trained())
 
     def _save(self, file: str, facts: dict[str, Any], arrays: Mapping[str, Array] | None = None
               ) -> None:
-        """Write the parameters and more arrays, unless they have gone bad since the last check."""
+        """Write the parameters, or their average, and more arrays, unless they have gone bad since
+        the last check."""
         self._run.check()
         self._check_parameters()
-        self._run.save(file, self.parameters, facts, arrays)
+        self._run.save(file, self._average.parameters, facts, arrays)
 
     def _stop_if_asked(self, interrupt: DeferredInterrupt) -> None:
         """After Ctrl-C: save and leave."""

@@ -1,4 +1,5 @@
-// The optimizers' rules, as their papers print them, and the gradient's norm: optimizers.py.
+// The optimizers' rules, as their papers print them, and the gradient's norm: optimizers.py. `keep`
+// is 1 - rate lambda, the share of p that weight decay leaves.
 
 // The place of `id` among n ascending ids; -1 if it is not there.
 __device__ inline number place_of(number id, const number *ids, number n) {
@@ -57,22 +58,22 @@ template <typename Rule> __device__ inline void visit(
 // Thesis, Eq. 2.9.
 extern "C" __global__ void sgd(
     number rows, number width, const number *table, number arrays, const number *ids, number count,
-    const real *factor, double rate) {
+    const real *factor, double keep, double rate) {
     visit(rows, width, Arrays{table, arrays}, 0, ids, count, factor,
-          [=](number k, real g, real *p, real *, real *) { p[k] -= real(rate) * g; });
+          [=](number k, real g, real *p, real *, real *) { p[k] = real(keep) * p[k] - real(rate) * g; });
 }
 
 // Kingma and Ba's Algorithm 1; correction1 is 1 - beta1^t, correction2 is 1 - beta2^t.
 extern "C" __global__ void adam(
     number rows, number width, const number *table, number arrays, const number *ids, number count,
-    const real *factor, double rate, double beta1, double beta2, double epsilon,
+    const real *factor, double keep, double rate, double beta1, double beta2, double epsilon,
     double correction1, double correction2) {
     visit(rows, width, Arrays{table, arrays}, 2, ids, count, factor,
           [=](number k, real g, real *p, real *m, real *v) {
         real m_t = real(beta1) * m[k] + real(1 - beta1) * g;
         real v_t = real(beta2) * v[k] + real(1 - beta2) * g * g;
         real m_hat = m_t / real(correction1), v_hat = v_t / real(correction2);
-        p[k] -= real(rate) * m_hat / (sqrt(v_hat) + real(epsilon));
+        p[k] = real(keep) * p[k] - real(rate) * m_hat / (sqrt(v_hat) + real(epsilon));
         m[k] = m_t;
         v[k] = v_t;
     });
@@ -81,15 +82,30 @@ extern "C" __global__ void adam(
 // Zeiler's Algorithm 1; g2 is E[g^2], d2 is E[d^2], d has the opposite sign.
 extern "C" __global__ void adadelta(
     number rows, number width, const number *table, number arrays, const number *ids, number count,
-    const real *factor, double rate, double rho, double epsilon) {
+    const real *factor, double keep, double rate, double rho, double epsilon) {
     visit(rows, width, Arrays{table, arrays}, 2, ids, count, factor,
           [=](number k, real g, real *p, real *g2, real *d2) {
         real g2_t = real(rho) * g2[k] + real(1 - rho) * g * g;
         real d = sqrt(d2[k] + real(epsilon)) / sqrt(g2_t + real(epsilon)) * g;
         g2[k] = g2_t;
         d2[k] = real(rho) * d2[k] + real(1 - rho) * d * d;
-        if (g != 0) p[k] -= real(rate) * d;  // rows without a gradient: p is not even read
+        if (g != 0 || keep != 1) p[k] = real(keep) * p[k] - real(rate) * d;  // else p is not read
     });
+}
+
+// a = (1 - weight) a + weight p of every element of every array.
+extern "C" __global__ void move_averages(
+    number rows, number width, const number *table, number arrays, double weight) {
+    Arrays all{table, arrays};
+    for (number n = blockIdx.x; n < rows; n += gridDim.x) {
+        number array = all.of(n), start = (n - all.first(array)) * width;
+        const real *p = all.address(0, array);
+        real *a = all.address(1, array);
+        FOR_COLUMNS(j, width) {
+            number k = start + j;
+            if (k < all.size(array)) a[k] = real(1 - weight) * a[k] + real(weight) * p[k];
+        }
+    }
 }
 
 // sums[row] = the sum of g^2 over each row of all arrays, in double.

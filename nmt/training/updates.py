@@ -36,14 +36,14 @@ def update_rows(
     launch: Any, optimizer: Any, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
     t: int,
 ) -> None:
-    """`Optimizer.update_rows`: a block for each row; all rows are visited, by an optimizer without
-    state only those of the ids."""
+    """`Optimizer.update_rows`: a block for each row; all rows are visited, or only those of the ids
+    where the others stay as they are."""
     char, (count, width) = factor.dtype.char, values.shape
     size = flat(char, *arrays)
     if flat(char, values) == 0 or ids.dtype.char not in "lq":
         raise Unfusable
     _, table = _table(launch, [size], width, [values], *([array] for array in arrays))
-    rows = arrays[0].shape[0] if optimizer.state_names else count
+    rows = arrays[0].shape[0] if optimizer.moves_all_rows else count
     _update(launch, optimizer, char, rows, width, table, 1, ids, count, factor, t)
 
 
@@ -53,6 +53,17 @@ def _update(
 ) -> None:
     launch(optimizer.kernel, char, max(1, min(rows, WAVE)), rows, width, table, arrays, ids, count,
            factor, *map(float, optimizer.numbers(t)))
+
+
+def move_averages(
+    launch: Any, averages: Sequence[Array], parameters: Sequence[Array], weight: float
+) -> None:
+    """`moving_average.move_averages`: all parameters in one launch."""
+    char = averages[0].dtype.char
+    sizes = [flat(char, a, p) for a, p in zip(averages, parameters, strict=True)]
+    rows, table = _table(launch, sizes, WIDTH, parameters, averages)
+    launch(UPDATES["move_averages"], char, max(1, min(rows, WAVE)), rows, WIDTH, table, len(sizes),
+           float(weight))
 
 
 def gradient_norm(launch: Any, arrays: list[Array]) -> Array:

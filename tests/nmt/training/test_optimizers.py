@@ -1,5 +1,7 @@
 """SGD, Adam, Adadelta and the clip scale against PyTorch, naive formulas and each other."""
 
+import copy
+
 import numpy as np
 import pytest
 from strict.module import strict, to_strict
@@ -68,7 +70,7 @@ def test_sgd_is_equation_2_9():
     SGD(0.3).update(parameters, gradients, 0.5)
     for name in parameters:
         np.testing.assert_allclose(parameters[name], expected[name], rtol=1e-14)
-    SGD.rule(W, gradients["W"], 0.5, 0.3)
+    SGD.rule(W, gradients["W"], 0.5, 1.0, 0.3)
     np.testing.assert_array_equal(W, parameters["W"])
 
 
@@ -107,14 +109,20 @@ def test_adam_is_algorithm_1():
         np.testing.assert_allclose(parameters[name], expected[name], rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("ours, theirs_named, settings", [
+    (SGD(0.02), "SGD", {}),
+    (SGD(0.02, weight_decay=0.3), "SGD", {"weight_decay": 0.3}),  # their L2: the same for SGD
+    (Adam(0.02), "Adam", {}),
+    (Adam(0.02, 0.8, 0.98, 1e-3), "Adam", {"betas": (0.8, 0.98), "eps": 1e-3}),
+    (Adam(0.02, weight_decay=0.3), "AdamW", {"weight_decay": 0.3}),
+], ids=["sgd", "sgd-decay", "adam", "adam-constants", "adamw"])
 @pytest.mark.parametrize("dtype, rtol", [("float64", 1e-12), ("float32", 2e-5)])
-def test_against_torch(kind, dtype, rtol):
+def test_against_torch(ours, theirs_named, settings, dtype, rtol):
     torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
     parameters, _ = make(dtype)
+    ours = copy.deepcopy(ours)
     theirs = {name: torch.tensor(p, requires_grad=True) for name, p in parameters.items()}
-    oracle = getattr(torch.optim, kind)(theirs.values(), lr=0.02)
-    ours = {"SGD": SGD, "Adam": Adam}[kind](0.02)
+    oracle = getattr(torch.optim, theirs_named)(theirs.values(), lr=0.02, **settings)
     for seed in range(1, 6):
         gradients = make(dtype, seed)[1]
         ours.update(parameters, gradients)
@@ -123,6 +131,24 @@ def test_against_torch(kind, dtype, rtol):
         oracle.step()
     for name in parameters:
         np.testing.assert_allclose(parameters[name], theirs[name].detach().numpy(), rtol=rtol)
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam, Adadelta])
+def test_weight_decay_shrinks_all_rows_beside_the_rule(kind):
+    """(1 - eta lambda) p, then the rule's own step, which the decay does not change; rows of a
+    table as a dense gradient."""
+    plain, _ = make()
+    decayed, dense_decayed, before = copies(plain), copies(plain), copies(plain)
+    rate, decay = 0.1, 0.3
+    without, with_decay, of_dense = kind(rate), *(kind(rate, weight_decay=decay) for _ in "rd")
+    for gradients in steps_with_rows_that_come_and_go()[:1]:
+        without.update(plain, gradients)
+        with_decay.update(decayed, gradients)
+        of_dense.update(dense_decayed, dense(gradients))
+    for name in plain:
+        np.testing.assert_allclose(decayed[name], plain[name] - rate * decay * before[name],
+                                   rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(decayed[name], dense_decayed[name])
 
 
 def test_adam_corrects_a_late_parameter_from_its_own_first_step():
@@ -180,12 +206,12 @@ def test_state_goes_on_exactly(kind, rate):
     parameters, gradients = make("float32")
     adam = kind(rate)
     adam.update(parameters, gradients)
-    other, copy = kind(rate), copies(parameters)
+    other, again = kind(rate), copies(parameters)
     other.load_state_arrays(adam.state_arrays(), parameters)
     adam.update(parameters, gradients)
-    other.update(copy, gradients)
+    other.update(again, gradients)
     for name in parameters:
-        np.testing.assert_array_equal(parameters[name], copy[name])
+        np.testing.assert_array_equal(parameters[name], again[name])
 
 
 def test_state_arrays_that_do_not_fit_are_refused():
@@ -239,11 +265,11 @@ def test_a_float64_scale_does_not_make_float32_updates_slow_float64_ones():
     for name in parameters:
         np.testing.assert_array_equal(parameters[name], expected[name])
     adam, other = Adam(0.1), Adam(0.1)
-    copy = copies(parameters)
+    again = copies(parameters)
     adam.update(parameters, gradients, scale)
-    other.update(copy, gradients, scale.astype(np.float32))
+    other.update(again, gradients, scale.astype(np.float32))
     for name in parameters:
-        np.testing.assert_array_equal(parameters[name], copy[name])
+        np.testing.assert_array_equal(parameters[name], again[name])
 
 
 def test_float32_stays_float32_under_a_float64_scale():

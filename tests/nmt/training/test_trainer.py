@@ -222,6 +222,61 @@ def test_resume_is_exact(tmp_path, optimizer, stop):
             == without_time(records(tmp_path / "whole", event))
 
 
+def test_the_moving_average_is_what_is_validated_and_saved(tmp_path):
+    """Kingma and Ba, 7.2, from zeros and corrected; training goes on without it."""
+    beta, seen = 0.8, []
+
+    class Kept(Observer):
+        def on_batch(self, progress):
+            seen.append({name: array.copy() for name, array in averaging.parameters.items()})
+
+    plain = trainer(tmp_path / "plain", epochs=2)
+    plain.train()
+    averaging = trainer(tmp_path / "average", epochs=2, moving_average=beta, observer=Kept())
+    averaging.train()
+    assert_equal(averaging.parameters, plain.parameters)
+    total = {name: np.zeros(array.shape) for name, array in plain.parameters.items()}
+    for theta in seen:
+        total = {name: beta * sums + (1 - beta) * theta[name] for name, sums in total.items()}
+    expected = {name: sums / (1 - beta ** len(seen)) for name, sums in total.items()}
+    saved = checkpoint.load(tmp_path / "average" / LAST)
+    for name, array in saved.select(checkpoint.PARAMETERS).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-7)
+        assert (array != plain.parameters[name]).any()
+    assert_equal(saved.select(checkpoint.TRAINED), plain.parameters)
+    best = checkpoint.load(tmp_path / "average" / BEST)
+    assert not best.select(checkpoint.TRAINED)
+    assert best.metadata["scores"] == validate(best.select(checkpoint.PARAMETERS))
+    last = records(tmp_path / "average", "epoch")[-1]
+    assert last["scores"] == validate(saved.select(checkpoint.PARAMETERS))
+
+
+def test_a_resume_goes_on_with_the_moving_average(tmp_path):
+    changes = {"optimizer": "adam", "weight_decay": 0.1, "beta1": 0.7, "moving_average": 0.9}
+    trainer(tmp_path / "whole", **changes).train()
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path / "cut", observer=InterruptAt(13), **changes).train()
+    with pytest.raises(UserError, match=r"moving_average: was 0\.9, now 0\.5"):
+        trainer(tmp_path / "cut", **{**changes, "moving_average": 0.5}).resume()
+    resumed = trainer(tmp_path / "cut", **changes)
+    resumed.resume()
+    resumed.train()
+    for file in (LAST, BEST):
+        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
+                     checkpoint.load(tmp_path / "whole" / file).arrays)
+
+
+def test_a_run_killed_before_its_first_update_has_the_moving_average_of_one_not_killed(tmp_path):
+    trainer(tmp_path / "whole", epochs=1, moving_average=0.9).train()
+    with pytest.raises(Crash):
+        trainer(tmp_path / "cut", epochs=1, moving_average=0.9, observer=CrashAt(1)).train()
+    resumed = trainer(tmp_path / "cut", epochs=1, moving_average=0.9)
+    resumed.resume()
+    resumed.train()
+    assert_equal(checkpoint.load(tmp_path / "cut" / LAST).arrays,
+                 checkpoint.load(tmp_path / "whole" / LAST).arrays)
+
+
 def test_the_rate_can_halve_within_an_epoch_and_a_resume_knows_where(tmp_path):
     changes = {"halve_every": 0.5, "log_every": 1}
     trainer(tmp_path / "whole", **changes).train()

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backend.errors import UserError
 from nmt.cli.options import add_model, add_pairs, add_rarity
@@ -21,13 +22,15 @@ from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_cla
 from nmt.evaluation.scores import (
     METRICS,
     TESTS,
-    Metric,
     compare,
     metrics_of,
     score_against,
 )
 from nmt.files import check_writable
 from nmt.system import System
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 

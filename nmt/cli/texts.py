@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 from rich.table import Table
-from sacremoses import MosesDetokenizer
 
 from backend.errors import UserError
 from nmt.cli.bpe import add_join, read_words, write_joined
@@ -31,6 +30,8 @@ def add_detokenise(parser: argparse.ArgumentParser) -> None:
 
 def run_detokenise(options: argparse.Namespace) -> None:
     """`nmt detokenise`."""
+    from sacremoses import MosesDetokenizer
+
     join = MosesDetokenizer(lang=options.language).detokenize
     write_joined(options, ([join(words)] for words in read_words(options)))
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from sacremoses import MosesTokenizer
 
 from backend.errors import UserError
 from nmt.console.arguments import positive
@@ -81,6 +80,8 @@ def _write(trees: list[Tree], name: str, documents: int, options: argparse.Names
     if options.lower_case:
         words = [line.lower() for line in words]
     if options.escape:
+        from sacremoses import MosesTokenizer
+
         words = [MosesTokenizer().escape_xml(line) for line in words]
     write_lines(options.output / f"{name}.{WORDS}", words)
     write_lines(options.output / f"{name}.{TREES}", (" ".join(tree.symbols) for tree in trees))

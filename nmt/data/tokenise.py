@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
-
 from nmt.data import joiner
 from nmt.data.corpus import split_words
 from nmt.data.letters import composed, is_mark, letters
@@ -68,6 +66,8 @@ def _moses(language: str) -> tuple[Cut, Join]:
     language: a language code; English rules stand in for one that Moses has no rules for.
     Detokenisation restores the usual spacing of the language, not always the original one.
     """
+    from sacremoses import MosesDetokenizer, MosesTokenizer  # slow to import
+
     cut, join = MosesTokenizer(lang=_base(language)), MosesDetokenizer(lang=_base(language))
     return (lambda text: _with_marks(lambda bare: cut.tokenize(bare, escape=False), text),
             lambda tokens: join.detokenize(list(tokens), unescape=False))

@@ -1,15 +1,17 @@
 """Scores of translations and of language models."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
-
-from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backend.errors import UserError
 from nmt.console.progress import busy
+
+if TYPE_CHECKING:  # imported where it is used: it is slow to import
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.base import Metric
 
 TOKENISATIONS = ("13a", "none", "intl", "char", "zh")  # sacrebleu's that need no other package
 METRICS = ("bleu", "chrf", "ter")
@@ -56,6 +58,8 @@ def metrics_of(
     tokenize: any of sacrebleu's tokenisations. Raises UserError for another, and for one whose
     package or model is not there.
     """
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
     made: dict[str, Callable[[], Metric]] = {
         "bleu": lambda: _metric(tokenize, lowercase, BLEU.TOKENIZERS),
         "chrf": lambda: CHRF(lowercase=lowercase), "ter": TER}
@@ -66,6 +70,8 @@ def _metric(
     tokenize: str, lowercase: bool = False, known: Collection[str] = TOKENISATIONS
 ) -> BLEU:
     """BLEU with a tokenisation that is known."""
+    from sacrebleu.metrics import BLEU
+
     if tokenize not in known:
         raise UserError(f"tokenize: expected one of {', '.join(known)}, got {tokenize!r}")
     try:  # without a warning about tokens for each test set
@@ -113,6 +119,8 @@ def compare(
     first; references, for each their lines; test, a name in TESTS; samples, how many test sets or
     trials, None for sacrebleu's 1,000 or 10,000. Raises UserError as `bleu`.
     """
+    from sacrebleu.significance import PairedTest
+
     for lines in (*systems, *references[1:]):
         _check_lines(lines, references[0])
     named: list[tuple[str, Sequence[str]]] = [(str(i), list(lines))
@@ -143,6 +151,8 @@ def bleu_statistics(
     """The statistics that BLEU sums over lines: for each line the lengths of hypothesis and
     reference, the matched n-grams of orders 1 to 4, and the n-grams of the hypothesis. Arguments as
     `bleu`."""
+    from sacrebleu.metrics import BLEU
+
     metric, known = BLEU(tokenize=tokenize, force=True), dict[tuple[str, str], list[int]]()
     for pair in zip(hypotheses, references, strict=True):
         if pair not in known:
@@ -158,6 +168,8 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], beta: int = 2) ->
     more recall counts than precision; chrF3 of Table 5.2 of the thesis takes 3.
     Raises UserError if the numbers of lines differ or are zero.
     """
+    from sacrebleu.metrics import CHRF
+
     _check_lines(hypotheses, references)
     return _score(CHRF(beta=beta), hypotheses, [references])
 

@@ -15,7 +15,6 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
 
 import yaml
-from jsonargparse import ArgumentParser
 
 from backend.errors import UserError
 from nmt.console.messages import nearest
@@ -179,9 +178,6 @@ def _typed(
             raise UserError(f"{where(key)}: {key}: expected {problem}")
     right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
     rest = {key: value for key, value in given.items() if key not in right}
-    parser = ArgumentParser(exit_on_error=False)  # slow: values that need no conversion skip it
-    for key in (*rest, *chosen):
-        parser.add_argument(f"--{key}", type=keys[key].type)
 
     def wrong(key: str) -> UserError:
         value = chosen.get(key, given.get(key))
@@ -195,7 +191,7 @@ def _typed(
 
     arguments = [f"--{key}={value}" for key, value in chosen.items()]
     try:
-        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(rest)))
+        typed = right | _converted(keys, rest, arguments)
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
         if named is None or named[1] not in keys:
@@ -205,7 +201,7 @@ def _typed(
     except (AttributeError, IndexError):  # PyYAML, of `!!timestamp x` and `!!float :`
         raise UserError(f"override {', '.join(chosen)}: expected YAML, got a tag that does not fit "
                         f"its value in {' '.join(arguments)!r}") from None
-    values = {key: right[key] if key in right else found[key] for key in (*given, *chosen)}
+    values = {key: typed[key] for key in (*given, *chosen)}
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
@@ -213,6 +209,22 @@ def _typed(
             raise UserError(f"{where(key)}: {key}: expected no NUL character and no half of a "
                             f"surrogate pair, got {unfit!r}")
     return values
+
+
+def _converted(
+    keys: Mapping[str, Key], given: Mapping[str, Any], arguments: Sequence[str]
+) -> dict[str, Any]:
+    """Dotted key -> converted value, of the values given and of `--key=value` arguments."""
+    if not given and not arguments:
+        return {}
+    from jsonargparse import ArgumentParser  # slow to import
+
+    parser, names = ArgumentParser(exit_on_error=False), [
+        *given, *(argument[2:].partition("=")[0] for argument in arguments)]
+    for key in names:
+        parser.add_argument(f"--{key}", type=keys[key].type)
+    found = parser.parse_args(list(arguments), namespace=parser.parse_object(_nested(given)))
+    return {key: found[key] for key in names}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -4,7 +4,7 @@ VENV ?= .venv
 EXTRAS ?= test
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check docs build clean
+.PHONY: help demo test check versions docs build clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +24,9 @@ test: $(VENV)/.installed-test check ## the whole test suite, ruff and mypy (12 m
 check: $(VENV)/.installed-test ## ruff and mypy (1 minute)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+versions: ## the quick tests with Pythons 3.11 to 3.14 and the oldest and newest NumPy (20 minutes)
+	$(PYTHON) tests/versions.py
 
 docs: $(VENV)/.installed-docs ## the site, into site/; the lessons are executed (3 minutes)
 	OPENBLAS_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
@@ -48,4 +51,4 @@ $(VENV)/.installed-docs: pyproject.toml setup.py | $(BIN)/python
 	touch $@
 
 clean: ## remove .venv, caches and what was built
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-versions build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache

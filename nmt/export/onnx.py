@@ -6,7 +6,8 @@
 | decoder | `tokens` (N,) ids, the state | `logits` (N, V), `alignment` (N, S), `next_h` .. |
 
 The state is what the decoder reads beside tokens: `h`, of an LSTM also `c` (L, N, H); with input
-feeding `fed` (N, H); with attention `memory` (N, S, He), `keys` (N, S, A) and `padding` (N, S).
+feeding `fed` (N, H); with attention `memory` (N, S, He), `keys` (N, S, A) and `padding` (N, S);
+with the lexical module `words` (N, S, E).
 A step replaces `h` by `next_h`, and so on; the others stay. Search reorders the axis N of all.
 
 ONNX's recurrent layers have other gate orders, and its GRU another update gate:
@@ -15,9 +16,11 @@ ONNX's recurrent layers have other gate orders, and its GRU another update gate:
 |---|---|---|
 | lstm | i, f, o, h_hat | i, o, f, c |
 | gru | r, z, h~; h = (1 - z) o h_prev + z o h~ | z, r, h; h = (1 - z) o h~ + z o h_prev |
+| gru-after | r, z, h~; h = z o h_prev + (1 - z) o h~ | the same, with `linear_before_reset` |
 
-sigm(-a) = 1 - sigm(a), so that the weights of z change their sign. ONNX resets the state before the
-product, as here, unless its `linear_before_reset` is set, which is what PyTorch's GRU needs.
+sigm(-a) = 1 - sigm(a), so that a gru's weights of z change their sign. ONNX resets the state before
+the product, as a gru does, unless its `linear_before_reset` is set, as for a gru-after. That one's
+fourth block of biases is ONNX's bias of the candidate's product with the state.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attention.norm_cache import EPS
 from attention.scores import CONTENT, SCALED, SCORES, TANH
 from backend import to_host
 from backend.errors import UserError, missing
+from lstm.cells import CELLS
 from nmt.files import new_directory
 from nmt.models.translator_config import CHOICES, ModelConfig
 from nmt.run_files import vocabulary_file
@@ -43,9 +48,9 @@ OPSET, IR_VERSION = 18, 10  # of 2023 and 2024: onnxruntime 1.18 and later run t
 
 
 COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs have
-    "unit": ("lstm", "rnn", "gru"), "attention": ("global", "none"),
+    "unit": tuple(CELLS), "attention": ("global", "none"),
     "score": tuple(score for score in CHOICES if score in CONTENT),
-    "factors": ({},), "lexical": (False,), "lexicon_epsilon": (None,), "output_norm": (None,),
+    "factors": ({},), "lexicon_epsilon": (None,),
 }
 
 
@@ -55,11 +60,13 @@ class Layer(NamedTuple):
     operator: str
     blocks: tuple[int, ...]
     signs: tuple[float, ...]
+    attributes: Mapping[str, int] = {}
 
 
 LAYERS = {"rnn": Layer("RNN", (0,), (1.0,)),
           "lstm": Layer("LSTM", (0, 2, 1, 3), (1.0, 1.0, 1.0, 1.0)),
-          "gru": Layer("GRU", (1, 0, 2), (-1.0, 1.0, 1.0))}
+          "gru": Layer("GRU", (1, 0, 2), (-1.0, 1.0, 1.0)),
+          "gru-after": Layer("GRU", (1, 0, 2), (1.0, 1.0, 1.0), {"linear_before_reset": 1})}
 
 
 def export(system: System, directory: Path) -> None:
@@ -134,6 +141,10 @@ def _encoder(system: System) -> Any:
         top = graph.node("Squeeze", states["h"][-1], graph.axes(0))
         graph.output("fed", graph.node("Mul", top, graph.constant(np.float32(0))), np.float32,
                      "B", "H")
+    if config.lexical:
+        words = graph.node("Gather", graph.constant(parameters["encoder.W_e"]), "source")
+        graph.output("words", graph.node("Transpose", words, perm=(1, 0, 2)), np.float32,
+                     "B", "S", "E")
     if config.attention != "none":
         memory = turned(graph.node("Transpose", x, perm=(1, 0, 2)), time_axis=1, batch_axis=0)
         _, W_keys = _matrices(config, parameters)
@@ -168,8 +179,10 @@ def _decoder(system: System) -> Any:
         after.append(last)
     out = graph.node("Squeeze", x, graph.axes(0))                          # (N, H)
     if config.attention != "none":
-        out = _attended(graph, config, parameters, out)
-    logits = graph.linear(out, parameters["output.W_hy"])
+        out, align = _attended(graph, config, parameters, out)
+    logits = graph.linear(graph.scaled(out, config.output_norm), parameters["output.W_hy"])
+    if config.lexical:
+        logits = graph.node("Add", logits, _lexical(graph, config, parameters, align))
     if config.output_bias:
         logits = graph.node("Add", logits, graph.constant(parameters["output.b"]))
     graph.output("logits", logits, np.float32, "N", "V")
@@ -182,9 +195,9 @@ def _decoder(system: System) -> Any:
 
 def _attended(
     graph: Graph, config: ModelConfig, parameters: Mapping[str, np.ndarray], h: str
-) -> str:
-    """h~ (N, H) of h (N, H): scores, softmax and context (Eqs. 4.7, 4.5); the alignment is an
-    output."""
+) -> tuple[str, str]:
+    """h~ (N, H) of h (N, H): scores, softmax and context (Eqs. 4.7, 4.5); and the alignment
+    (N, 1, S), which is an output, too."""
     graph.input("memory", np.float32, "N", "S", "He")
     graph.input("keys", np.float32, "N", "S", "A")
     graph.input("padding", np.bool_, "N", "S")
@@ -201,9 +214,21 @@ def _attended(
     masked = graph.node("Where", "padding", graph.constant(np.float32(-np.inf)), e)
     align = graph.node("Softmax", masked, axis=1)
     graph.output("alignment", align, np.float32, "N", "S")
-    context = graph.node("MatMul", graph.node("Unsqueeze", align, graph.axes(1)), "memory")
+    align = graph.node("Unsqueeze", align, graph.axes(1))
+    context = graph.node("MatMul", align, "memory")
     joined = graph.node("Concat", graph.node("Squeeze", context, graph.axes(1)), h, axis=1)
-    return graph.node("Tanh", graph.linear(joined, parameters["attention.W_c"]))
+    return graph.node("Tanh", graph.linear(joined, parameters["attention.W_c"])), align
+
+
+def _lexical(
+    graph: Graph, config: ModelConfig, parameters: Mapping[str, np.ndarray], align: str
+) -> str:
+    """The lexical module's logits (N, V) (Nguyen, 3.2.4)."""
+    graph.input("words", np.float32, "N", "S", "E")
+    f = graph.node("Tanh", graph.node("Squeeze", graph.node("MatMul", align, "words"),
+                                      graph.axes(1)))
+    h = graph.node("Add", graph.node("Tanh", graph.linear(f, parameters["lexical.W"])), f)
+    return graph.linear(graph.scaled(h, config.output_norm), parameters["output.W_l"])
 
 
 def _score(config: ModelConfig) -> str:
@@ -287,6 +312,14 @@ class Graph:
         """W x for rows x (..., k), W (m, k)."""
         return self.node("MatMul", x, self.constant(np.ascontiguousarray(W.T)))
 
+    def scaled(self, x: str, length: float | None) -> str:
+        """Rows of x brought to this length (Nguyen 3.6); as they are without one."""
+        if length is None:
+            return x
+        size = self.node("ReduceL2", x, self.axes(-1))
+        free = self.node("Max", size, self.constant(np.float32(EPS)))
+        return self.node("Mul", self.node("Div", x, free), self.constant(np.float32(length)))
+
     def merged(self, x: str) -> str:
         """(..., D, H) as (..., D H)."""
         lead = self.node("Shape", x, end=-2)
@@ -299,7 +332,7 @@ class Graph:
     ) -> list[str]:
         """A recurrent layer over x (T, B, k), in the directions of `names`: its states (T, B, He),
         and the last ones (D, B, H); state, the first ones, zeros by default."""
-        operator, blocks, signs = LAYERS[unit]
+        operator, blocks, signs, attributes = LAYERS[unit]
         H = len(parameters[f"{names[0]}.W"]) // len(blocks)
 
         def ordered(rows: np.ndarray) -> np.ndarray:
@@ -308,13 +341,17 @@ class Graph:
                                    for k, sign in zip(blocks, signs, strict=True)])
 
         W = np.stack([ordered(parameters[f"{name}.W"]) for name in names])  # (D, G, k + H)
-        biases = [parameters.get(f"{name}.b", np.zeros(W.shape[1], np.float32)) for name in names]
-        b = np.stack([np.concatenate([ordered(bias), np.zeros_like(bias)]) for bias in biases])
+        G = W.shape[1]
+        ours = [parameters.get(f"{name}.b", np.zeros(G, np.float32)) for name in names]
+        b = np.zeros((len(names), 2 * G), np.float32)  # of the products with x and with the state
+        for row, bias in zip(b, ours, strict=True):
+            row[:G] = ordered(bias)
+            row[2 * G - (len(bias) - G):] = bias[G:]
         inputs = [x, self.constant(W[..., :-H]), self.constant(W[..., -H:]), self.constant(b),
                   lengths, *state]
         direction = "bidirectional" if len(names) == 2 else "forward"
         states, *last = self.nodes(operator, inputs, 3 if unit == "lstm" else 2, hidden_size=H,
-                                   direction=direction)
+                                   direction=direction, **attributes)
         return [self.merged(self.node("Transpose", states, perm=(0, 2, 1, 3))), *last]
 
     def model(self, name: str) -> Any:

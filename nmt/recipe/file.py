@@ -32,6 +32,7 @@ from nmt.recipe.keys import (
 )
 from nmt.recipe.limits import beyond_limits
 from nmt.recipe.numbers import misread_text
+from nmt.recipe.renamed import current_name
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
 from nmt.recipe.unused import check_used
@@ -78,6 +79,7 @@ def _one(
     of_run: bool = False,
 ) -> R:
     """The recipe of one model, from a file's tree and overrides."""
+    given = [(current_name(key, "override"), value) for key, value in given]
     architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
     if architecture != architecture_entry(tree).value:
         tree = without_model(tree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from backend.errors import UserError
 from nmt.files import read_file
 from nmt.recipe import DEFAULT_ARCHITECTURE
 from nmt.recipe.numbers import misread
+from nmt.recipe.renamed import RENAMED, current_name
 
 BASE = "base"
 LARGEST = 1 << 20  # bytes of a file
@@ -72,6 +74,8 @@ def based(tree: Tree) -> Tree:
 
 def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
     """A recipe on its base; chain: the recipes that lead to it, and it."""
+    for old in RENAMED:
+        _rename(tree, old)
     named = tree.pop(BASE, None)
     if named is None:
         return tree
@@ -85,6 +89,39 @@ def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
         raise UserError(f"{named.place}: {BASE}: expected another recipe, got one that leads back "
                         f"to itself: {' -> '.join(map(str, (*chain, base)))}")
     return _on_base(_read(base, chain), tree)
+
+
+def _rename(tree: Tree, old: str) -> None:
+    """Move the entry of an old key, if there is one, to the key's present name. Raises UserError
+    where both names are given."""
+    *sections, name = old.split(".")
+    inner = _section(tree, sections)
+    if inner is None or name not in inner:
+        return
+    entry = inner.pop(name)
+    if not inner and len(sections) == 1:
+        del tree[sections[0]]
+    new = current_name(old, entry.place)
+    *sections, name = new.split(".")
+    section, place = tree, entry.place
+    for outer in sections:
+        if not isinstance(section.setdefault(outer, Entry({}, place)).value, dict):
+            section[outer] = Entry({}, place)
+        section = section[outer].value
+    if name in section:
+        raise UserError(f"{place}: {old}: expected none beside {new}, its new name, got "
+                        f"{plain(entry.value)!r}")
+    section[name] = entry
+
+
+def _section(tree: Tree, names: Sequence[str]) -> Tree | None:
+    """A mapping in a tree; None where there is none."""
+    for name in names:
+        value = tree[name].value if name in tree else None
+        if not isinstance(value, dict):
+            return None
+        tree = value
+    return tree
 
 
 def _on_base(base: Tree, own: Tree) -> Tree:

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from tiny_run import ROOT, complaint, files_in, nmt
+from tiny_run import ROOT, complaint, files_in, nmt, write_corpus, write_recipe
 
 from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
@@ -23,15 +23,17 @@ COVERED = [  # weights are large, so that every part matters
     "luong-no-attention", "luong-no-attention-feeding", "luong-no-feeding", "luong-dot-global",
     "luong-scaled-dot-global", "luong-general-global", "luong-concat-global",
     "luong-concat-identity-global", "luong-additive-global", "luong-shared", "luong-end-token",
-    "luong-pieces",
+    "luong-pieces", "luong-normalised-logits", "luong-lexical",
 ]
+GRU_AFTER = {  # trained here
+    "gru-after": {"layers": 2, "bidirectional": True, "bridge": True, "uniform_biases": True},
+    "gru-after-no-biases": {"biases": False, "scale": 1.0},
+}
 REFUSED = {
     "luong-dot-local-p": 'model.attention: expected global or none, got local-p',
     "luong-location-global": "model.score: expected",
     "luong-case-place": "model.factors: expected {}",
-    "luong-lexical": "model.lexical: expected False",
     "luong-lexicon": "model.lexicon_epsilon: expected None",
-    "luong-normalised-logits": "model.output_norm: expected None",
     "rnnsearch": "expected a translator of architecture luong, got RNNSearch",
     "transformer": "expected a translator of architecture luong, got Transformer",
 }
@@ -61,11 +63,21 @@ class Engine:
         return values["logits"], after, values.get("alignment")
 
 
-@pytest.fixture(params=COVERED)
+def trained(name, directory):
+    """A run of a gru-after, with large weights."""
+    write_corpus(directory)
+    model = {"unit": "gru-after", "scale": 0.8} | GRU_AFTER[name]
+    recipe = write_recipe(directory / "recipe.yaml", model=model, train={"epochs": 1})
+    assert nmt("train", recipe, "--output", directory / "run") == 0
+    return directory / "run"
+
+
+@pytest.fixture(params=[*COVERED, *GRU_AFTER])
 def case(request, tmp_path):
     """A run's system, what it reads, and the engine of its export."""
-    system, directory = System.open(RUNS / request.param), tmp_path / "exported"
-    assert nmt("export", RUNS / request.param, "--format", "onnx", "-o", directory) == 0
+    run = trained(request.param, tmp_path) if request.param in GRU_AFTER else RUNS / request.param
+    system, directory = System.open(run), tmp_path / "exported"
+    assert nmt("export", run, "--format", "onnx", "-o", directory) == 0
     facts = json.loads((directory / "translator.json").read_text())
     ends = request.param == "luong-end-token"
     assert facts == {"target_token": "<2de>" if ends else "", "source_end": ends,

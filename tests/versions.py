@@ -18,7 +18,8 @@ PAIRS = (("3.11", "numpy==2.1.*"), ("3.11", NEWEST), ("3.12", NEWEST), ("3.13", 
          ("3.14", NEWEST))  # NumPy 2.1 has no wheels for 3.14
 QUICK = ("tests/lstm", "tests/attention", "tests/backend/test_rows.py",
          "tests/backend/test_switch.py", "tests/nmt/data/test_batches.py",
-         "tests/nmt/data/test_tokenise.py", "tests/nmt/data/test_bpe.py", "tests/nmt/recipe/test_file.py", "tests/nmt/training/test_optimizers.py",
+         "tests/nmt/data/test_tokenise.py", "tests/nmt/data/test_bpe.py",
+         "tests/nmt/recipe/test_file.py", "tests/nmt/training/test_optimizers.py",
          "tests/nmt/training/test_trainer.py", "tests/nmt/cli/test_start.py",
          "tests/nmt/test_system.py", "tests/grads/check/test_simple.py",
          "tests/grads/derivations/test_gru_after.py")

@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks import peer_lstm
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import CPU, Device
-from benchmarks.kernel import Kernel, find_torch, our_passes
+from benchmarks.kernel import Kernel, our_passes
 from benchmarks.kernel_list import all_kernels, lstm_layers, recurrent, words
 from benchmarks.pictures import Chart, Panel
 from benchmarks.records import Row, exponent, medians, middle, nested, ratios, sizes_of, timings
@@ -75,15 +75,17 @@ def share(row: Row) -> float:
 
 def peer_cases(options: argparse.Namespace) -> Iterator[Case]:
     """Both passes of the layers with a goal."""
-    absent, others = {}, {"CS231n NumPy": peer_lstm.cs231n}
-    if find_spec("thinc") is None:
-        absent["thinc"] = "not installed"
-    else:
-        others["thinc"] = peer_lstm.thinc
-    if find_torch() is None:
-        absent |= {"nn.LSTM": "not installed", "nn.LSTMCell loop": "not installed"}
+    others = {"CS231n NumPy": peer_lstm.cs231n, "thinc": peer_lstm.thinc,
+              "JAX scan": peer_lstm.jax_scan}
+    compiled = {} if options.quick else {"torch.compile loop": recurrent.compiled_loop}
     for kernel in lstm_layers(options.quick):
-        yield from replace(kernel, others=others).cases({"thinc"}, absent)
+        packages = dict.fromkeys((*kernel.theirs, *compiled), "torch") | {
+            "thinc": "thinc", "JAX scan": "jax"}
+        absent = {name: "not installed" for name, package in packages.items()
+                  if find_spec(package) is None}
+        there = {name: make for name, make in others.items() if name not in absent}
+        yield from replace(kernel, others=there, theirs={**kernel.theirs, **compiled}).cases(
+            {"thinc"}, absent)
 
 
 def peers_chart(record: Record) -> Chart:

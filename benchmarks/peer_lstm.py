@@ -1,4 +1,5 @@
-"""Others' LSTM layers in NumPy, as peers of ours: the one that CS231n teaches, and thinc's.
+"""Others' LSTM layers on NumPy's arrays, as peers of ours: the one that CS231n teaches, thinc's,
+and one of `jax.lax.scan` under `jax.jit`.
 
 CS231n's (Stanford), written anew: examples first, then time, (N, T, D); a = x Wx + h Wh + b; a
 function for a step and one for the sequence; each step's backward returns whole weight gradients,
@@ -10,14 +11,19 @@ backward is not (a central difference of its own forward says so too): the first
 exactly zero, because the loop over pairs of steps never reaches it; the weights' gradients start
 from the weights, not from zeros; and dW_h pairs the gradient of step t with h_t in place of
 h_{t-1}. So the comparison, which requires equal results, leaves its backward out.
+
+JAX's (the extra `peers`) is the plainest layer that one writes in it; both passes are compiled, and
+compiling is not timed. It runs on as many threads as NumPy's BLAS where that is one.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
+from backend.host import blas_threads
 from benchmarks.case import Results
 from benchmarks.kernel import Arrays, Passes, differentiated
 
@@ -124,6 +130,40 @@ def thinc(a: Arrays) -> Passes:
 
     return Passes({"forward": lambda: {"h": model.predict(x).data}, "both": both},
                   lambda results: in_our_layout(results, H))
+
+
+def jax_scan(a: Arrays) -> Passes:
+    """The two passes over the same inputs, compiled by XLA."""
+    if blas_threads() == 1:  # read when JAX first computes
+        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    import jax
+    from jax import lax, nn
+    from jax import numpy as jnp
+
+    x, W, b, dh = (jnp.asarray(a[name]) for name in ("x", "rnn.0.W", "rnn.0.b", "dh"))
+    E = a["x"].shape[2]
+
+    def layer(x: Any, W: Any, b: Any) -> Any:
+        def step(state: Any, a_x: Any) -> Any:
+            h, c = state
+            a_i, a_f, a_o, a_g = jnp.split(a_x + h @ W[:, E:].T, 4, axis=1)
+            c = nn.sigmoid(a_f) * c + nn.sigmoid(a_i) * jnp.tanh(a_g)
+            h = nn.sigmoid(a_o) * jnp.tanh(c)
+            return (h, c), h
+
+        zero = jnp.zeros_like(dh[0])
+        return lax.scan(step, (zero, zero), x @ W[:, :E].T + b)[1]
+
+    def differentiated_layer(x: Any, W: Any, b: Any) -> Any:
+        h, backward = jax.vjp(layer, x, W, b)
+        return h, *backward(dh)
+
+    forward, both = jax.jit(layer), jax.jit(differentiated_layer)
+    names = ("h", "dx", "rnn.0.W", "rnn.0.b")
+    return Passes({
+        "forward": lambda: {"h": jax.block_until_ready(forward(x, W, b))},
+        "both": lambda: dict(zip(names, jax.block_until_ready(both(x, W, b)), strict=True)),
+    }, lambda results: {name: np.asarray(value) for name, value in results.items()})
 
 
 def flat_weights(T: Array, b: Array) -> Array:

@@ -10,7 +10,7 @@ step and example, G the rows of T; the backward has two products for each one fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -107,6 +107,17 @@ def torch_layer(a: Arrays) -> Passes:
 
 def torch_loop(a: Arrays) -> Passes:
     """A loop over the function that nn.LSTMCell calls, as a decoder with input feeding runs it."""
+    return _torch_loop(a, lambda function: function)
+
+
+def compiled_loop(a: Arrays, backend: str = "inductor") -> Passes:
+    """The same under torch.compile, which unrolls it; compiling is not timed."""
+    import torch
+
+    return _torch_loop(a, partial(torch.compile, backend=backend))
+
+
+def _torch_loop(a: Arrays, compiled: Callable[[Any], Any]) -> Passes:
     import torch
 
     leaves, weights = torch_leaves(a, {"x": "dx"})
@@ -119,7 +130,7 @@ def torch_loop(a: Arrays) -> Passes:
             states.append(h)
         return {"h": torch.stack(states)}
 
-    return autograd(over_time, leaves, {"h": a["dh"]}, in_our_layout)
+    return autograd(compiled(over_time), leaves, {"h": a["dh"]}, in_our_layout)
 
 
 def torch_step(a: Arrays) -> Passes:

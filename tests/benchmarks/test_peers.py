@@ -40,6 +40,26 @@ def test_thincs_forward_is_ours():
     assert furthest(fetch(theirs, "forward"), fetch(ours, "forward")).size < TOLERANCE
 
 
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX, an optional peer, is not installed")
+def test_a_scan_of_jax_is_ours():
+    kernel = recurrent.layer("lstm", 5, 3, 4)
+    ours, theirs = our_passes(kernel, kernel.draw(), CPU), peer_lstm.jax_scan(kernel.draw())
+    for pass_ in ("forward", "both"):
+        assert furthest(fetch(theirs, pass_), fetch(ours, pass_)).size < 1e-6
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch (extra `oracle`) is not installed")
+def test_a_compiled_loop_of_pytorch_is_ours():
+    import torch
+
+    kernel = recurrent.layer("lstm", 2, 3, 4)
+    tensors = {name: torch.tensor(value) for name, value in kernel.draw().items()}
+    ours, theirs = our_passes(kernel, kernel.draw(), CPU), recurrent.compiled_loop(
+        tensors, "aot_eager")  # as inductor, which takes minutes, but for the code that it makes
+    for pass_ in ("forward", "both"):
+        assert furthest(fetch(theirs, pass_), fetch(ours, pass_)).size < 1e-6
+
+
 def test_thincs_layout_is_read_back():
     rng = np.random.default_rng(1)
     T, b = rng.normal(size=(12, 6)), rng.normal(size=12)

@@ -109,12 +109,13 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
 
 
 def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
-    """PyTorch's optimizer for these options, with our defaults."""
+    """PyTorch's optimizer for these options. Its Adam without weight decay is its AdamW."""
     from torch import optim
 
-    made: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(optim.Adam, fused=True),
-                 "adadelta": partial(optim.Adadelta, rho=0.95, eps=1e-6)}
-    return made[train.optimizer](weights, train.learning_rate)
+    adam = partial(optim.AdamW, betas=(train.beta1, train.beta2), eps=train.epsilon or 1e-8)
+    made: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(adam, fused=True),
+                 "adadelta": partial(optim.Adadelta, rho=0.95, eps=train.epsilon or 1e-6)}
+    return made[train.optimizer](weights, train.learning_rate, weight_decay=train.weight_decay)
 
 
 def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:

@@ -30,8 +30,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
 
 
     parser.add_argument("--init-embeddings", nargs=2, action="append", metavar=("SIDE", "FILE"),
-                        help="begin with word vectors, word2vec's or GloVe's text format, of the "
-                             "source or the target; may be given for each")
+                        help="start from word2vec's or GloVe's vectors of source or target")
 
 
 def embeddings(options: argparse.Namespace) -> dict[str, Path]:

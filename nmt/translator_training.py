@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from nmt.data.annotation import is_symbol, stays_whole
 from nmt.data.bpe import learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
-from nmt.data.corpus import Pair, stream_lines
+from nmt.data.corpus import stream_lines
 from nmt.data.factors import Factors, check_tags, factor_tables, tagged
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, read_codes
 from nmt.data.sources import parts
+from nmt.data.stored import StoredPairs, sides
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary
 from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
@@ -69,7 +71,7 @@ def side_vocabularies(
         _check_tags(data, factors)
 
     def sentences() -> Iterator[Sequence[str]]:
-        return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
+        return (words for corpus in corpora for words in _forms(corpus, side, factors))
 
     file = getattr(data, f"{side}_vocabulary", "")
     if data.subwords.used:
@@ -105,12 +107,15 @@ def _check_tags(data: DataConfig, factors: Factors) -> None:
         check_tags(factors, map(cut, lines), path)
 
 
-def _forms(pair: Pair, side: str, factors: Factors) -> Sequence[str]:
-    """One side's words as a vocabulary has them: the source's without their factors."""
+def _forms(corpus: ParallelCorpus, side: str, factors: Factors) -> Iterable[Sequence[str]]:
+    """One side's words of all pairs as a vocabulary has them: the source's without their factors.
+    """
+    sources, targets = sides(corpus.train)
     if side == "target":
-        return pair[1]
-    words = parts(pair[0])[SECOND.index(side) + 1 if side in SECOND else 0]
-    return list(map(factors.form, words)) if factors.names else words
+        return targets
+    place = SECOND.index(side) + 1 if side in SECOND else 0
+    chosen = (parts(words)[place] for words in sources)
+    return (list(map(factors.form, words)) for words in chosen) if factors.names else chosen
 
 
 def piece_vocabulary(
@@ -124,9 +129,9 @@ def piece_vocabulary(
     `nmt.data.pieces.build`.
     """
     data, subwords = recipe.data, recipe.data.subwords
-    counts = {name: Counter(word for corpus in corpora for pair in corpus.train
-                            for word in _forms(pair, name, factors))
-              for name in System.sides_of(recipe)}
+    counts = {name: Counter(chain.from_iterable(
+        words for corpus in corpora for words in _forms(corpus, name, factors)))
+        for name in System.sides_of(recipe)}
     codes: Segmenter
     if subwords.learned:
         counted = sum(counts.values(), _more_words(data)) if subwords.joint else counts[side]
@@ -223,7 +228,10 @@ def notes_on_rate(recipe: Recipe) -> list[str]:
 
 def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
-    return (" ".join(words) for pair in corpus.train for words in pair)
+    pairs = corpus.train
+    if isinstance(pairs, StoredPairs):
+        return chain.from_iterable(zip(*(side.texts() for side in pairs.sides), strict=True))
+    return (" ".join(words) for pair in pairs for words in pair)
 
 
 def dev_lines(dev: EvaluationSet) -> Iterator[str]:

@@ -66,6 +66,10 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     add_length_norm(parser)
+    parser.add_argument("--minimum-length", type=natural, metavar="N",
+                        help="at least this many words or pieces")
+    parser.add_argument("--minimum-steps", type=positive, metavar="N",
+                        help="the limit on target words is never below this")
     parser.add_argument("--lengths", type=positive, metavar="K",
                         help="with a countdown: how many lengths to search")
     parser.add_argument("--longest-word", type=positive, metavar="N",
@@ -85,7 +89,7 @@ def search_options(system: System, options: argparse.Namespace, nbest: int | Non
     """The recipe's search settings with those of the command line."""
     return chosen(system.recipe.search, options.beam, nbest, options.length_factor,
                   options.length_normalisation, options.longest_word, every_beam or None,
-                  options.lengths)
+                  options.lengths, options.minimum_steps, options.minimum_length)
 
 
 # --- words and their alignment --------------------------------------------------------------------

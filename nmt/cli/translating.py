@@ -61,6 +61,8 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help="report how often all words give the same")
     parser.add_argument("--target-token", metavar="L",
                         help="the target language, such as <2de>")
+    parser.add_argument("--prefix", metavar="TEXT",
+                        help="what each translation begins with")
     parser.add_argument("--lm", type=Path, metavar="DIR",
                         help="add a language model's log p (shallow fusion)")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,9 @@ from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
+from nmt.search.interface import SearchOptions
 from nmt.system import System, score_bleu
-from nmt.training.progress import Observer
+from nmt.training.progress import Observer, Sample
 from nmt.training.transfer import SAME, Parent, embed, start_from
 from nmt.training.warmup import scale
 
@@ -197,7 +198,7 @@ def train(
     system, embedded = (system, []) if not embeddings else embed(system, embeddings)
     batches = system.training_batches(corpus.train)
     notes = taken + embedded + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
-    training = Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
+    training = Training(batches, Validation(system, corpus.dev, observer), text_of(corpus), notes,
                         dev_lines(corpus.dev))
     with run.trainer(system, training, observer) as trainer:
         trainer.train()
@@ -243,9 +244,11 @@ def dev_lines(dev: EvaluationSet) -> Iterator[str]:
 class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
-    def __init__(self, system: System, dev: EvaluationSet) -> None:
-        """Raises UserError where the score that decides could not be measured on the dev set."""
-        self._system, self._dev = system, dev
+    def __init__(self, system: System, dev: EvaluationSet, observer: Observer | None = None
+                 ) -> None:
+        """observer: is shown sample translations. Raises UserError where the score that decides
+        could not be measured on the dev set."""
+        self._system, self._dev, self._observer = system, dev, observer
         known = all(UNKNOWN not in system.target.ids(target) for _, target in dev.pairs)
         if system.recipe.train.criterion == CHARACTER_PERPLEXITY and known:
             raise UserError(f"train.criterion: expected a dev set with words outside the target "
@@ -255,7 +258,20 @@ class Validation:
         system, recipe = self._system, self._system.recipe
         system = replace(system, parameters=system.plain(parameters))
         scores = system.perplexities(self._dev.pairs)
+        greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
         if recipe.evaluate.bleu:
-            greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
             scores["bleu"] = score_bleu(system, self._dev, greedy).score
+        if self._observer is not None and recipe.evaluate.samples:
+            self._observer.on_samples(samples(system, self._dev, greedy))
         return scores
+
+
+def samples(system: System, dev: EvaluationSet, search: SearchOptions) -> list[Sample]:
+    """The first `evaluate.samples` sentences of the dev set that have words on both sides."""
+    filled = ((words, reference) for words, reference in zip(dev.sources, dev.references,
+                                                             strict=True) if words and reference)
+    chosen = list(islice(filled, system.recipe.evaluate.samples))
+    found = system.translate([words for words, _ in chosen], search)
+    written = tokenisers(system.recipe.data)[0].detokenise
+    return [Sample(" | ".join(map(written, parts(words))), system.text(nbest[0]), reference)
+            for (words, reference), nbest in zip(chosen, found, strict=True)]

@@ -39,7 +39,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_models(parser: argparse.ArgumentParser) -> None:
     """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="run directory or checkpoint; of several an ensemble")
+                        help="run directory, checkpoint; of several an ensemble")
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages (default: probabilities)")
@@ -66,10 +66,6 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     add_length_norm(parser)
-    parser.add_argument("--minimum-length", type=natural, metavar="N",
-                        help="at least this many words or pieces")
-    parser.add_argument("--minimum-steps", type=positive, metavar="N",
-                        help="the limit on target words is never below this")
     parser.add_argument("--lengths", type=positive, metavar="K",
                         help="with a countdown: how many lengths to search")
     parser.add_argument("--longest-word", type=positive, metavar="N",
@@ -89,7 +85,8 @@ def search_options(system: System, options: argparse.Namespace, nbest: int | Non
     """The recipe's search settings with those of the command line."""
     return chosen(system.recipe.search, options.beam, nbest, options.length_factor,
                   options.length_normalisation, options.longest_word, every_beam or None,
-                  options.lengths, options.minimum_steps, options.minimum_length)
+                  options.lengths, getattr(options, "minimum_steps", None),
+                  getattr(options, "minimum_length", None))
 
 
 # --- words and their alignment --------------------------------------------------------------------
@@ -110,7 +107,7 @@ def add_aligned_word(parser: argparse.ArgumentParser) -> None:
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
-                        help="copy source words aligned to <unk>, or translate them")
+                        help="copy source words aligned to <unk>, or translate")
 
 
 def dictionary_option(text: str) -> Dictionary:

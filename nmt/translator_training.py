@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -267,11 +267,14 @@ class Validation:
 
 
 def samples(system: System, dev: EvaluationSet, search: SearchOptions) -> list[Sample]:
-    """The first `evaluate.samples` sentences of the dev set that have words on both sides."""
-    filled = ((words, reference) for words, reference in zip(dev.sources, dev.references,
-                                                             strict=True) if words and reference)
-    chosen = list(islice(filled, system.recipe.evaluate.samples))
-    found = system.translate([words for words, _ in chosen], search)
+    """The first `evaluate.samples` sentences of the dev set that differ and have a reference."""
+    references: dict[tuple[str, ...], str] = {}
+    for words, reference in zip(dev.sources, dev.references, strict=True):
+        if len(references) == system.recipe.evaluate.samples:
+            break
+        if words and reference:
+            references.setdefault(tuple(words), reference)
+    found = system.translate(list(references), search)
     written = tokenisers(system.recipe.data)[0].detokenise
     return [Sample(" | ".join(map(written, parts(words))), system.text(nbest[0]), reference)
-            for (words, reference), nbest in zip(chosen, found, strict=True)]
+            for (words, reference), nbest in zip(references.items(), found, strict=True)]

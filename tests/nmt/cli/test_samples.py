@@ -44,8 +44,8 @@ def test_unknown_words_are_counted_at_the_end(
 ) -> None:
     recipe = write_recipe(there / "r.yaml", train={"epochs": 1})
     assert lines_of(capsys, "train", recipe, "--output", "run")[-3] == (
-        "1 of 6 words of the dev set's references are not in the vocabulary, where the model writes "
-        "<unk>: nmt translate FILE --model run --replace-unk copies such words; subwords "
+        "1 of 6 words of the dev set's references are not in the vocabulary, where the model "
+        "writes <unk>: nmt translate FILE --model run --replace-unk copies such words; subwords "
         "(--data.subwords.merges 8000) leave fewer")
     (there / "dev.de").write_text("x\neins zwei\neins\nsechs\nnull\n", "utf-8")
     assert not any("<unk>" in line for line in lines_of(capsys, "train", recipe, "--output", "o"))

@@ -19,6 +19,7 @@ from nmt.evaluation.rare import ORDERS
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System
+from nmt.training.kept import SUFFIX
 
 
 def add_pairs(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +47,11 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def names_of_runs(directories: Sequence[Path]) -> list[str]:
-    """A short name for each model: its directory's, or the whole path where two are alike."""
-    short = [directory.resolve().name for directory in directories]
+    """A short name for each model: its directory's, before that of a checkpoint in it, or the whole
+    path where two are alike."""
+    whole = [directory.resolve() for directory in directories]
+    short = [f"{path.parent.name}-{path.stem}" if path.suffix == SUFFIX else path.name
+             for path in whole]
     return [name if short.count(name) == 1 else str(directory)
             for name, directory in zip(short, directories, strict=True)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from nmt.data.align import pharaoh_line, tokens_line
 from nmt.data.annotation import is_language
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import split_words, write_lines
+from nmt.data.joiner import JOINER
 from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import places
 from nmt.data.stored import StoredSentences
@@ -173,6 +175,10 @@ def _prefix(system: System, options: argparse.Namespace) -> list[str]:
     try:
         system.prefix_ids(words)
     except UserError as error:
+        followed = [*words[:-1], words[-1] + JOINER]  # the mark of J' before its next word
+        with suppress(UserError):
+            system.prefix_ids(followed)
+            return followed
         raise UserError(f"--{error}") from None
     return words
 

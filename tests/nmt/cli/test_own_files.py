@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_run import SOURCE, TARGET, complaint, nmt, write_corpus
+from tiny_run import SOURCE, TARGET, complaint, lines_of, nmt, write_corpus
 
 from nmt.cli.options import names_of_runs
 from nmt.cli.own_files import language_of
@@ -201,3 +201,20 @@ def test_checkpoints_that_are_compared_have_the_names_of_their_runs(tmp_path: Pa
         ("a", "last.safetensors"), ("b", "last.safetensors"), ("b", ""), ("c/b", ""))]
     assert names_of_runs(paths[:3]) == ["a-last", "b-last", "b"]
     assert names_of_runs(paths[2:]) == list(map(str, paths[2:]))
+
+
+def test_translations_begin_with_a_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also with a mark that stands at the following word in all of the training text."""
+    for name in ("train.de", "dev.de"):
+        Path(name).write_text("".join(f"l'{line}" for line in open(name, encoding="utf-8")))
+    assert nmt("train", "--train", "train.en", "train.de", *SMALL, "--output", "run") == 0
+    for prefix in ("l'", "l'eins zwei"):
+        lines = lines_of(capsys, "translate", "test.en", "--model", "run", "--prefix", prefix)
+        assert len(lines) == 6 and all(line.startswith(prefix) for line in lines)
+        assert not any(line.startswith("l' ") for line in lines) and {*lines} != {prefix}
+    for prefix, said in (("x eins", "target vocabulary, got x"), ("eins y", "got y")):
+        assert said in complaint(capsys, "translate", "test.en", "--model", "run", "--prefix",
+                                 prefix)
+    (words, *_) = lines_of(capsys, "translate", "test.en", "--model", "run", "--minimum-length", 9)
+    assert len(words) > len("l'") and nmt("translate", "test.en", "--model", "run",
+                                          "--minimum-length", -1) == 2

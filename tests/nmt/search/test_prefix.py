@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from strict.module import strict
 
+import backend
 from backend.errors import UserError
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -62,3 +64,16 @@ def test_what_no_translation_can_begin_with_is_refused() -> None:
     system = System.open(RUNS / "luong-rnn")
     with pytest.raises(UserError, match="of the target vocabulary, got nonesuch, </s>"):
         system.translate([["a"]], SearchOptions(), prefix=["nonesuch", "</s>"])
+
+
+def test_on_a_device_the_translations_are_the_same() -> None:
+    strict.install()
+    found = []
+    for device in (np, strict):
+        with backend.using(device):
+            system = System.open(RUNS / "luong-rnn")
+            sources = [list(system.source.words[2:n]) for n in (3, 5)]
+            nbests = system.translate(sources, OPTIONS["least"], prefix=words_of(system, 4, 2))
+            found.append([[(translation.words, translation.log_probability)
+                           for translation in nbest] for nbest in nbests])
+    assert found[0] == found[1]

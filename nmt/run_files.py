@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from backend.errors import UserError
@@ -22,6 +23,7 @@ from nmt.training.run import BEST, LAST, LOG
 RECIPE = "recipe.yaml"
 INIT = "init.json"
 LEXICON = "lexicon.tsv"
+HASHED = 256  # lines of a corpus that are hashed at once
 
 
 def vocabulary_file(name: str) -> str:
@@ -110,8 +112,8 @@ def tasks_hint(directory: Path) -> str:
 
 def fingerprint(lines: Iterable[str]) -> str:
     """A digest that identifies a vocabulary or a corpus."""
-    digest, between = hashlib.sha256(), b""
-    for line in lines:
-        digest.update(between + line.encode())
-        between = b"\n"
+    digest, rest, between = hashlib.sha256(), iter(lines), ""
+    while block := list(islice(rest, HASHED)):
+        digest.update((between + "\n".join(block)).encode())
+        between = "\n"
     return digest.hexdigest()[:16]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from backend import Array, gemm, to_host
+from backend.errors import UserError
 from backend.memory import check_fits, too_large
 from backend.products import for_search
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
@@ -134,6 +135,7 @@ class System(Texts):
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions,
         observer: SearchObserver | None = None, shortlist: Shortlist | None = None, jobs: int = 1,
+        prefix: Sequence[str] = (),
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` returns it; hypotheses cut at the limit are not `finished`.
@@ -142,25 +144,46 @@ class System(Texts):
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
         observer: is told of each step of each batch's search, but with `every_beam`. shortlist:
         which words each batch may be translated into; None for all. jobs: processes that share the
-        batches, which are the same ones.
+        batches, which are the same ones. prefix: the words that each translation begins with; not
+        with a shortlist. Raises UserError as `prefix_ids`.
         """
-        find = partial(every_beam_search, options=options) if options.every_beam else \
-            partial(beam_search, options=options, observer=observer)
+        ids = self.prefix_ids(prefix)
+        find = partial(every_beam_search, options=options, prefix=ids) if options.every_beam else \
+            partial(beam_search, options=options, observer=observer, prefix=ids)
         return self._search(sentences, find, options, shortlist, jobs)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
-        rng: np.random.Generator, draws: int = 1,
+        rng: np.random.Generator, draws: int = 1, prefix: Sequence[str] = (),
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature), or the
         most probable of several draws."""
+        ids = self.prefix_ids(prefix)
 
         def find(model: Model, parameters: dict[str, Array],
                  sources: tuple[Side, ...]) -> list[list[Hypothesis]]:
-            drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws)
+            drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws,
+                                  ids)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find, options)
+
+    def prefix_ids(self, words: Sequence[str]) -> list[int]:
+        """The ids of the words that a translation is to begin with.
+
+        Raises UserError for a word that the target vocabulary does not have, and for a model that
+        counts down or writes from the end.
+        """
+        if words and (self.model.counts_down or self.recipe.data.reverse_target):
+            raise UserError("prefix: expected a model that writes from the first word to </s>, got "
+                            "one that counts down or writes from the end")
+        pieces = self.target.pieces(words)
+        ids = self.target.ids(pieces)
+        if UNKNOWN in ids:
+            unknown = [piece for piece, i in zip(pieces, ids, strict=True) if i == UNKNOWN]
+            raise UserError(f"prefix: expected words of the target vocabulary, got "
+                            f"{', '.join(unknown)}")
+        return ids
 
     def force(self, pairs: Sequence[Pair]) -> list[Translation]:
         """Force-decode the targets: their log-probabilities and alignments under the model.
@@ -234,6 +257,9 @@ class System(Texts):
         """Run `find` over batches of similar length; results in the order of the sentences, the
         unknown words of a hybrid model spelled."""
         check_lengths_searched(self.recipe.model, options.lengths)
+        if options.minimum_length and self.model.counts_down:
+            raise UserError("search.minimum_length: expected 0 with a model that counts down, got "
+                            f"{options.minimum_length}")
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         batches = self._by_length(sentences)
         owns = [[sentences[i] for i in places] for places in batches]

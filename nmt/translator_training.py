@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,19 @@ from nmt.data.annotation import is_symbol, stays_whole
 from nmt.data.bpe import learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
-from nmt.data.corpus import Pair, stream_lines
+from nmt.data.corpus import stream_lines
 from nmt.data.factors import Factors, check_tags, factor_tables, tagged
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, read_codes
 from nmt.data.sources import parts
+from nmt.data.stored import StoredPairs, sides
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary
 from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
+from nmt.search.interface import SearchOptions
 from nmt.system import System, score_bleu
-from nmt.training.progress import Observer
+from nmt.training.progress import Observer, Sample
 from nmt.training.transfer import SAME, Parent, embed, start_from
 from nmt.training.warmup import scale
 
@@ -69,7 +72,7 @@ def side_vocabularies(
         _check_tags(data, factors)
 
     def sentences() -> Iterator[Sequence[str]]:
-        return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
+        return (words for corpus in corpora for words in _forms(corpus, side, factors))
 
     file = getattr(data, f"{side}_vocabulary", "")
     if data.subwords.used:
@@ -105,12 +108,15 @@ def _check_tags(data: DataConfig, factors: Factors) -> None:
         check_tags(factors, map(cut, lines), path)
 
 
-def _forms(pair: Pair, side: str, factors: Factors) -> Sequence[str]:
-    """One side's words as a vocabulary has them: the source's without their factors."""
+def _forms(corpus: ParallelCorpus, side: str, factors: Factors) -> Iterable[Sequence[str]]:
+    """One side's words of all pairs as a vocabulary has them: the source's without their factors.
+    """
+    sources, targets = sides(corpus.train)
     if side == "target":
-        return pair[1]
-    words = parts(pair[0])[SECOND.index(side) + 1 if side in SECOND else 0]
-    return list(map(factors.form, words)) if factors.names else words
+        return targets
+    place = SECOND.index(side) + 1 if side in SECOND else 0
+    chosen = (parts(words)[place] for words in sources)
+    return (list(map(factors.form, words)) for words in chosen) if factors.names else chosen
 
 
 def piece_vocabulary(
@@ -124,9 +130,9 @@ def piece_vocabulary(
     `nmt.data.pieces.build`.
     """
     data, subwords = recipe.data, recipe.data.subwords
-    counts = {name: Counter(word for corpus in corpora for pair in corpus.train
-                            for word in _forms(pair, name, factors))
-              for name in System.sides_of(recipe)}
+    counts = {name: Counter(chain.from_iterable(
+        words for corpus in corpora for words in _forms(corpus, name, factors)))
+        for name in System.sides_of(recipe)}
     codes: Segmenter
     if subwords.learned:
         counted = sum(counts.values(), _more_words(data)) if subwords.joint else counts[side]
@@ -192,7 +198,7 @@ def train(
     system, embedded = (system, []) if not embeddings else embed(system, embeddings)
     batches = system.training_batches(corpus.train)
     notes = taken + embedded + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
-    training = Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
+    training = Training(batches, Validation(system, corpus.dev, observer), text_of(corpus), notes,
                         dev_lines(corpus.dev))
     with run.trainer(system, training, observer) as trainer:
         trainer.train()
@@ -223,7 +229,10 @@ def notes_on_rate(recipe: Recipe) -> list[str]:
 
 def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
-    return (" ".join(words) for pair in corpus.train for words in pair)
+    pairs = corpus.train
+    if isinstance(pairs, StoredPairs):
+        return chain.from_iterable(zip(*(side.texts() for side in pairs.sides), strict=True))
+    return (" ".join(words) for pair in pairs for words in pair)
 
 
 def dev_lines(dev: EvaluationSet) -> Iterator[str]:
@@ -235,9 +244,11 @@ def dev_lines(dev: EvaluationSet) -> Iterator[str]:
 class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
-    def __init__(self, system: System, dev: EvaluationSet) -> None:
-        """Raises UserError where the score that decides could not be measured on the dev set."""
-        self._system, self._dev = system, dev
+    def __init__(self, system: System, dev: EvaluationSet, observer: Observer | None = None
+                 ) -> None:
+        """observer: is shown sample translations. Raises UserError where the score that decides
+        could not be measured on the dev set."""
+        self._system, self._dev, self._observer = system, dev, observer
         known = all(UNKNOWN not in system.target.ids(target) for _, target in dev.pairs)
         if system.recipe.train.criterion == CHARACTER_PERPLEXITY and known:
             raise UserError(f"train.criterion: expected a dev set with words outside the target "
@@ -247,7 +258,23 @@ class Validation:
         system, recipe = self._system, self._system.recipe
         system = replace(system, parameters=system.plain(parameters))
         scores = system.perplexities(self._dev.pairs)
+        greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
         if recipe.evaluate.bleu:
-            greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
             scores["bleu"] = score_bleu(system, self._dev, greedy).score
+        if self._observer is not None and recipe.evaluate.samples:
+            self._observer.on_samples(samples(system, self._dev, greedy))
         return scores
+
+
+def samples(system: System, dev: EvaluationSet, search: SearchOptions) -> list[Sample]:
+    """The first `evaluate.samples` sentences of the dev set that differ and have a reference."""
+    references: dict[tuple[str, ...], str] = {}
+    for words, reference in zip(dev.sources, dev.references, strict=True):
+        if len(references) == system.recipe.evaluate.samples:
+            break
+        if words and reference:
+            references.setdefault(tuple(words), reference)
+    found = system.translate(list(references), search)
+    written = tokenisers(system.recipe.data)[0].detokenise
+    return [Sample(" | ".join(map(written, parts(words))), system.text(nbest[0]), reference)
+            for (words, reference), nbest in zip(references.items(), found, strict=True)]

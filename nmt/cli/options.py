@@ -19,6 +19,7 @@ from nmt.evaluation.rare import ORDERS
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System
+from nmt.training.kept import SUFFIX
 
 
 def add_pairs(parser: argparse.ArgumentParser) -> None:
@@ -39,15 +40,18 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_models(parser: argparse.ArgumentParser) -> None:
     """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="run directory or checkpoint; of several an ensemble")
+                        help="run directory, checkpoint; of several an ensemble")
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages (default: probabilities)")
 
 
 def names_of_runs(directories: Sequence[Path]) -> list[str]:
-    """A short name for each model: its directory's, or the whole path where two are alike."""
-    short = [directory.resolve().name for directory in directories]
+    """A short name for each model: its directory's, before that of a checkpoint in it, or the whole
+    path where two are alike."""
+    whole = [directory.resolve() for directory in directories]
+    short = [f"{path.parent.name}-{path.stem}" if path.suffix == SUFFIX else path.name
+             for path in whole]
     return [name if short.count(name) == 1 else str(directory)
             for name, directory in zip(short, directories, strict=True)]
 
@@ -85,7 +89,8 @@ def search_options(system: System, options: argparse.Namespace, nbest: int | Non
     """The recipe's search settings with those of the command line."""
     return chosen(system.recipe.search, options.beam, nbest, options.length_factor,
                   options.length_normalisation, options.longest_word, every_beam or None,
-                  options.lengths)
+                  options.lengths, getattr(options, "minimum_steps", None),
+                  getattr(options, "minimum_length", None))
 
 
 # --- words and their alignment --------------------------------------------------------------------
@@ -106,7 +111,7 @@ def add_aligned_word(parser: argparse.ArgumentParser) -> None:
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
-                        help="copy source words aligned to <unk>, or translate them")
+                        help="copy source words aligned to <unk>, or translate")
 
 
 def dictionary_option(text: str) -> Dictionary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,14 @@ from nmt.console.arguments import positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
-from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.corpus import (
+    lines_as_written,
+    prepare_pairs,
+    read_lines,
+    read_parallel,
+    split_words,
+    write_lines,
+)
 from nmt.data.prepared import signs
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import (
@@ -69,8 +77,9 @@ def run_score(options: argparse.Namespace) -> None:
     if options.trees is not None:
         score_trees(options)
         return
-    hypotheses, *references = read_parallel(options.hypotheses, *options.references)
-    others = [read_parallel(path, options.references[0])[0] for path in options.compare or ()]
+    read = partial(read_parallel, read=lines_as_written)
+    hypotheses, *references = read(options.hypotheses, *options.references)
+    others = [read(path, options.references[0])[0] for path in options.compare or ()]
     metrics = metrics_of(options.metrics, options.tokenize, options.lowercase)
     _advise_on_tokens(references[0], options)
     for name, metric in zip(options.metrics, metrics, strict=True):

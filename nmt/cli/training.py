@@ -16,6 +16,7 @@ from nmt.console.arguments import HelpWithLines
 from nmt.console.messages import several
 from nmt.console.terminal import Console
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
+from nmt.data.vocabulary import UNKNOWN
 from nmt.recipe import LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe.file import load_recipe
 from nmt.recipe.page import keys_in_short
@@ -28,6 +29,8 @@ from nmt.training.run import LAST
 from nmt.training.tensorboard import Observers, TensorBoardObserver
 from nmt.training.world import current
 from nmt.translator_training import train
+
+MANY = 20  # words for each one that is not in the vocabulary, from which on these are few
 
 
 def add_train(parser: argparse.ArgumentParser) -> None:
@@ -89,9 +92,25 @@ def end(system: System, directory: Path, corpus: ParallelCorpus) -> None:
     console = new_console()
     if corpus.test is not None and current().first:
         console.print(_test_scores(system, corpus.test))
+    if current().first and (said := _unknown_words(system, corpus.dev, directory)):
+        console.print(said)
     console.print(f"run directory: {directory}")
     if current().first:
         console.print(f"translate: nmt translate FILE --model {directory}")
+
+
+def _unknown_words(system: System, dev: EvaluationSet, directory: Path) -> str:
+    """How many words of the dev set's references the model cannot write, and what helps; "" where
+    they are few, or spelled."""
+    ids = [i for _, words in dev.pairs for i in system.target_ids(words)]
+    unknown = ids.count(UNKNOWN)
+    if "target" in system.spellings or MANY * unknown < len(ids):
+        return ""
+    copied = "" if system.recipe.model.attention == "none" else \
+        f"nmt translate FILE --model {directory} --replace-unk copies such words; "
+    return (f"{unknown} of {len(ids)} words of the dev set's references are not in the vocabulary, "
+            f"where the model writes <unk>: {copied}subwords (--data.subwords.merges 8000) leave "
+            "fewer")
 
 
 def _train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespace) -> None:

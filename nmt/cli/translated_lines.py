@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,9 @@ from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import pharaoh_line, tokens_line
 from nmt.data.annotation import is_language
+from nmt.data.corpora import tokenisers
 from nmt.data.corpus import split_words, write_lines
+from nmt.data.joiner import JOINER
 from nmt.data.rare_words import read_dictionary
 from nmt.data.sources import places
 from nmt.data.stored import StoredSentences
@@ -53,6 +56,7 @@ class Lines:
         if options.show is not None:
             need_attention(self.system, "--show attention")
         self._replacement = unk_replacement(options, self.system)
+        self._prefix = _prefix(self.system, options)
         self._rng = np.random.default_rng(options.seed)
         self._shortlist = _shortlist(self.system, options)
         self._cut_words = self._smaller = self._same = 0
@@ -62,11 +66,11 @@ class Lines:
         """The translations of each sentence, best first."""
         if self._options.sample is not None:
             translations = self.system.sample(block, self.search, self._options.sample, self._rng,
-                                              self._options.draws or 1)
+                                              self._options.draws or 1, self._prefix)
         else:
             jobs = self._options.jobs
             translations = self.system.translate(block, self.search, shortlist=self._shortlist,
-                                                 jobs=jobs)
+                                                 jobs=jobs, prefix=self._prefix)
             if self._options.shortlist_check:
                 whole = self.system.translate(block, self.search, jobs=jobs)
                 self._same += sum(ours[0].words == theirs[0].words
@@ -159,6 +163,24 @@ def _search_options(system: System, options: argparse.Namespace) -> SearchOption
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
     return search_options(system, options, options.nbest, options.every_beam)
+
+
+def _prefix(system: System, options: argparse.Namespace) -> list[str]:
+    """The words of `--prefix`. Raises UserError where translations cannot begin with them."""
+    if options.prefix is None:
+        return []
+    if options.shortlist is not None:
+        raise UserError("--prefix: expected no --shortlist beside it")
+    words = tokenisers(system.recipe.data)[1].tokenise(options.prefix)
+    try:
+        system.prefix_ids(words)
+    except UserError as error:
+        followed = [*words[:-1], words[-1] + JOINER]  # the mark of J' before its next word
+        with suppress(UserError):
+            system.prefix_ids(followed)
+            return followed
+        raise UserError(f"--{error}") from None
+    return words
 
 
 def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:

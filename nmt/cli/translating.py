@@ -35,15 +35,17 @@ BLOCK = 1024  # sentences in a block, which is sorted by length and translated b
 def add_translate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt translate`."""
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
-                        help="what to translate (default: stdin, or what you type; of two "
-                             "sources a file of each)")
+                        help="what to translate (default: stdin, or what you type)")
     add_models(parser)
     parser.add_argument("--sources", action="store_true",
                         help="each model reads its own file, in order")
     add_search(parser)
+    parser.add_argument("--minimum-length", type=natural, metavar="N",
+                        help="at least this many words or pieces")
+    parser.add_argument("--minimum-steps", type=positive, metavar="N",
+                        help="the limit on words is at least this")
     parser.add_argument("--nbest", type=positive, metavar="N",
-                        help="print the N best: 'line ||| translation ||| log_p= X cut= 1 if at "
-                             "the limit on length ||| score'")
+                        help="the N best, as Moses writes them (evaluation.md)")
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
                         help="sample a translation, no search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
@@ -61,8 +63,10 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help="report how often all words give the same")
     parser.add_argument("--target-token", metavar="L",
                         help="the target language, such as <2de>")
+    parser.add_argument("--prefix", metavar="TEXT",
+                        help="what each translation begins with")
     parser.add_argument("--lm", type=Path, metavar="DIR",
-                        help="add a language model's log p (shallow fusion)")
+                        help="add a language model's log p")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
                         help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",

@@ -107,6 +107,16 @@ def plain_lines(
         yield (plain.removeprefix("\ufeff") if number == 1 else plain).removesuffix("\r")
 
 
+def lines_as_written(file: Readable, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
+    """As `decoded`, without white space at the ends, which is all that sacrebleu's command line
+    takes away; of a file that is not in normal form C, a note says so."""
+    for number, line in enumerate(decoded(file, name, longest), 1):
+        if composed(line) != line:
+            note(str(name), f"{name}:{number}: not in Unicode's normal form C; scored as it is, as "
+                            "sacrebleu does: letters of the two forms differ")
+        yield line.rstrip()
+
+
 def stream_lines(
     path: str | Path, read: Reading = plain_lines, longest: int = LONGEST
 ) -> Iterator[str]:
@@ -135,13 +145,15 @@ def read_lines(path: str | Path, longest: int = LONGEST) -> list[str]:
     return list(stream_lines(path, longest=longest))
 
 
-def stream_parallel(*paths: str | Path) -> Iterator[tuple[str, ...]]:
+def stream_parallel(
+    *paths: str | Path, read: Reading = plain_lines
+) -> Iterator[tuple[str, ...]]:
     """The lines of files, as a rule two, that translate each other line by line.
 
-    Raises UserError if a file cannot be read, and at the end of the shortest one if they do not
-    have the same number of lines.
+    read: gives the lines of a file. Raises UserError if a file cannot be read, and at the end of
+    the shortest one if they do not have the same number of lines.
     """
-    sides = [stream_lines(path) for path in paths]
+    sides = [stream_lines(path, read) for path in paths]
     for number, lines in enumerate(zip_longest(*sides)):
         if None in lines:
             first, *others = (
@@ -162,10 +174,10 @@ def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
         yield as_text(lines, paths, number)
 
 
-def read_parallel(*paths: str | Path) -> list[list[str]]:
-    """All lines of such files, for each file. Errors as `stream_parallel`."""
+def read_parallel(*paths: str | Path, read: Reading = plain_lines) -> list[list[str]]:
+    """All lines of such files, for each file. Arguments, errors as `stream_parallel`."""
     found: list[list[str]] = [[] for _ in paths]
-    for lines in stream_parallel(*paths):
+    for lines in stream_parallel(*paths, read=read):
         for side, line in zip(found, lines, strict=True):
             side.append(line)
     return found

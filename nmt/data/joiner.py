@@ -31,9 +31,15 @@ _ESCAPED = re.compile(f"{ESCAPE}([0-9a-f]{{4}})?")
 
 def cut(text: str) -> list[str]:
     """The tokens of a line; none of a line of white space."""
-    if text.isspace():
+    if not text or text.isspace():
         return []
-    return [token for chunk in text.split(" ") for token in _cut_chunk(chunk)] if text else []
+    tokens: list[str] = []
+    for chunk in text.split(" "):
+        if chunk.isalnum() and chunk.isascii():  # a word, as most chunks are
+            tokens.append(chunk)
+        else:
+            tokens += _cut_chunk(chunk)
+    return tokens
 
 
 @lru_cache(maxsize=1 << 16)

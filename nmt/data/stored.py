@@ -12,7 +12,8 @@ import tempfile
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice, pairwise
+from operator import itemgetter
 from typing import IO, Any, TypeVar, overload
 
 import numpy as np
@@ -21,6 +22,7 @@ from backend.errors import UserError
 
 T = TypeVar("T")
 BLOCK = 1 << 25  # bytes of text that are kept in memory before they are written to disk
+IN_ORDER = 1 << 8  # sentences that are read at once where all are read in order
 Words = list[str]
 Pair = tuple[Words, Words]  # source words, target words
 
@@ -111,15 +113,30 @@ class StoredSentences(Lazy[Words]):
     def __len__(self) -> int:
         return len(self._lengths)
 
+    def __iter__(self) -> Iterator[Words]:
+        return (text.split(" ") if text else [] for text in self.texts())
+
+    def texts(self) -> Iterator[str]:
+        """The sentences in order, each as its words with spaces between."""
+        for first in range(0, len(self), IN_ORDER):
+            ends = self._ends[first : first + IN_ORDER + 1]
+            start = ends[0]
+            text = self._text(start, ends[-1])
+            for end, following in pairwise(ends):
+                yield text[end - start : following - start].decode()
+
     def item(self, place: int) -> Words:
         """The words of a sentence."""
         if not self._lengths[place]:
             return []
         place += len(self) if place < 0 else 0
-        start, end = self._ends[place], self._ends[place + 1]
-        if start >= self._before:
-            return self._block[start - self._before : end - self._before].decode().split(" ")
-        return os.pread(self._descriptor, end - start, start).decode().split(" ")
+        return self._text(self._ends[place], self._ends[place + 1]).decode().split(" ")
+
+    def _text(self, start: int, end: int) -> bytes:
+        """The text from one byte to another, of which a part may be in the file."""
+        in_file = max(min(end, self._before) - start, 0)
+        first = os.pread(self._descriptor, in_file, start) if in_file else b""
+        return first + self._block[start + in_file - self._before : end - self._before]
 
 
 class StoredText(Lazy[str]):
@@ -135,7 +152,7 @@ class StoredText(Lazy[str]):
         return int(self._starts[-1])
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(map(self._sentences.item, range(len(self._starts) - 1)))
+        return chain.from_iterable(islice(self._sentences, len(self._starts) - 1))
 
     def item(self, place: int) -> str:
         """A word."""
@@ -160,6 +177,14 @@ class StoredPairs(Lazy[Pair]):
         for pair in pairs:
             self.append(pair)
 
+    @property
+    def sides(self) -> tuple[StoredSentences, StoredSentences]:
+        """The sources and the targets."""
+        return self._source, self._target
+
+    def __iter__(self) -> Iterator[Pair]:
+        return zip(self._source, self._target, strict=True)
+
     def append(self, pair: Pair) -> None:
         """Append a pair. Errors as `StoredSentences.append`."""
         self._source.append(pair[0])
@@ -176,3 +201,10 @@ class StoredPairs(Lazy[Pair]):
     def item(self, place: int) -> Pair:
         """The words of both sides."""
         return self._source.item(place), self._target.item(place)
+
+
+def sides(pairs: Sequence[Pair]) -> tuple[Iterable[Words], Iterable[Words]]:
+    """The sources and the targets of pairs, of which stored ones need not be read for both."""
+    if isinstance(pairs, StoredPairs):
+        return pairs.sides
+    return map(itemgetter(0), pairs), map(itemgetter(1), pairs)

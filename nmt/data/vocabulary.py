@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class Vocabulary:
         stay whatever their frequency and that max_size does not count.
         Raises ValueError for min_frequency < 1 or max_size < 2.
         """
-        counts = Counter(word for sentence in sentences for word in sentence)
+        counts = Counter(chain.from_iterable(sentences))
         return cls(most_frequent(counts, min_frequency, max_size, always))
 
     def extended(self, words: Iterable[str]) -> Vocabulary:

@@ -288,8 +288,10 @@ class Parametrized:
             for stored, its_weight in made_from.items():
                 first: Weight = weights.get(stored) or plain.get(stored) or its_weight
                 if first.shape != its_weight.shape:
+                    other_way = f"; did you mean {stored}: {name}?" if (
+                        stored in known and first.shape[1:] == its_weight.shape[1:]) else ""
                     raise ValueError(f"{name}: expected {stored}, which it is made from, to have "
-                                     f"shape {its_weight.shape}, got {first.shape}")
+                                     f"shape {its_weight.shape}, got {first.shape}{other_way}")
                 weights.setdefault(stored, first)
         return weights
 

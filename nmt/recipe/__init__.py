@@ -207,6 +207,7 @@ class EvaluateConfig:
 
     bleu_tokenize: str = "13a"  # sacrebleu's tokenisation: 13a for plain text, none for tokens
     bleu: bool = True  # translate the dev set greedily at the end of each epoch and score it
+    samples: int = 2  # dev sentences whose greedy translations are shown at each validation
     batch_size: int = 64  # sentences translated at once
 
     def __post_init__(self) -> None:
@@ -214,6 +215,7 @@ class EvaluateConfig:
             raise ValueError(f"bleu_tokenize: expected one of {', '.join(TOKENISATIONS)}, got "
                              f"{self.bleu_tokenize!r}")
         _check_least(self, 1, "batch_size")
+        _check_least(self, 0, "samples")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Beside the letters of the legend: B' sentences that are not done, C candidates f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from nmt.search.lengths import (
     most_probable,
 )
 from nmt.search.steps import Active, Candidates, SearchObserver, SearchStep
-from nmt.search.topk import best_candidates, without
+from nmt.search.topk import best_candidates, only, without
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -46,7 +46,8 @@ Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                 options: SearchOptions, limits: np.ndarray | None = None,
-                observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
+                observer: SearchObserver | None = None, prefix: Sequence[int] = (),
+                ) -> list[list[Hypothesis]]:
     """Find the best translations of each sentence, keeping K hypotheses per step.
 
     Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
@@ -58,6 +59,8 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
         observer: called after each step; may ask for more candidates.
+        prefix: the ids that each translation begins with, without the end marker. Their
+            log-probabilities are the model's, as in forced decoding.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
@@ -65,7 +68,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         finished ones, and sorted among these by score: with n > 1 a cut one may be first.
 
     Raises:
-        ValueError: shapes do not fit.
+        ValueError: shapes do not fit; a prefix for a model that counts down.
         FloatingPointError: the model's logits are not finite from above.
 
     Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
@@ -79,7 +82,8 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
     propose = partial(best_candidates, count=count, scores=model.scores)
-    return from_sources(model, parameters, sources, options, limits, propose, observer)
+    return from_sources(model, parameters, sources, options, limits, propose, observer,
+                        prefix=prefix)
 
 
 def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -108,18 +112,24 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                  options: SearchOptions, limits: np.ndarray | None, propose: Propose,
-                 observer: SearchObserver | None = None,
-                 choose: Choose | None = None) -> list[list[Hypothesis]]:
+                 observer: SearchObserver | None = None, choose: Choose | None = None,
+                 prefix: Sequence[int] = ()) -> list[list[Hypothesis]]:
     """`search` from the state after the sources, of which the longest limits the steps.
 
     choose: which lengths are searched of a model that counts down; None: the most probable ones.
-    Raises ValueError where the sources' shapes do not fit.
+    prefix: as in `beam_search`; the limit on steps is at least its length and `minimum_steps`.
+    Raises ValueError where the sources' shapes do not fit, and for a prefix of a model that counts
+    down.
     """
+    if len(prefix) and model.counts_down:
+        raise ValueError("prefix: expected a model that does not count down, got one that does")
     check_sources(sources)
     columns = alignment_lengths(sources)
     B = len(columns)
     if limits is None:
         limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
+    if len(prefix):
+        limits = np.maximum(limits, len(prefix) + options.minimum_steps)
     state = model.encode(parameters, sources, B) if B else None
     if B and model.counts_down:
         counting: Any = model
@@ -131,7 +141,8 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
         length_of_best = best_lengths(of_length, nbests)
         return _of_lengths(counting, parameters, state, length_of_best, options, propose, columns,
                            observer)
-    return search(model, parameters, state, limits, options, propose, columns, observer)
+    return search(model, parameters, state, limits, options, propose, columns, observer,
+                  prefix=prefix)
 
 
 def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_length: Lengths,
@@ -150,7 +161,8 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
            options: SearchOptions, propose: Propose,
            columns: np.ndarray | None = None,
            observer: SearchObserver | None = None,
-           first: np.ndarray | None = None) -> list[list[Hypothesis]]:
+           first: np.ndarray | None = None,
+           prefix: Sequence[int] = ()) -> list[list[Hypothesis]]:
     """Run the loop that beam search, greedy search and sampling share, from any state.
 
     Arguments:
@@ -163,6 +175,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         observer: called after each step.
         first: (B,) for a model that counts down, log p of the length of each sentence, which is its
             limit; it takes the place of the end marker's.
+        prefix: as in `beam_search`.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
@@ -175,14 +188,17 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     start = np.arange(B)
     begin = np.zeros(B) if first is None else first                        # (B,) (Nguyen 4.1)
     active = Active(start, start[:, None], np.full((B, 1), END), begin[:, None])
-    forbidden = [*[UNKNOWN] * (not options.unknown), *[END] * model.counts_down]
     while len(active.sentences):
         tokens, rows = active.tokens.reshape(-1), active.rows.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
         history.append(Fed(tokens, rows, None if columns is None else alignment))
         steps = len(history)
-        if forbidden:
-            logits, active = _allowed(logits, active, model.scores, forbidden)
+        if steps <= len(prefix):
+            logits, log_p = only(logits, prefix[steps - 1])
+            active = _corrected(active, log_p, model.scores)
+        elif forbidden := _forbidden(model, options, steps):
+            logits, log_p = without(logits, forbidden)
+            active = _corrected(active, log_p, model.scores)
         active, candidates = _extend(active, logits, options, propose, steps, ended)
         done, reachable = _done(active, options, limits, steps, ended, int(first is not None))
         if observer is not None:
@@ -198,14 +214,18 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     return hypotheses(history, ended, limits if columns is None else columns)
 
 
-def _allowed(logits: Array, active: Active, scores: bool,
-             forbidden: list[int]) -> tuple[Array, Active]:
-    """Logits without some words, and the hypotheses with their log-probabilities corrected for it.
-    """
-    logits, allowed = without(logits, forbidden)
+def _forbidden(model: Searchable, options: SearchOptions, steps: int) -> list[int]:
+    """The words that a step may not produce."""
+    no_end = model.counts_down or steps <= options.minimum_length
+    return [*[UNKNOWN] * (not options.unknown), *[END] * no_end]
+
+
+def _corrected(active: Active, log_p: np.ndarray, scores: bool) -> Active:
+    """The hypotheses with log p (N,) of the words that are left to them in front of the next one,
+    by which a softmax of these words alone is the model's; scores are no softmax."""
     before = active.log_probabilities
-    log_probabilities = before if scores else before + allowed.reshape(before.shape)
-    return logits, active._replace(log_probabilities=log_probabilities)
+    return active if scores else active._replace(
+        log_probabilities=before + log_p.reshape(before.shape))
 
 
 def _extend(active: Active, logits: Array, options: SearchOptions, propose: Propose, steps: int,

@@ -10,8 +10,8 @@ import numpy as np
 from backend.errors import UserError
 from nmt.data.batches import Side
 
-LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "nbest": 10_000, "longest_word": 10**6,
-           "lengths": 1000}
+LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "minimum_length": 10**6, "nbest": 10_000,
+           "longest_word": 10**6, "lengths": 1000}
 MOST_FACTOR = 1000
 MOST_EXPONENT = 20  # lp of a million steps does not overflow
 
@@ -32,6 +32,7 @@ class SearchOptions:
     beam: int = 1  # K, hypotheses kept per sentence
     length_factor: float = 1.5  # alpha: at most ceil(alpha * source words) steps, with the end's
     minimum_steps: int = 10  # never fewer than these: one source word may become a few
+    minimum_length: int = 0  # no end marker before so many words or pieces; not with a countdown
     length_normalisation: float = 0.0  # alpha of lp(e); 0 ranks by log-probability
     nbest: int = 1  # hypotheses returned per sentence, at most `beam`
     unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
@@ -41,9 +42,9 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+            value, least = getattr(self, name), int(name != "minimum_length")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name}: expected an integer of at least {least}, got {value!r}")
             if value > most:
                 raise ValueError(f"{name}: expected at most {most:,}, got {value}")
         if self.nbest > self.beam:
@@ -58,7 +59,7 @@ class SearchOptions:
     def step_limits(self, source_lengths: np.ndarray) -> np.ndarray:
         """Return the most decoder steps (B,) int64 that sources of these lengths (B,) may take."""
         steps = np.ceil(self.length_factor * source_lengths).astype(np.int64)
-        return np.maximum(steps, self.minimum_steps)
+        return np.maximum(steps, max(self.minimum_steps, self.minimum_length + 1))
 
     def length_penalty(self, steps: int | np.ndarray) -> float | np.ndarray:
         """Return lp(e) for |e| = steps, the number of factors in p(e | f): the end marker counts.
@@ -71,7 +72,8 @@ class SearchOptions:
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
            length_factor: float | None = None, length_normalisation: float | None = None,
            longest_word: int | None = None, every_beam: bool | None = None,
-           lengths: int | None = None) -> SearchOptions:
+           lengths: int | None = None, minimum_steps: int | None = None,
+           minimum_length: int | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None: the recipe's value.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -83,7 +85,8 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
                              "length_factor": length_factor,
                              "length_normalisation": length_normalisation,
                              "longest_word": longest_word, "every_beam": every_beam,
-                             "lengths": lengths}
+                             "lengths": lengths, "minimum_steps": minimum_steps,
+                             "minimum_length": minimum_length}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,13 +20,13 @@ from nmt.search.topk import log_sum_exp, row_chunks
 
 def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
            options: SearchOptions, temperature: float, rng: np.random.Generator,
-           limits: np.ndarray | None = None) -> list[Hypothesis]:
+           limits: np.ndarray | None = None, prefix: Sequence[int] = ()) -> list[Hypothesis]:
     """Draw one translation per sentence, token by token.
 
     Source: y_t ~ softmax(logits_t / temperature) (Sennrich sampling; Nair 6.2 step 4b).
 
     Arguments:
-        model, parameters, sources, limits: as in `beam.beam_search`.
+        model, parameters, sources, limits, prefix: as in `beam.beam_search`.
         options: only the limit on steps and `unknown` are used; without `<unk>` the others are
             drawn in their own proportions.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
@@ -44,16 +44,17 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     if not (math.isfinite(temperature) and temperature > 0):
         raise ValueError(f"temperature: expected a positive number, got {temperature}")
     options = SearchOptions(length_factor=options.length_factor,
-                            minimum_steps=options.minimum_steps, unknown=options.unknown)
+                            minimum_steps=options.minimum_steps,
+                            minimum_length=options.minimum_length, unknown=options.unknown)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
     nbests = from_sources(model, parameters, sources, options, limits, propose,
-                         choose=drawn(float(temperature), rng))
+                         choose=drawn(float(temperature), rng), prefix=prefix)
     return [hypotheses[0] for hypotheses in nbests]
 
 
 def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                   options: SearchOptions, temperature: float, rng: np.random.Generator,
-                  draws: int) -> list[Hypothesis]:
+                  draws: int, prefix: Sequence[int] = ()) -> list[Hypothesis]:
     """Draw several translations per sentence and keep the most probable.
 
     Source: "repeat this process multiple times, obtaining many translations each with a conditional
@@ -65,7 +66,7 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
     """
     if draws < 1:
         raise ValueError(f"draws: expected a number of at least 1, got {draws}")
-    drawn_batches = [sample(model, parameters, sources, options, temperature, rng)
+    drawn_batches = [sample(model, parameters, sources, options, temperature, rng, prefix=prefix)
                      for _ in range(draws)]
     return [max(hypotheses, key=lambda drawn: (drawn.finished, drawn.log_probability))
             for hypotheses in zip(*drawn_batches, strict=True)]

@@ -28,6 +28,14 @@ class Progress(NamedTuple):
     perplexities: Mapping[str, float] = {}  # likewise, by task; of one that is no mixture under ""
 
 
+class Sample(NamedTuple):
+    """A sentence of the dev set as plain text, and what it is translated into."""
+
+    source: str
+    translation: str
+    reference: str
+
+
 class Observer:
     """An observer that does nothing: the base of others."""
 
@@ -40,6 +48,9 @@ class Observer:
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
         """After a validation within an epoch."""
 
+    def on_samples(self, samples: Sequence[Sample]) -> None:
+        """In a validation, before its scores are told."""
+
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
         """After an epoch and its validation, if it ends with one; facts are the epoch's training
@@ -50,12 +61,14 @@ class Observer:
 
 
 class ConsoleObserver(Observer):
-    """One line per epoch; in a terminal also a bar with the time left in the whole run."""
+    """One line per epoch, and below it sample translations; in a terminal also a bar with the time
+    left in the whole run."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=sys.stdout, highlight=False, markup=False)
         self._bar: bars.Bar | None = None
         self._task = TaskID(0)
+        self._samples: Sequence[Sample] = ()  # to be printed below the next scores
         self._alone = ExitStack()  # no other bar beside this one
 
     def on_batch(self, progress: Progress) -> None:
@@ -84,6 +97,10 @@ class ConsoleObserver(Observer):
         """A line."""
         self._console.print(text, soft_wrap=True)
 
+    def on_samples(self, samples: Sequence[Sample]) -> None:
+        """Three lines each, below the line of the validation."""
+        self._samples = samples
+
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
         """A line, above the bar if there is one."""
         self._print([f"update {step}", *_scores(scores)], improved)
@@ -95,9 +112,12 @@ class ConsoleObserver(Observer):
                      *_scores(scores), f"{facts['elapsed_seconds']:.0f} s of training"], improved)
 
     def _print(self, parts: Sequence[str], improved: bool) -> None:
-        """The parts of a line."""
-        self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
-                            soft_wrap=True)
+        """The parts of a line, and the samples."""
+        lines = [", ".join(parts) + (" (best so far)" if improved else "")]
+        for sample in self._samples:
+            lines += [f"  {name:<13}{text}" for name, text in sample._asdict().items()]
+        self._console.print("\n".join(lines), soft_wrap=True)
+        self._samples = ()
 
     def close(self) -> None:
         """Erase the bar."""

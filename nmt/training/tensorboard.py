@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.errors import UserError, missing
 from nmt.training.meter import perplexities
-from nmt.training.progress import Observer, Progress
+from nmt.training.progress import Observer, Progress, Sample
 
 DIRECTORY = "tensorboard"  # in the run directory
 
@@ -29,6 +29,11 @@ class Observers(Observer):
         """Tell each."""
         for observer in self._observers:
             observer.on_note(text)
+
+    def on_samples(self, samples: Sequence[Sample]) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.on_samples(samples)
 
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
         """Tell each."""

@@ -83,7 +83,7 @@ def test_checkpoints_of_one_run_as_an_ensemble(capsys) -> None:
     assert min(alone) - 1e-3 < found < max(alone) + 0.5
     assert nmt("translate", "test.en", "--model", *TWO) == 0
     assert nmt("evaluate", "test.en", "test.de", "--model", *TWO, "--ensemble", "logs") == 0
-    assert "epoch-2.safetensors" in capsys.readouterr().out
+    assert "m-epoch-2" in capsys.readouterr().out
 
 
 def test_what_cannot_be_averaged(capsys, tmp_path) -> None:

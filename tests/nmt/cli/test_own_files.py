@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_run import SOURCE, TARGET, nmt, write_corpus
+from tiny_run import SOURCE, TARGET, complaint, lines_of, nmt, write_corpus
 
+from nmt.cli.options import names_of_runs
 from nmt.cli.own_files import language_of
 from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
@@ -184,3 +185,36 @@ def test_a_language_that_yaml_reads_otherwise_is_to_be_quoted(
     Path("mine.yaml").write_text(text, "utf-8")
     assert nmt("train", "mine.yaml") == 2
     assert "expected str, in quotes (without them YAML takes no, off" in capsys.readouterr().err
+
+
+def test_tables_that_are_tied_the_wrong_way_are_named_the_right_way(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert complaint(
+        capsys, "train", "--train", "train.en", "train.de", *SMALL, "--data.shared_vocabulary",
+        "true", "--parametrize.tied", "{encoder.W_e: decoder.W_e}",
+    ).endswith("; did you mean decoder.W_e: encoder.W_e?")
+
+
+def test_checkpoints_that_are_compared_have_the_names_of_their_runs(tmp_path: Path) -> None:
+    paths = [tmp_path / run / file for run, file in (
+        ("a", "last.safetensors"), ("b", "last.safetensors"), ("b", ""), ("c/b", ""))]
+    assert names_of_runs(paths[:3]) == ["a-last", "b-last", "b"]
+    assert names_of_runs(paths[2:]) == list(map(str, paths[2:]))
+
+
+def test_translations_begin_with_a_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also with a mark that stands at the following word in all of the training text."""
+    for name in ("train.de", "dev.de"):
+        Path(name).write_text("".join(f"l'{line}" for line in open(name, encoding="utf-8")))
+    assert nmt("train", "--train", "train.en", "train.de", *SMALL, "--output", "run") == 0
+    for prefix in ("l'", "l'eins zwei"):
+        lines = lines_of(capsys, "translate", "test.en", "--model", "run", "--prefix", prefix)
+        assert len(lines) == 6 and all(line.startswith(prefix) for line in lines)
+        assert not any(line.startswith("l' ") for line in lines) and {*lines} != {prefix}
+    for prefix, said in (("x eins", "target vocabulary, got x"), ("eins y", "got y")):
+        assert said in complaint(capsys, "translate", "test.en", "--model", "run", "--prefix",
+                                 prefix)
+    (words, *_) = lines_of(capsys, "translate", "test.en", "--model", "run", "--minimum-length", 9)
+    assert len(words) > len("l'") and nmt("translate", "test.en", "--model", "run",
+                                          "--minimum-length", -1) == 2

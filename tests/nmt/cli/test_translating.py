@@ -141,6 +141,46 @@ def test_compressed_files_by_name(
         assert said in complaint(capsys, "translate", "test.en.gz", "--model", "model")
 
 
+# A verb with files by the names {i} (read) and {o} (written) at their ends: "" or ".gz".
+COMPRESSED = [
+    "train --train train.en{i} train.de{i} --dev dev.en{i} dev.de{i} --test test.en{i} test.de{i} "
+    "--output run{i} --train.epochs 0.2 --model.hidden_size 4 --model.embedding_size 4",
+    "init mine{i}.yaml --train train.en{i} train.de{i}",
+    "score test.de{i} test.de{i}", "score test.de{i} test.de{i} --compare dev.de{i}x",
+    "perplexity test.en{i} test.de{i} --model model --log-probabilities {o}",
+    "evaluate test.en{i} test.de{i} --model model --output report{i}",
+    "align train.en{i} train.de{i} --method model1 -o {o}",
+    "align test.en{i} test.de{i} --model model -o {o}",
+    "dictionary test.en{i} test.de{i} {o} --links links{i} --min-count 1",
+    "attention test.en{i} --model model --line 1",
+    "statistics train.en{i} train.de{i}", "detokenise test.de{i} --output {o}",
+    "bpe join test.de{i} --output {o}",
+    "factors test.en{i} test.en{i} --output {o}",
+    "lm perplexity test.de{i} --model lm",
+]
+
+
+@pytest.mark.parametrize("command", COMPRESSED, ids=lambda command: command.split("{")[0])
+def test_every_verb_reads_and_writes_compressed_files(
+    command: str, trained: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(trained)
+    Path("links").write_text("0-0\n" * 6)
+    for path in [*Path().glob("*.en"), *Path().glob("*.de"), Path("links")]:
+        Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    for name in ("dev.dex", "dev.de.gzx"):
+        Path(name).write_bytes(Path("test.de").read_bytes())
+    found = []
+    for end in ("", ".gz"):
+        arguments = command.format(i=end, o=f"written{end}").split()
+        lines = [line.replace(".gz", "").split() for line in lines_of(capsys, *arguments)]
+        found.append([words for words in lines if not {"second", "s"} & {*words}])  # no times
+    assert found[0] == found[1]
+    if "{o}" in command:
+        assert gzip.decompress(Path("written.gz").read_bytes()) == Path("written").read_bytes()
+
+
 def converse(*arguments: object, typed: str) -> tuple[int, str]:
     """A command at a terminal of its own: what it exits with and what stands there."""
     main, own = pty.openpty()

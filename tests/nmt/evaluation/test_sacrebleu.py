@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+import unicodedata
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, share in (("r1", 0.0), ("r2", 0.3), ("good", 0.15), ("fair", 0.3), ("bad", 0.6)):
         lines = [noisy(line, share) for line in TEXTS * 6]
         (directory / name).write_text("\n".join(lines) + "\n", "utf-8")
+    odd = [f" {unicodedata.normalize('NFD', noisy(line + ' häßlich é', 0.2))}\t\r\n"
+           for line in TEXTS * 6]  # and the mark of byte order: a character like others
+    (directory / "odd").write_bytes(("\ufeff" + "".join(odd)).encode())
     return directory
 
 
@@ -52,6 +56,8 @@ os._exit(0)
 """
 PAIRED = {"bootstrap": "--paired-bs", "randomisation": "--paired-ar"}
 CASES = [*product(TOKENISATIONS, (["r1"], ["r1", "r2"]), (False, True), ("good", "bad"))]
+CASES += [*product(("13a", "char", "none"), (["odd"], ["r1", "odd"]), (False, True),
+                   ("good", "odd"))]
 COMMANDS = [[*references, "-i", hypotheses, "-m", "bleu", "chrf", "ter", "--force", "-tok",
              tokenize, "-w", "2", *["-lc", "--chrf-lowercase"] * lower]
             for tokenize, references, lower, hypotheses in CASES]

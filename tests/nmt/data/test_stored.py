@@ -1,0 +1,29 @@
+"""Sentences that are stored are the ones that were appended, in order and by index."""
+
+import pytest
+
+from nmt.data import stored
+from nmt.data.stored import StoredPairs, StoredSentences, sides
+
+SENTENCES = [["a", "bé"], [], ["c"], ["\n", "d" * 9], ["e"] * 5, []] * 3
+
+
+@pytest.mark.parametrize("block", (1, 7, 30, 1 << 20))
+@pytest.mark.parametrize("in_order", (1, 4, 1000))
+def test_sentences_in_order_are_those_by_index(
+    block: int, in_order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever a block is written to the file, before, within or after what is read at once."""
+    monkeypatch.setattr(stored, "BLOCK", block)
+    monkeypatch.setattr(stored, "IN_ORDER", in_order)
+    kept = StoredSentences(SENTENCES)
+    assert list(kept) == SENTENCES == [kept[i] for i in range(len(kept))]
+    assert list(kept.texts()) == [" ".join(words) for words in SENTENCES]
+
+
+def test_sides_of_pairs_are_the_same_stored_or_not() -> None:
+    pairs = [(words, words[:1]) for words in SENTENCES]
+    kept = StoredPairs(pairs)
+    assert list(kept) == pairs
+    for ours, theirs in zip(sides(kept), sides(pairs), strict=True):
+        assert list(ours) == list(theirs)

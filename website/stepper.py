@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-NAMES = ("lstm", "attention", "nmt", "rnn", "gru", "rnnsearch", "search", "hybrid",
-         "transformer")
+NAMES = ("lstm", "attention", "nmt", "rnn", "adding-memory", "gated-memory", "gru", "rnnsearch",
+         "search", "hybrid", "transformer")
 LEFT_OUT = "<!doctype html><title>left out</title><p>Left out of a quick build: make docs."
 
 

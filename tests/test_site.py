@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-for _name in ("mkdocs", "material", "mkdocstrings", "latex2mathml", "nbclient"):
+for _name in ("mkdocs", "material", "mkdocstrings", "nbclient"):
     pytest.importorskip(_name, reason="the site's builder (extra `docs`) is not installed")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,10 +127,11 @@ def test_a_link_into_the_code_leads_to_its_line(browser: Any, site: Path) -> Non
     assert line.inner_text().strip() and line.is_visible()
 
 
-def test_formulas_are_mathml(site: Path) -> None:
+def test_formulas_are_typeset(site: Path) -> None:
     for name in ("lessons/02_lstm.html", "lessons/05_attention.html"):
         text = (site / name).read_text("utf-8")
-        assert text.count("<math") > 20 and "arithmatex" not in text and "$$" not in text
+        assert text.count('class="katex"') > 20 and "arithmatex" not in text and "$$" not in text
+    assert "katex.css" not in (site / "speed.html").read_text("utf-8")  # has no formula
 
 
 def test_solutions_stand_apart(site: Path) -> None:

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import LSTM as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from backend.rows import row_index
@@ -331,7 +332,8 @@ assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 # $d\mathbf{c}_t$, and $d\mathbf{c}_{t-1}$.
 
 # %%
-@exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its gradient is a sum")
+@exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its gradient is a sum",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(7)
     dh, dc, o, f, c = draw.normal(size=(5, H, 1))
@@ -365,7 +367,8 @@ check_exercise_1(solution_1)
 # $d\mathbf{c}$ after 100 steps?
 
 # %%
-@exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); solve for b_f")
+@exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); solve for b_f",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     zero, b = np.zeros((1, 1)), np.array([[0.0], [answer], [0.0], [0.0]])
     dc = np.ones((1, 1))
@@ -405,12 +408,13 @@ def coupled(f, c_prev, h_hat):
 
 
 @exercise(3, hint="f occurs twice: once with c_{t-1}, once with a minus sign and h_hat. Remark 3, "
-          "Eqs. 2.17 and 2.18, on each product")
+          "Eqs. 2.17 and 2.18, on each product",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = list(draw.normal(size=(3, H, 1)))
     found = answer(np.ones((H, 1)), tuple(inputs))
-    if found is None or any(part is None for part in found):
+    if not isinstance(found, tuple | list) or len(found) != 3:
         return difference(found, tuple(inputs))
     return verdict(check_pair(coupled, answer, inputs))
 

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import CHECKING as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair, simple
@@ -326,7 +327,8 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # best? Do not try them all: set truncation and rounding errors equal.
 
 # %%
-@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16")
+@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     x = np.linspace(0.9, 1.1, 200)
 
@@ -358,7 +360,8 @@ check_exercise_1(solution_1)
 # `check_pair` passes the second bug, the missing transpose.
 
 # %%
-@exercise(2, hint="for which matrices does a transpose change nothing?")
+@exercise(2, hint="for which matrices does a transpose change nothing?",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     W_hh = np.array(answer, float)
     if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):
@@ -392,7 +395,8 @@ def length(v):
     return np.sqrt((np.abs(v) ** 2).sum())
 
 
-@exercise(3, hint="the square of a real number needs no absolute value. np.linalg.norm takes one")
+@exercise(3, hint="the square of a real number needs no absolute value. np.linalg.norm takes one",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     v = np.array([1.0, -2.0, 2.0])
     if fault := difference(answer(v), length(v), "the length"):

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import ATTENTION as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
@@ -349,7 +350,8 @@ for feeding in (False, True):
 
 # %%
 @exercise(1, hint="subtract the largest score of a word, then exp, then zeros after n; or set the "
-          "scores after n to minus infinity first")
+          "scores after n to minus infinity first",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     for n in (1, 3, 5):
@@ -393,7 +395,8 @@ check_exercise_1(solution_1)
 # $d\mathbf{e}$. Do not build the (S, S) Jacobian.
 
 # %%
-@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum to zero. Do yours?")
+@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum to zero. Do yours?",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     e, da = np.random.default_rng(6).normal(size=(2, 5, 1))
     found = answer(softmax(e), da)
@@ -430,7 +433,8 @@ check_exercise_2(solution_2)
 
 # %%
 @exercise(3, hint="Corollary 1 twice, and a sum. W_a^T h is one column, the query; each source "
-          "state gets it times its own de_s")
+          "state gets it times its own de_s",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(7)
     h, h_bar, W_a = (draw.normal(size=shape) for shape in ((3, 1), (4, 5), (3, 4)))

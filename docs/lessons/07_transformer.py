@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import TRANSFORMER as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
@@ -273,7 +274,8 @@ plt.show()
 # $s$. A word attends to itself.
 
 # %%
-@exercise(1, hint="the diagonal is seen, or the first word would see nothing at all")
+@exercise(1, hint="the diagonal is seen, or the first word would see nothing at all",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     for T in (1, 2, 5):
         found = answer(T)
@@ -309,7 +311,8 @@ check_exercise_1(solution_1)
 # $d\hat{\mathbf{x}}$, columns (d, 1) and a number, return $d\mathbf{x}$ by sums over $d$ alone.
 
 # %%
-@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times the mean of x^ o v")
+@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times the mean of x^ o v",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     x, dy = np.random.default_rng(6).normal(size=(2, 7, 1))
     z = x - x.mean()
@@ -350,7 +353,8 @@ assert np.allclose(solution_2(z / s, s, column), literal)
 # $d\mathbf{Q}$ and $d\mathbf{K}$ of $\mathbf{E} = \mathbf{Q}\mathbf{K}^\top / \sqrt{d_k}$.
 
 # %%
-@exercise(3, hint="E is a product: each factor's gradient is dE times the other. And the root?")
+@exercise(3, hint="E is a product: each factor's gradient is dE times the other. And the root?",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     Q, K, dE = draw.normal(size=(3, 4)), draw.normal(size=(5, 4)), draw.normal(size=(3, 5))

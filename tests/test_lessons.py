@@ -30,6 +30,7 @@ VALUES: dict[str, dict[int, list[Any]]] = {
     "02_lstm": {2: [0.993, 0.0, -4.97]},
     "03_gradient_checking": {1: [1e-8, 1e-12, 0.01],
                              2: [np.arange(16.0).reshape(4, 4) / 10, np.eye(4)]},
+    "08_gru": {2: [4.97, 0.0069, 0.0]},
 }
 # Answers that no mistake of docs/lessons/mistakes.py describes: they get the general hint
 OTHERS: dict[str, dict[int, list[Any]]] = {

@@ -63,7 +63,15 @@ def _is(compare: Compare, answer: Any, wrong: Any) -> bool:
             return _fault(lambda value: None if wrong(value) else "no", answer) is None
         return _fault(compare, wrong) == _fault(compare, answer)
     (fault, results), (other, others) = _tried(compare, answer), _tried(compare, wrong)
-    return fault == other and difference(results, others) is None
+    return fault == other and len(results) == len(others) and all(map(_alike, results, others))
+
+
+def _alike(result: Any, other: Any) -> bool:
+    """Whether two results are the same; what is no array of numbers is compared as written."""
+    try:
+        return difference(result, other) is None
+    except (TypeError, ValueError):
+        return repr(result) == repr(other)
 
 
 def _tried(compare: Compare, answer: Callable[..., Any]) -> tuple[str | None, tuple[Any, ...]]:

@@ -25,6 +25,30 @@ def softmax(e: Any) -> Any:
 
 
 
+CHAIN: Mistakes = {
+    1: [("that is the rate of tanh, 1 - h^2. The sigmoid has another.", lambda s: 1 - s**2),
+        ("this misses a factor: where s is close to zero the sigmoid is flat, too.",
+         lambda s: 1 - s),
+        ("this misses a factor: where s is close to one the sigmoid is flat, too.", lambda s: s),
+        ("you get s, the value of the sigmoid, and no longer a.",
+         lambda s: np.exp(-s) / (1 + np.exp(-s)) ** 2),
+        ("the sign: the sigmoid rises everywhere.", lambda s: -s * (1 - s))],
+    2: [("w is read twice: by the first line, and by the last.", (1, 2, 1)),
+        ("a is read twice: by tanh, and by the product.", (1, 1, 2)),
+        ("each line reads something: count the uses, not the lines.", (1, 1, 1)),
+        ("w is not read by the tanh itself: count direct uses only.", (1, 2, 3))],
+    3: [("z is used twice: o is multiplied by 1 - z, so dz has a second term.",
+         lambda dh, z, n, o: (n * dh, z * dh, (1 - z) * dh)),
+        ("the rate of 1 - z is -1: one term of dz has a minus.",
+         lambda dh, z, n, o: ((n + o) * dh, z * dh, (1 - z) * dh)),
+        ("n is multiplied by z, and o by 1 - z. These are exchanged.",
+         lambda dh, z, n, o: ((n - o) * dh, (1 - z) * dh, z * dh)),
+        ("these are rates. The chain rule multiplies each by dh.",
+         lambda dh, z, n, o: (n - o, z, 1 - z)),
+        ("o passes through 1 - z.", lambda dh, z, n, o: ((n - o) * dh, z * dh, dh))],
+}
+
+
 RNN: Mistakes = {
     1: [("W_hh is square, so a wrong product has the right shape, too. Going back through a "
          "matrix multiplies by its transpose (2.13).",
@@ -180,4 +204,101 @@ TRANSFORMER: Mistakes = {
         ("dK is divided by the root, too.", lambda dE, Q, K: (dE @ K / 2, dE.T @ Q)),
         ("these are exchanged: dQ has the shape of Q.",
          lambda dE, Q, K: (dE.T @ Q / 2, dE @ K / 2))],
+}
+GRU: Mistakes = {
+    1: [("z is used twice: h_prev is multiplied by 1 - z, so dz has a second term.",
+         lambda dh, z, new, old: (new * dh, z * dh, (1 - z) * dh)),
+        ("the rate of 1 - z is -1: one term of dz has a minus.",
+         lambda dh, z, new, old: ((new + old) * dh, z * dh, (1 - z) * dh)),
+        ("this is PyTorch's unit, where z weighs the old state. Here it weighs the new value.",
+         lambda dh, z, new, old: ((old - new) * dh, (1 - z) * dh, z * dh)),
+        ("h_tilde is multiplied by z, and h_prev by 1 - z. These are exchanged.",
+         lambda dh, z, new, old: ((new - old) * dh, (1 - z) * dh, z * dh)),
+        ("dz is the gradient of the gate itself: its sigmoid comes later.",
+         lambda dh, z, new, old: (z * (1 - z) * (new - old) * dh, z * dh, (1 - z) * dh))],
+    2: [("the sign is reversed: here z has to be close to zero, so b_z is negative.",
+         lambda b: b > 1),
+        ("this is z itself. Which bias gives it? z = sigm(b_z).", lambda b: 0 < b < 0.01),
+        ("with b_z = 0 the gate is 1/2, and half is left after one step.", lambda b: b == 0)],
+    3: [("this is the unit with the gate inside the product. Here U multiplies h_prev alone.",
+         lambda dm, cache: (cache[2] * (cache[1].T @ dm), dm @ (cache[0] * cache[2]).T,
+                            cache[0] * (cache[1].T @ dm))),
+        ("dU and dh_prev go through r first: put dv = r o dm.",
+         lambda dm, cache: ((cache[1] @ cache[2]) * dm, dm @ cache[2].T, cache[1].T @ dm)),
+        ("U is square, so a wrong product has the right shape, too. Going back through a matrix "
+         "multiplies by its transpose.",
+         lambda dm, cache: ((cache[1] @ cache[2]) * dm, (cache[0] * dm) @ cache[2].T,
+                            cache[1] @ (cache[0] * dm))),
+        ("dr is the other factor, U h_prev, times dm.",
+         lambda dm, cache: (cache[2] * dm, (cache[0] * dm) @ cache[2].T,
+                            cache[1].T @ (cache[0] * dm)))],
+}
+
+
+def best_places(total: Any, K: int) -> tuple[Any, Any]:
+    """Rows and columns of the K largest entries."""
+    places = np.argsort(-total, axis=None)[:K]
+    return places // total.shape[1], places % total.shape[1]
+
+
+BEAM: Mistakes = {
+    1: [("the scores so far are missing: a candidate's score is the sum of both.",
+         lambda so_far, log_p: best_places(log_p, len(so_far))),
+        ("this extends each beginning by its best word. All candidates compete with each other.",
+         lambda so_far, log_p: (np.arange(len(so_far)), log_p.argmax(axis=1))),
+        ("these are the worst: np.argsort sorts upward.",
+         lambda so_far, log_p: best_places(-(so_far[:, None] + log_p), len(so_far))),
+        ("rows and words are exchanged: the row is place // V.",
+         lambda so_far, log_p: best_places(so_far[:, None] + log_p, len(so_far))[::-1])],
+    2: [("the first step has one beginning only.", 20 * 10 * 50_000),
+        ("this is greedy search: a beam of 10 has ten beginnings.", 20 * 50_000)],
+    3: [("a finished sentence may still be overtaken by a better beginning.",
+         lambda finished, open_: bool(finished)),
+        ("where nothing is finished a search must go on, unless nothing is left.",
+         lambda finished, open_: not open_ or max(finished, default=0) >= max(open_)),
+        ("compare with the best beginning, not with the worst.",
+         lambda finished, open_: not open_ or (bool(finished) and max(finished) >= min(open_))),
+        ("compare the best finished sentence, not the worst.",
+         lambda finished, open_: not open_ or (bool(finished) and min(finished) >= max(open_)))],
+}
+
+
+def once(symbols: Any, merges: Any) -> Any:
+    """Merges in which only the first occurrence is made one."""
+    for left, right in merges:
+        for i in range(len(symbols) - 1):
+            if (symbols[i], symbols[i + 1]) == (left, right):
+                symbols = [*symbols[:i], left + right, *symbols[i + 2:]]
+                break
+    return symbols
+
+
+def overlapping(symbols: Any, merges: Any) -> Any:
+    """Merges that take a symbol twice."""
+    for left, right in merges:
+        pairs = [(symbols[i], symbols[i + 1]) == (left, right) for i in range(len(symbols) - 1)]
+        symbols = [left + right if pair else symbol
+                   for symbol, pair in zip(symbols, [*pairs, False], strict=True)]
+    return symbols
+
+
+SUBWORDS: Mistakes = {
+    1: [("a pair may occur several times in a word: make each of them one.", once),
+        ("the second symbol of a pair is gone once it is merged.", overlapping),
+        ("the merges count in the order in which they were learned.",
+         lambda symbols, merges: once(once(symbols, merges[::-1]), merges[::-1])),
+        ("nothing is merged here.", lambda symbols, merges: symbols)],
+    2: [("the last letter of a word carries </w>: t and t</w> are different symbols.",
+         {("e", "s"), ("s", "t")}),
+        ("there is another pair in the same two words.", {("e", "s")}),
+        ("there is another pair in the same two words.", {("s", "t</w>")}),
+        ("lo is in low and in lower: 5 + 2.", {("l", "o")})],
+    3: [("a name that only one of them has is missing.",
+         lambda words, letters, alpha: {name: words[name] + alpha * letters[name]
+                                        for name in words if name in letters}),
+        ("and alpha?", lambda words, letters, alpha: {
+            name: words.get(name, 0.0) + letters.get(name, 0.0) for name in {*words, *letters}}),
+        ("this overwrites one of the two where both have a gradient: add them.",
+         lambda words, letters, alpha: words | {
+             name: alpha * value for name, value in letters.items()})],
 }

@@ -210,6 +210,7 @@ def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:
         ids = [cell["id"] for cell in made["cells"]]
         assert len(set(ids)) == len(ids)
         again = []
+        assert "pip" in made["cells"].pop(1)["source"]  # the setup, which the lesson has not
         for cell in made["cells"]:
             keys = {"id", "cell_type", "metadata", "source"}
             if cell["cell_type"] == "markdown":

@@ -46,9 +46,18 @@ def add(files: Files, config: MkDocsConfig, made: Any) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links into the code lead to the pages of its files, those of lessons to the lessons."""
     name = page.file.src_uri
-    if name == "lessons/README.md":
+    if name.startswith("lessons/"):
         markdown = lessons.linked(markdown)
+        markdown = stepper.framed(markdown, lambda derivation: text_of(files, derivation))
     return sources.rewritten(name, titled(name, markdown, files))
+
+
+def text_of(files: Files, derivation: str) -> str:
+    """The text of a derivation's page. Raises ValueError where the site has none."""
+    file = files.get_file_from_path(f"explorer/{derivation}.html")
+    if file is None:
+        raise ValueError(f"{derivation}: the site has no page of it (website/stepper.py)")
+    return file.content_string
 
 
 def titled(name: str, markdown: str, files: Files) -> str:

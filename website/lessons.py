@@ -129,12 +129,12 @@ def archive() -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archived:
         for path in make_notebooks.LESSONS:
-            book = make_notebooks.notebook(path.read_text("utf-8"))
+            book = make_notebooks.with_setup(make_notebooks.notebook(path.read_text("utf-8")))
             open_ = book | {"cells": [cell for cell in book["cells"] if not is_solution(cell)]}
             for file, one in ((f"{path.stem}.ipynb", open_),
                               (f"solutions/{path.stem}.ipynb", book)):
                 archived.writestr(f"lessons/{file}", json.dumps(one, indent=1, ensure_ascii=False))
-        for helper in ("exercises.py", "drawing.py"):
+        for helper in make_notebooks.HELPERS:
             for place in ("lessons", "lessons/solutions"):
                 archived.write(DIRECTORY / helper, f"{place}/{helper}")
     return packed.getvalue()

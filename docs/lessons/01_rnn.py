@@ -196,6 +196,10 @@ heat_map(axes[-1], sum(dW_hh.values()), "their sum\ndW_hh", top=top, numbers="")
 plt.show()
 
 # %% [markdown]
+# Here is line 4 with numbers: the two parts of the gradient, and their sum.
+#
+# In the stepper: `grads explore rnn`, at `dh[t] = dh[t] + d_vertical`.
+#
 # ## Gradient descent
 #
 # $\theta \leftarrow \theta - \eta \nabla J(\theta)$ (2.9), where $J$ sums over all six sentences

@@ -77,7 +77,22 @@ def rnn_flow(rho):
 #   \mathbf{W}_{hh}\mathbf{h}_{t-1}), \quad \mathbf{h}_t = \mathbf{c}_t \qquad (2.31, 2.32)$$
 #
 # the gradient of $\mathbf{c}_t$ arrives at $\mathbf{c}_{t-1}$ unchanged, whatever the weights are.
+# Follow that gradient from step to step. It meets no factor on its way:
+#
+# In the stepper: `grads explore adding-memory`, at `dc_prev = dc`.
+#
 # But such a memory can only add. Gates let it forget, ignore an input, and withhold its output:
+#
+# $$\mathbf{c}_t = \mathbf{f}_t \circ \mathbf{c}_{t-1} + \mathbf{i}_t \circ
+#   \sigma(\mathbf{W}_{xh}\mathbf{x}_t + \mathbf{W}_{hh}\mathbf{h}_{t-1}) \quad (2.33) \qquad
+#   \mathbf{h}_t = \mathbf{o}_t \circ \sigma(\mathbf{c}_t) \quad (2.34)$$
+#
+# Here is such a memory with gates that stay the same all the time. After $k$ steps the gradient is
+# multiplied by $\mathbf{f}^k$:
+#
+# In the stepper: `grads explore gated-memory`, at `dc_prev = f * dc`.
+#
+# The LSTM takes the last step. Its gates look at the input and at the state before:
 #
 # $$\mathbf{u}_t = [\mathbf{i}_t; \mathbf{f}_t; \mathbf{o}_t; \hat{\mathbf{h}}_t]
 #   = g(\mathbf{T}_x\mathbf{x}_t + \mathbf{T}_h\mathbf{h}_{t-1}) \quad (2.35, 2.38, 2.39)$$
@@ -144,6 +159,8 @@ plt.show()
 # $d\mathbf{h}_{t-1} = \mathbf{T}_h^\top d\mathbf{a}_t$ (2.48). Without them only $d\mathbf{c}$
 # goes back in time. And lines 14 and 15 print $\leftarrow$ where a sum over time is
 # meant. `lstm_grad` is lines 7 to 15 with these two.
+#
+# In the stepper: `grads explore lstm`, at `dc = dc + tanh_prime(c) * o * dh`.
 
 # %%
 x, y = [1, 3, 4, 2, 5], [3, 4, 2, 5, 1]

@@ -176,6 +176,10 @@ print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1
 # The checker takes differences on both sides, finds that the slope jumps, and reports the entry as
 # inconclusive. It is not wrong: any slope between the two is a valid subgradient there.
 #
+# In the stepper every intermediate gradient is verified in this way, not only those of the weights:
+#
+# In the stepper: `grads explore lstm`, at `dT_h = da @ h_prev.T`.
+#
 # ## A backward pass to break
 #
 # Three steps of a vanilla unit from $\mathbf{h}_0 = \mathbf{0}$ and a softmax on top: the output is

@@ -147,6 +147,10 @@ plt.show()
 assert not parts[:m_x, 0].any() and parts[:m_x, 1].all()
 
 # %% [markdown]
+# Step by step, through the decoder and on into the encoder:
+#
+# In the stepper: `grads explore nmt`, at `dh = {**dh, l - 1: dh[l - 1] + dx}`.
+#
 # ## Training
 #
 # One layer of 48 units, Adam, batches of 25. Each batch is one call of Algorithm 3 and one of

@@ -121,6 +121,10 @@ inputs = [h, h_bar, rng.normal(size=(H, 2 * H)), rng.normal(size=(H, H))]
 print(check_pair(attend, attend_backward, inputs))
 
 # %% [markdown]
+# The gradient of the scores, among the lines before and after it:
+#
+# In the stepper: `grads explore attention`, at `de = softmax_grad(align, d_align)`.
+#
 # ## A short path for the gradient
 #
 # Attention is also a short path. Without it, the gradient of the last target word's loss reaches

@@ -65,6 +65,10 @@ def one_by_one(x, W, dh_out):
 
 
 # %% [markdown]
+# This is the form that can be followed line by line:
+#
+# In the stepper: `grads explore lstm`, at `da = g_prime(a) * du`.
+#
 # ## Form 1: a batch, in rows
 #
 # $B$ examples at once. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes

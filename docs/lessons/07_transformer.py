@@ -111,6 +111,11 @@ assert not A[future].any() and not dE[future].any()
 # this head many times, each with its own columns; $\mathbf{W}^O$ mixes them (Eq. 1.9). The kernel
 # (`attention/multihead.py`) does all heads of all sentences in one batched product.
 #
+# The scores' gradient in a whole Transformer, each of its heads drawn as a map:
+#
+# In the stepper: `grads explore transformer`, at
+# `dE = A * dA - A * (A * dA).sum(axis=1, keepdims=True)`.
+#
 # ## A norm's Jacobian
 #
 # LayerNorm centres a vector and divides it by its deviation $s$. Every entry of $\mathbf{x}$ moves

@@ -18,9 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 TYPESET = Path(__file__).with_name("formulas.json")
 BUILDER = ROOT / "grads" / "stepper" / "explorer" / "typeset"
 # What pymdownx.arithmatex makes of $...$ and of a paragraph $$...$$.
-INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([.,;:!?)]*)', re.DOTALL)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 DISPLAYED = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+SHORT = 60  # characters of LaTeX that are not broken over two lines
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 WRITTEN = re.compile(r"\$\$(.+?)\$\$|\$([^$\s](?:[^$]*[^$\s])?)\$", re.DOTALL)
 
@@ -29,7 +30,13 @@ def typeset(html: str) -> str:
     """A page's HTML with its formulas typeset. Raises ValueError for a formula that is not in
     formulas.json, so that the build stops."""
     html = BLOCK.sub(lambda match: f'<div class="formula">{typeset_of(match[1], "$$")}</div>', html)
-    return INLINE.sub(lambda match: typeset_of(match[1], "$"), html)
+    return INLINE.sub(lambda match: inline(match[1], match[2]), html)
+
+
+def inline(tex: str, punctuation: str) -> str:
+    """A formula in a line, and what stands close behind it. A short one keeps it on its line."""
+    made = typeset_of(tex, "$") + punctuation
+    return f'<span class="together">{made}</span>' if len(tex) <= SHORT else made
 
 
 def typeset_of(tex: str, mark: str) -> str:

@@ -281,7 +281,7 @@ def solution_1(s):
     return s * (1 - s)
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: count the uses
@@ -307,7 +307,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = 1, 2, 2  # a is read by tanh and by the product, w by the first line and by the last
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: two lines of a backward pass
@@ -341,4 +341,4 @@ def solution_3(dh, z, n, o):
     return (n - o) * dh, z * dh, (1 - z) * dh
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

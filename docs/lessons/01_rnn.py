@@ -22,7 +22,7 @@ from grads.derivations import calculus, rnn
 from grads.derivations.calculus import tanh_prime
 from nmt.data.vocabulary import Vocabulary
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## A language of six sentences
@@ -329,7 +329,7 @@ def solution_1(dh, x, h_prev, T):
     return T[:, len(x):].T @ (tanh_prime(a) * dh)                          # (2.28)
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: terms of a sum
@@ -355,7 +355,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = len(x) - 1  # at t = 1 the outer product is with h_0 = 0
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: one matrix in two places
@@ -398,4 +398,4 @@ def solution_3(gradients):
     return gradients["W_e"] + gradients["W_hy"]
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

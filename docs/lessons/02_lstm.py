@@ -27,7 +27,7 @@ from lstm.recurrent import recurrent_backward, recurrent_forward
 from lstm.stack import Stack, stack_weights, zero_state
 from nmt.training.optimizers import Adam
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## The problem with line 8
@@ -375,7 +375,7 @@ def solution_1(dh, dc, o, f, c):
     return dc, f * dc                                                      # (2.44), line 12
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: half after a hundred steps
@@ -407,7 +407,7 @@ check_exercise_2(answer_2)
 f_half = 0.5 ** (1 / 100)
 solution_2 = np.log(f_half / (1 - f_half))  # the inverse of the sigmoid
 print(f"b_f = {solution_2:.2f}")
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: a unit with coupled gates
@@ -453,4 +453,4 @@ def solution_3(dc, cache):
     return (c_prev - h_hat) * dc, f * dc, (1 - f) * dc
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

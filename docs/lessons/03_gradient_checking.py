@@ -23,7 +23,7 @@ from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.data.batches import stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Three numerical derivatives
@@ -355,7 +355,7 @@ check_exercise_1(answer_1)
 # %% tags=["solution"]
 solution_1 = (6 * 2.0**-52) ** (1 / 3)
 print(f"{solution_1:.1e}")
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: hide the mistake
@@ -386,7 +386,7 @@ check_exercise_2(answer_2)
 # %% tags=["solution"]
 half = np.random.default_rng(0).normal(size=(4, 4))
 solution_2 = half + half.T  # symmetric; so are the identity, all zeros, all ones: bad test weights
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: make a function analytic
@@ -425,4 +425,4 @@ def solution_3(v):
     return np.sqrt((v * v).sum())
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -28,7 +28,7 @@ from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Sentences to translate
@@ -291,7 +291,7 @@ def solution_1(y):
     return [1, *y], [*y, 1]
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: greedy is not best
@@ -326,7 +326,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = ("ein", "Haus")
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 beams = beam_search(translator, trained, make_sources([x for x, _ in test], True),
                     SearchOptions(beam=4))
 better = np.mean([a[0].tokens == list(y) for a, (_, y) in zip(beams, test, strict=True)])
@@ -390,4 +390,4 @@ def solution_3(advance, state, m_x, alpha):
     return words[1:]                                                       # line 13
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -34,7 +34,7 @@ from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Attending to the source
@@ -390,7 +390,7 @@ def solution_1(e, n):
     return a / a.sum()                                                     # (4.7)
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: back through the softmax
@@ -425,7 +425,7 @@ def solution_2(a, da):
     return a * (da - (a * da).sum())
 
 
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: two paths into the source
@@ -470,4 +470,4 @@ def solution_3(dc, de, h, a, W_a):
     return dc @ a.T + (W_a.T @ h) @ de.T                                   # context, then scores
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -25,7 +25,7 @@ from grads.derivations.calculus import sigm
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 
 def draw(T, B, H, dtype):
@@ -360,7 +360,7 @@ def solution_1(z):
     return 0.5 * np.tanh(0.5 * z) + 0.5
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: a sum over time without a loop
@@ -395,7 +395,7 @@ def solution_2(da, x):
     return da.reshape(-1, da.shape[2]).T @ x.reshape(-1, x.shape[2])       # (2.49), summed
 
 
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: how fast is that?
@@ -436,7 +436,7 @@ def solution_3(T, B, E, H):
     return 2 * T * B * 4 * H * (E + H)
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")
 for (T, B, H), seconds in spent.items():
     operations = 3 * solution_3(T, B, H, H)
     print(f"T = {T}, B = {B}, E = H = {H}")

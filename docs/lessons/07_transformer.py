@@ -31,7 +31,7 @@ from nmt.data.batches import make_batch
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.training.optimizers import Adam, gradient_scale
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## From the score to the head
@@ -307,7 +307,7 @@ def solution_1(T):
     return np.arange(T) > np.arange(T)[:, None]
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: back through LayerNorm, without the matrix
@@ -344,7 +344,7 @@ def solution_2(x_hat, s, dx_hat):
     return (dx_hat - dx_hat.mean() - x_hat * (x_hat * dx_hat).mean()) / s
 
 
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 column, ones = rng.normal(size=(6, 1)), np.ones((6, 1))
 z = column - column.mean()
 s = np.sqrt((z * z).mean() + 1e-5)
@@ -385,4 +385,4 @@ def solution_3(dE, Q, K):
     return dE @ K / Q.shape[1] ** 0.5, dE.T @ Q / Q.shape[1] ** 0.5
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

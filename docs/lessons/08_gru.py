@@ -19,7 +19,7 @@ from grads.check import check_gradients, check_pair
 from grads.derivations import gru, gru_after
 from grads.derivations.calculus import sigm, sigm_prime, tanh_prime
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Two gates, no cell
@@ -217,7 +217,7 @@ def solution_1(dh, z, h_tilde, h_prev):
     return (h_tilde - h_prev) * dh, z * dh, (1 - z) * dh                   # Remark 3
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: half after a hundred steps
@@ -244,7 +244,7 @@ check_exercise_2(answer_2)
 z_half = 1 - 0.5 ** (1 / 100)
 solution_2 = np.log(z_half / (1 - z_half))
 print(f"b_z = {solution_2:.2f}: that of the LSTM with its sign reversed, since 1 - z is f")
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: the reset gate of PyTorch
@@ -287,4 +287,4 @@ def solution_3(dm, cache):
     return (U @ h_prev) * dm, dv @ h_prev.T, U.T @ dv                      # (2.17), (2.14), (2.13)
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

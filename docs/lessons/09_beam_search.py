@@ -25,7 +25,7 @@ from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## The task
@@ -235,7 +235,7 @@ def solution_1(so_far, log_p):
     return places // V, places % V
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: how much work is it?
@@ -260,7 +260,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = 50_000 + 19 * 10 * 50_000
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: when to stop
@@ -301,4 +301,4 @@ def solution_3(finished, open_):
     return not open_ or (bool(finished) and max(finished) >= max(open_))
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

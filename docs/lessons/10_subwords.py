@@ -26,7 +26,7 @@ from grads.derivations.hybrid import SOURCE, hybrid_backward, hybrid_forward, re
 from grads.derivations.hybrid_example import hybrid_example
 from nmt.data.bpe import Codes
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## How many words are unknown?
@@ -253,7 +253,7 @@ def solution_1(symbols, merges):
     return symbols
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: the first merge
@@ -288,7 +288,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = {("e", "s"), ("s", "t</w>")}
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: add two gradients
@@ -332,4 +332,4 @@ def solution_3(words, letters, alpha):
             for name in {*words, *letters}}
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -4,7 +4,8 @@
     def check_exercise_1(answer):
         return None if answer == 6 else f"{answer} are too many or too few"
 
-`check_exercise_1(answer_1)` prints a verdict and returns it: True once the answer is right.
+`check_exercise_1(answer_1)` prints a verdict. That of the solution says that it is the solution's:
+`check_exercise_1(solution_1, "Solution")`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NO_ANSWER = "there is no answer so far"
 
 def exercise(
     number: int, hint: str, mistakes: Iterable[tuple[str, Any]] = ()
-) -> Callable[[Compare], Callable[[Any], bool]]:
+) -> Callable[[Compare], Callable[..., None]]:
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
     An answer of None is not solved yet; one that raises is wrong, and the error is shown. An answer
@@ -33,18 +34,17 @@ def exercise(
     function it is such a mistake if both return the same; where it is a value and the mistake is a
     function, if that is true of the value.
     """
-    def decorate(compare: Compare) -> Callable[[Any], bool]:
+    def decorate(compare: Compare) -> Callable[..., None]:
         @wraps(compare)
-        def check(answer: Any) -> bool:
+        def check(answer: Any, whose: str = "Exercise") -> None:
             fault = NO_ANSWER if answer is None else _fault(compare, answer)
             if fault is None:
-                print(f"Exercise {number}: right.")
+                print(f"{whose} {number}: right.")
             elif fault == NO_ANSWER:
                 print(f"Exercise {number}: not yet: {fault}.")
             else:
                 fits = (said for said, wrong in mistakes if _is(compare, answer, wrong))
                 print(f"Exercise {number}: not yet: {fault}.\n  Hint: {next(fits, hint)}")
-            return fault is None
         return check
     return decorate
 

@@ -8,6 +8,7 @@ of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions are fold
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -24,14 +25,14 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-CHECKOUT = Path("../..")  # the directory that holds pyproject.toml
+CHECKOUT = Path("{checkout}")  # the directory that holds pyproject.toml
 
+sys.path.append(str(CHECKOUT / "docs" / "lessons"))  # the lessons' own modules
+if find_spec("exercises") is None:
+    raise SystemExit(f"CHECKOUT: expected a checkout of the project, found none in {{CHECKOUT}}")
 if find_spec("grads") is None or find_spec("matplotlib") is None:
-    if not (CHECKOUT / "pyproject.toml").exists():
-        raise SystemExit(f"CHECKOUT: expected a checkout of the project, found none in {CHECKOUT}")
-    wanted = f"{CHECKOUT.resolve()}[plot]"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", wanted], check=True)
-sys.path.append(str(CHECKOUT / "docs" / "lessons"))  # the lessons' own modules"""
+    wanted = f"{{CHECKOUT.resolve()}}[plot]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", wanted], check=True)"""
 MARK = re.compile(r"^# %%( \[markdown\])?(?: tags=(\[.*\]))?$", re.MULTILINE)
 
 
@@ -67,10 +68,11 @@ def notebook(text: str) -> dict[str, Any]:
             "nbformat_minor": 5}
 
 
-def with_setup(book: dict[str, Any]) -> dict[str, Any]:
-    """A notebook whose first cell of code installs what is missing."""
+def with_setup(book: dict[str, Any], checkout: str) -> dict[str, Any]:
+    """A notebook whose first cell of code installs what is missing from a checkout."""
     title, *others = book["cells"]
-    return book | {"cells": [title, {"id": "setup", **_cell(False, [], SETUP)}, *others]}
+    setup = _cell(False, [], SETUP.format(checkout=checkout))
+    return book | {"cells": [title, {"id": "setup", **setup}, *others]}
 
 
 def main(directory: Path = HERE) -> None:
@@ -78,7 +80,8 @@ def main(directory: Path = HERE) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for lesson in LESSONS:
         path = directory / f"{lesson.stem}.ipynb"
-        book = with_setup(notebook(lesson.read_text("utf-8")))
+        checkout = Path(os.path.relpath(HERE.parents[1], directory)).as_posix()
+        book = with_setup(notebook(lesson.read_text("utf-8")), checkout)
         text = json.dumps(book, indent=1, ensure_ascii=False)
         path.write_text(text + "\n", "utf-8")
         print(path)

@@ -4,7 +4,7 @@ VENV ?= .venv
 EXTRAS ?= test
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check versions docs build clean
+.PHONY: help demo test check versions docs notebooks build clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,6 +31,9 @@ versions: ## the quick tests with Pythons 3.11 to 3.14 and the oldest and newest
 docs: $(VENV)/.installed-docs ## the site, into site/; the lessons are executed (3 minutes)
 	OPENBLAS_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "site/index.html: written"
+
+notebooks: ## the lessons as Jupyter notebooks, into docs/lessons
+	$(PYTHON) docs/lessons/make_notebooks.py
 
 build: $(VENV)/.installed-test ## a wheel and a source distribution, into dist/ (1 minute)
 	$(BIN)/python -m build --outdir dist .

@@ -7,6 +7,7 @@ built here, quickly: lessons are not executed, of the stepper's pages there is o
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-for _name in ("mkdocs", "material", "mkdocstrings", "latex2mathml", "nbclient"):
+for _name in ("mkdocs", "material", "mkdocstrings", "nbclient"):
     pytest.importorskip(_name, reason="the site's builder (extra `docs`) is not installed")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,14 +128,36 @@ def test_a_link_into_the_code_leads_to_its_line(browser: Any, site: Path) -> Non
     assert line.inner_text().strip() and line.is_visible()
 
 
-def test_formulas_are_mathml(site: Path) -> None:
+def test_formulas_are_typeset(site: Path) -> None:
     for name in ("lessons/02_lstm.html", "lessons/05_attention.html"):
         text = (site / name).read_text("utf-8")
-        assert text.count("<math") > 20 and "arithmatex" not in text and "$$" not in text
+        assert text.count('class="katex"') > 20 and "arithmatex" not in text and "$$" not in text
+    assert "katex.css" not in (site / "speed.html").read_text("utf-8")  # has no formula
+
+
+def test_lessons_open_the_stepper_at_a_step(site: Path) -> None:
+    for path in sorted((ROOT / "docs" / "lessons").glob("[0-9]*.py")):
+        text = (site / "lessons" / f"{path.stem}.html").read_text("utf-8")
+        wanted = path.read_text("utf-8").count("# In the stepper:")
+        assert text.count('<iframe class="stepper"') == wanted >= 1
+        assert "In the stepper:" not in text
+    at = re.search(r'src="../explorer/lstm.html#step=(\d+)"',
+                   (site / "lessons" / "02_lstm.html").read_text("utf-8"))
+    assert at and int(at[1]) > 1
+
+
+def test_a_lesson_opens_the_stepper_at_its_line(browser: Any, site: Path) -> None:
+    page = Window(browser, f"{site.as_uri()}/").open("lessons/02_lstm.html")
+    frame = page.locator("iframe.stepper").last
+    frame.scroll_into_view_if_needed()
+    slider = frame.content_frame.locator("#slider")
+    slider.wait_for(state="attached")
+    assert frame.get_attribute("src").endswith(f"#step={slider.input_value()}")
+    assert int(slider.input_value()) > 1
 
 
 def test_solutions_stand_apart(site: Path) -> None:
-    for path in sorted((ROOT / "docs" / "lessons").glob("0*.py")):
+    for path in sorted((ROOT / "docs" / "lessons").glob("[0-9]*.py")):
         lesson = (site / "lessons" / f"{path.stem}.html").read_text("utf-8")
         solutions = (site / "lessons" / "solutions" / f"{path.stem}.html").read_text("utf-8")
         for number in (1, 2, 3):

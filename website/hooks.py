@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from pathlib import Path
 from typing import Any
 
 import derivations
@@ -20,17 +19,17 @@ import stepper
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 FILE_LINK = re.compile(r"\[[\w./-]+\.md\]\(([\w./-]+\.md)((?:#[\w-]*)?)\)")
-ASSETS = Path(__file__).resolve().parents[1] / "grads" / "stepper" / "explorer" / "assets"
+STYLE = "stylesheets/katex.css"  # with its fonts, for pages with formulas only
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made: lessons, stepper, derivations, and the sources they link."""
     quick = bool(os.environ.get("SITE_QUICK"))
     made: dict[str, str | bytes] = {
-        **lessons.pages(quick), **stepper.pages(quick), **derivations.pages(),
-        "stylesheets/katex.css": (ASSETS / "katex.css").read_text(encoding="utf-8")}
+        **lessons.pages(quick), **stepper.pages(quick), **derivations.pages()}
     add(files, config, made)
     texts = {file.src_uri: file.content_string for file in files.documentation_pages()}
     linked = [path for page, text in sorted(texts.items()) for path in sources.linked(page, text)]
@@ -47,9 +46,18 @@ def add(files: Files, config: MkDocsConfig, made: Any) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links into the code lead to the pages of its files, those of lessons to the lessons."""
     name = page.file.src_uri
-    if name == "lessons/README.md":
+    if name.startswith("lessons/"):
         markdown = lessons.linked(markdown)
+        markdown = stepper.framed(markdown, lambda derivation: text_of(files, derivation))
     return sources.rewritten(name, titled(name, markdown, files))
+
+
+def text_of(files: Files, derivation: str) -> str:
+    """The text of a derivation's page. Raises ValueError where the site has none."""
+    file = files.get_file_from_path(f"explorer/{derivation}.html")
+    if file is None:
+        raise ValueError(f"{derivation}: the site has no page of it (website/stepper.py)")
+    return file.content_string
 
 
 def titled(name: str, markdown: str, files: Files) -> str:
@@ -64,11 +72,11 @@ def titled(name: str, markdown: str, files: Files) -> str:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Formulas as MathML; on the page of a file its lines; KaTeX's style where it has typeset."""
-    if page.file.src_uri.startswith("derivations/"):
-        return f'<link rel="stylesheet" href="../stylesheets/katex.css">{html}'
+    """Formulas typeset, with KaTeX's style; on the page of a file its lines."""
     if page.file.src_uri.startswith(f"{sources.PAGES}/"):
         lines, anchors = sources.content(page.file.src_uri)
         page.present_anchor_ids = (page.present_anchor_ids or set()) | anchors
         return html + lines
-    return formulas.typeset(html)
+    html = formulas.typeset(html)
+    style = get_relative_url(STYLE, page.url)
+    return f'<link rel="stylesheet" href="{style}">{html}' if 'class="katex"' in html else html

@@ -111,8 +111,8 @@ def shown(cell: Cell, name: str, figures: dict[str, str | bytes], up: str) -> st
 def outputs_of(
     cell: Cell, name: str, figures: dict[str, str | bytes], up: str
 ) -> Iterator[str]:
-    """What a cell printed and drew."""
-    for output in cell["outputs"]:
+    """What a cell printed and drew; what it printed in several pieces is one text."""
+    for output in joined(cell["outputs"]):
         data = output.get("data", {})
         if "image/png" in data:
             file = f"{name}-{len(figures) + 1}.png"
@@ -124,17 +124,29 @@ def outputs_of(
             yield f"```text {{ .output }}\n{text.rstrip()}\n```"
 
 
+def joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs, with texts that follow each other as one."""
+    found: list[dict[str, Any]] = []
+    for output in outputs:
+        if found and "text" in output and "text" in found[-1]:
+            found[-1] = {**output, "text": found[-1]["text"] + output["text"]}
+        else:
+            found.append(output)
+    return found
+
+
 def archive() -> bytes:
     """The notebooks, and beside them what they import."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archived:
         for path in make_notebooks.LESSONS:
-            book = make_notebooks.notebook(path.read_text("utf-8"))
+            plain = make_notebooks.notebook(path.read_text("utf-8"))
+            book = make_notebooks.with_setup(plain, "../..")
             open_ = book | {"cells": [cell for cell in book["cells"] if not is_solution(cell)]}
             for file, one in ((f"{path.stem}.ipynb", open_),
                               (f"solutions/{path.stem}.ipynb", book)):
                 archived.writestr(f"lessons/{file}", json.dumps(one, indent=1, ensure_ascii=False))
-        for helper in ("exercises.py", "drawing.py"):
+        for helper in make_notebooks.HELPERS:
             for place in ("lessons", "lessons/solutions"):
                 archived.write(DIRECTORY / helper, f"{place}/{helper}")
     return packed.getvalue()

@@ -1,17 +1,26 @@
-"""The stepper's pages, as `grads explore` writes them."""
+"""The stepper's pages, as `grads explore` writes them, and where a lesson shows one of them."""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from html import escape
 from pathlib import Path
+from typing import Any
 
-NAMES = ("lstm", "attention", "nmt", "rnn", "gru", "rnnsearch", "search", "hybrid",
-         "transformer")
+NAMES = ("lstm", "attention", "nmt", "rnn", "adding-memory", "gated-memory", "gru", "rnnsearch",
+         "search", "hybrid", "transformer")
+LINE = re.compile(r"^In the stepper: `grads explore ([\w-]+)`(?:, at\s+`(.+)`)?\.$", re.MULTILINE)
+DATA = re.compile(r'id="data"[^>]*>([^<]*)<')
 LEFT_OUT = "<!doctype html><title>left out</title><p>Left out of a quick build: make docs."
 
 
@@ -30,3 +39,39 @@ def explored(directory: Path, name: str) -> str:
     subprocess.run([sys.executable, "-m", "grads", "explore", name, "-o", str(path)], check=True,
                    stdout=subprocess.DEVNULL)
     return path.read_text(encoding="utf-8")
+
+
+def framed(markdown: str, page_of: Callable[[str], str]) -> str:
+    """A lesson's Markdown with the page of a derivation in each place that names a line of it.
+
+    Arguments: page_of, the text of the page of a derivation, by name.
+    """
+    def frame(match: re.Match[str]) -> str:
+        name, code = match[1], match[2]
+        address = f"../explorer/{name}.html"
+        if code and (page := page_of(name)) != LEFT_OUT:
+            address += f"#step={step_of(page, code)}"
+        said = f"The stepper of <code>{name}</code>" + (
+            f", at <code>{escape(code)}</code>" if code else "")
+        return (f'<p class="stepper">{said}: <a href="{address}" target="_blank">on a page of its '
+                f'own</a>.</p>\n\n<iframe class="stepper" src="{address}" '
+                f'title="{name}, step by step" loading="lazy"></iframe>')
+
+    return LINE.sub(frame, markdown)
+
+
+def step_of(page: str, code: str) -> int:
+    """The number of the first step of a page at a statement. Raises ValueError if there is none."""
+    for number, step in enumerate(data_of(page)["steps"], start=1):
+        if " ".join(step["text"].split()) == code:
+            return number
+    raise ValueError(f"{code}: no step of {data_of(page)['name']} has this statement")
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """The data of an explorer's page."""
+    match = DATA.search(page)
+    if match is None:
+        raise ValueError("page: expected an element with the id data")
+    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(match[1])))
+    return found

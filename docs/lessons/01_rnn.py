@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import RNN as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
@@ -21,7 +22,7 @@ from grads.derivations import calculus, rnn
 from grads.derivations.calculus import tanh_prime
 from nmt.data.vocabulary import Vocabulary
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## A language of six sentences
@@ -195,6 +196,10 @@ heat_map(axes[-1], sum(dW_hh.values()), "their sum\ndW_hh", top=top, numbers="")
 plt.show()
 
 # %% [markdown]
+# Here is line 4 with numbers: the two parts of the gradient, and their sum.
+#
+# In the stepper: `grads explore rnn`, at `dh[t] = dh[t] + d_vertical`.
+#
 # ## Gradient descent
 #
 # $\theta \leftarrow \theta - \eta \nabla J(\theta)$ (2.9), where $J$ sums over all six sentences
@@ -294,8 +299,8 @@ assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 # Write line 8: $d\mathbf{h}_{t-1}$ from $d\mathbf{h}_t$ (Eq. 2.28). All vectors are columns.
 
 # %%
-@exercise(1, hint="Eq. 2.28. W_hh is the right part of T, and it is square: a forgotten transpose "
-          "has the right shape")
+@exercise(1, hint="Lemma 1 (2.11) on h_t = tanh(T z_t); of its result the part for h_{t-1}",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     x, h, dh = (draw.normal(size=(n, 1)) for n in (E, H, H))
@@ -324,7 +329,7 @@ def solution_1(dh, x, h_prev, T):
     return T[:, len(x):].T @ (tanh_prime(a) * dh)                          # (2.28)
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: terms of a sum
@@ -333,7 +338,8 @@ check_exercise_1(solution_1)
 # $d\mathbf{W}_{hh}$ can differ from zero?
 
 # %%
-@exercise(2, hint="line 6 is an outer product with h_{t-1}. What is h_0?")
+@exercise(2, hint="line 6 is an outer product with h_{t-1}. What is h_0?",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     nonzero = sum(bool(term.any()) for term in dW_hh.values())
     return None if answer == nonzero else f"the figure above does not show {answer}"
@@ -349,7 +355,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = len(x) - 1  # at t = 1 the outer product is with h_0 = 0
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: one matrix in two places
@@ -359,7 +365,8 @@ check_exercise_2(solution_2)
 
 # %%
 @exercise(3, hint="a weight that is used at several time steps has the same problem, and lines 3, "
-          "5 and 6 solve it")
+          "5 and 6 solve it",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(6)
     tied = {"W_e": draw.normal(size=(V, H)), "T": draw.normal(size=(H, 2 * H))}
@@ -391,4 +398,4 @@ def solution_3(gradients):
     return gradients["W_e"] + gradients["W_hy"]
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import LSTM as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from backend.rows import row_index
@@ -26,7 +27,7 @@ from lstm.recurrent import recurrent_backward, recurrent_forward
 from lstm.stack import Stack, stack_weights, zero_state
 from nmt.training.optimizers import Adam
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## The problem with line 8
@@ -76,7 +77,22 @@ def rnn_flow(rho):
 #   \mathbf{W}_{hh}\mathbf{h}_{t-1}), \quad \mathbf{h}_t = \mathbf{c}_t \qquad (2.31, 2.32)$$
 #
 # the gradient of $\mathbf{c}_t$ arrives at $\mathbf{c}_{t-1}$ unchanged, whatever the weights are.
+# Follow that gradient from step to step. It meets no factor on its way:
+#
+# In the stepper: `grads explore adding-memory`, at `dc_prev = dc`.
+#
 # But such a memory can only add. Gates let it forget, ignore an input, and withhold its output:
+#
+# $$\mathbf{c}_t = \mathbf{f}_t \circ \mathbf{c}_{t-1} + \mathbf{i}_t \circ
+#   \sigma(\mathbf{W}_{xh}\mathbf{x}_t + \mathbf{W}_{hh}\mathbf{h}_{t-1}) \quad (2.33) \qquad
+#   \mathbf{h}_t = \mathbf{o}_t \circ \sigma(\mathbf{c}_t) \quad (2.34)$$
+#
+# Here is such a memory with gates that stay the same all the time. After $k$ steps the gradient is
+# multiplied by $\mathbf{f}^k$:
+#
+# In the stepper: `grads explore gated-memory`, at `dc_prev = f * dc`.
+#
+# The LSTM takes the last step. Its gates look at the input and at the state before:
 #
 # $$\mathbf{u}_t = [\mathbf{i}_t; \mathbf{f}_t; \mathbf{o}_t; \hat{\mathbf{h}}_t]
 #   = g(\mathbf{T}_x\mathbf{x}_t + \mathbf{T}_h\mathbf{h}_{t-1}) \quad (2.35, 2.38, 2.39)$$
@@ -143,6 +159,8 @@ plt.show()
 # $d\mathbf{h}_{t-1} = \mathbf{T}_h^\top d\mathbf{a}_t$ (2.48). Without them only $d\mathbf{c}$
 # goes back in time. And lines 14 and 15 print $\leftarrow$ where a sum over time is
 # meant. `lstm_grad` is lines 7 to 15 with these two.
+#
+# In the stepper: `grads explore lstm`, at `dc = dc + tanh_prime(c) * o * dh`.
 
 # %%
 x, y = [1, 3, 4, 2, 5], [3, 4, 2, 5, 1]
@@ -331,7 +349,8 @@ assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 # $d\mathbf{c}_t$, and $d\mathbf{c}_{t-1}$.
 
 # %%
-@exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its gradient is a sum")
+@exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its gradient is a sum",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(7)
     dh, dc, o, f, c = draw.normal(size=(5, H, 1))
@@ -356,7 +375,7 @@ def solution_1(dh, dc, o, f, c):
     return dc, f * dc                                                      # (2.44), line 12
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: half after a hundred steps
@@ -365,7 +384,8 @@ check_exercise_1(solution_1)
 # $d\mathbf{c}$ after 100 steps?
 
 # %%
-@exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); solve for b_f")
+@exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); solve for b_f",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     zero, b = np.zeros((1, 1)), np.array([[0.0], [answer], [0.0], [0.0]])
     dc = np.ones((1, 1))
@@ -387,7 +407,7 @@ check_exercise_2(answer_2)
 f_half = 0.5 ** (1 / 100)
 solution_2 = np.log(f_half / (1 - f_half))  # the inverse of the sigmoid
 print(f"b_f = {solution_2:.2f}")
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: a unit with coupled gates
@@ -405,12 +425,13 @@ def coupled(f, c_prev, h_hat):
 
 
 @exercise(3, hint="f occurs twice: once with c_{t-1}, once with a minus sign and h_hat. Remark 3, "
-          "Eqs. 2.17 and 2.18, on each product")
+          "Eqs. 2.17 and 2.18, on each product",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = list(draw.normal(size=(3, H, 1)))
     found = answer(np.ones((H, 1)), tuple(inputs))
-    if found is None or any(part is None for part in found):
+    if not isinstance(found, tuple | list) or len(found) != 3:
         return difference(found, tuple(inputs))
     return verdict(check_pair(coupled, answer, inputs))
 
@@ -432,4 +453,4 @@ def solution_3(dc, cache):
     return (c_prev - h_hat) * dc, f * dc, (1 - f) * dc
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import CHECKING as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair, simple
@@ -22,7 +23,7 @@ from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.data.batches import stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Three numerical derivatives
@@ -175,6 +176,10 @@ print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1
 # The checker takes differences on both sides, finds that the slope jumps, and reports the entry as
 # inconclusive. It is not wrong: any slope between the two is a valid subgradient there.
 #
+# In the stepper every intermediate gradient is verified in this way, not only those of the weights:
+#
+# In the stepper: `grads explore lstm`, at `dT_h = da @ h_prev.T`.
+#
 # ## A backward pass to break
 #
 # Three steps of a vanilla unit from $\mathbf{h}_0 = \mathbf{0}$ and a softmax on top: the output is
@@ -326,7 +331,8 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # best? Do not try them all: set truncation and rounding errors equal.
 
 # %%
-@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16")
+@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     x = np.linspace(0.9, 1.1, 200)
 
@@ -349,7 +355,7 @@ check_exercise_1(answer_1)
 # %% tags=["solution"]
 solution_1 = (6 * 2.0**-52) ** (1 / 3)
 print(f"{solution_1:.1e}")
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: hide the mistake
@@ -358,7 +364,8 @@ check_exercise_1(solution_1)
 # `check_pair` passes the second bug, the missing transpose.
 
 # %%
-@exercise(2, hint="for which matrices does a transpose change nothing?")
+@exercise(2, hint="for which matrices does a transpose change nothing?",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     W_hh = np.array(answer, float)
     if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):
@@ -379,7 +386,7 @@ check_exercise_2(answer_2)
 # %% tags=["solution"]
 half = np.random.default_rng(0).normal(size=(4, 4))
 solution_2 = half + half.T  # symmetric; so are the identity, all zeros, all ones: bad test weights
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: make a function analytic
@@ -392,7 +399,8 @@ def length(v):
     return np.sqrt((np.abs(v) ** 2).sum())
 
 
-@exercise(3, hint="the square of a real number needs no absolute value. np.linalg.norm takes one")
+@exercise(3, hint="the square of a real number needs no absolute value. np.linalg.norm takes one",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     v = np.array([1.0, -2.0, 2.0])
     if fault := difference(answer(v), length(v), "the length"):
@@ -417,4 +425,4 @@ def solution_3(v):
     return np.sqrt((v * v).sum())
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

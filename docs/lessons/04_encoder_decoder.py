@@ -11,7 +11,8 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, ORANGE
-from exercises import difference, exercise
+from exercises import NO_ANSWER, difference, exercise, is_empty
+from mistakes import TRANSLATOR as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients
@@ -27,7 +28,7 @@ from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Sentences to translate
@@ -146,6 +147,10 @@ plt.show()
 assert not parts[:m_x, 0].any() and parts[:m_x, 1].all()
 
 # %% [markdown]
+# Step by step, through the decoder and on into the encoder:
+#
+# In the stepper: `grads explore nmt`, at `dh = {**dh, l - 1: dh[l - 1] + dx}`.
+#
 # ## Training
 #
 # One layer of 48 units, Adam, batches of 25. Each batch is one call of Algorithm 3 and one of
@@ -258,13 +263,15 @@ assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 # decoder reads, and what it has to predict, step by step.
 
 # %%
-@exercise(1, hint="s = [x, _, y, _]: the decoder begins with the first _ and predicts the second")
+@exercise(1, hint="s = [x, _, y, _]: the decoder begins with the first _ and predicts the second",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     for _, y in (*train[:3], ([2], [])):
         batch = make_batch([([2], y)], [0], False)
         expected = batch.target_in[:, 0], batch.target_out[:, 0]
-        if fault := difference(answer(list(y)), expected):
-            return f"for y = {list(y)}: {fault}"
+        found = answer(list(y))
+        if fault := difference(found, expected):
+            return fault if is_empty(found) else f"for y = {list(y)}: {fault}"
     return None
 
 
@@ -284,7 +291,7 @@ def solution_1(y):
     return [1, *y], [*y, 1]
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: greedy is not best
@@ -297,7 +304,8 @@ FIRST = {"das": 0.55, "ein": 0.45}
 SECOND = {"das": {"Haus": 0.4, "Heim": 0.3, "Dach": 0.3}, "ein": {"Haus": 0.9, "Heim": 0.1}}
 
 
-@exercise(2, hint="multiply: p(y | x) is a product over words (2.51)")
+@exercise(2, hint="multiply: p(y | x) is a product over words (2.51)",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     first, second = answer
     found = FIRST[first] * SECOND[first][second]
@@ -318,7 +326,7 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 solution_2 = ("ein", "Haus")
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 beams = beam_search(translator, trained, make_sources([x for x, _ in test], True),
                     SearchOptions(beam=4))
 better = np.mean([a[0].tokens == list(y) for a, (_, y) in zip(beams, test, strict=True)])
@@ -343,7 +351,8 @@ def decoder_of(parameters):
 
 
 @exercise(3, hint="the loop runs while t <= alpha m_x and starts from the word 1; the word that "
-          "ends the loop is not returned")
+          "ends the loop is not returned",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     silent = {**trained, "output.W_hy": trained["output.W_hy"].copy()}
     silent["output.W_hy"][1] = -10 * np.abs(silent["output.W_hy"]).max()       # never says _
@@ -352,7 +361,7 @@ def check_exercise_3(answer):
             x = x[::-1]
             found = answer(decoder_of(parameters), derivation.encode(parameters, x), len(x), 1.5)
             if found is None:
-                return "it returns None so far"
+                return NO_ANSWER
             if list(found) != derivation.greedy(parameters, x):
                 return f"expected {derivation.greedy(parameters, x)}, got {list(found)}"
     return None
@@ -381,4 +390,4 @@ def solution_3(advance, state, m_x, alpha):
     return words[1:]                                                       # line 13
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import ATTENTION as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
@@ -33,7 +34,7 @@ from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## Attending to the source
@@ -120,6 +121,10 @@ inputs = [h, h_bar, rng.normal(size=(H, 2 * H)), rng.normal(size=(H, H))]
 print(check_pair(attend, attend_backward, inputs))
 
 # %% [markdown]
+# The gradient of the scores, among the lines before and after it:
+#
+# In the stepper: `grads explore attention`, at `de = softmax_grad(align, d_align)`.
+#
 # ## A short path for the gradient
 #
 # Attention is also a short path. Without it, the gradient of the last target word's loss reaches
@@ -349,7 +354,8 @@ for feeding in (False, True):
 
 # %%
 @exercise(1, hint="subtract the largest score of a word, then exp, then zeros after n; or set the "
-          "scores after n to minus infinity first")
+          "scores after n to minus infinity first",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     for n in (1, 3, 5):
@@ -384,7 +390,7 @@ def solution_1(e, n):
     return a / a.sum()                                                     # (4.7)
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: back through the softmax
@@ -393,7 +399,8 @@ check_exercise_1(solution_1)
 # $d\mathbf{e}$. Do not build the (S, S) Jacobian.
 
 # %%
-@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum to zero. Do yours?")
+@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum to zero. Do yours?",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     e, da = np.random.default_rng(6).normal(size=(2, 5, 1))
     found = answer(softmax(e), da)
@@ -418,7 +425,7 @@ def solution_2(a, da):
     return a * (da - (a * da).sum())
 
 
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: two paths into the source
@@ -430,7 +437,8 @@ check_exercise_2(solution_2)
 
 # %%
 @exercise(3, hint="Corollary 1 twice, and a sum. W_a^T h is one column, the query; each source "
-          "state gets it times its own de_s")
+          "state gets it times its own de_s",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(7)
     h, h_bar, W_a = (draw.normal(size=shape) for shape in ((3, 1), (4, 5), (3, 4)))
@@ -462,4 +470,4 @@ def solution_3(dc, de, h, a, W_a):
     return dc @ a.T + (W_a.T @ h) @ de.T                                   # context, then scores
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREEN, GREY, ORANGE
 from exercises import difference, exercise
+from mistakes import KERNELS as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from backend.workspace import Workspace
@@ -24,7 +25,7 @@ from grads.derivations.calculus import sigm
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 
 def draw(T, B, H, dtype):
@@ -64,6 +65,10 @@ def one_by_one(x, W, dh_out):
 
 
 # %% [markdown]
+# This is the form that can be followed line by line:
+#
+# In the stepper: `grads explore lstm`, at `da = g_prime(a) * du`.
+#
 # ## Form 1: a batch, in rows
 #
 # $B$ examples at once. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes
@@ -332,7 +337,8 @@ assert rates[6] > rates[0]
 
 # %%
 @exercise(1, hint="tanh(z) runs from -1 to 1, sigm from 0 to 1; and at 0 sigm has slope 1/4, tanh "
-          "has slope 1")
+          "has slope 1",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     z = np.linspace(-30, 30, 61)
     return difference(answer(z.copy()), sigm(z), "sigm(z)")
@@ -354,7 +360,7 @@ def solution_1(z):
     return 0.5 * np.tanh(0.5 * z) + 0.5
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: a sum over time without a loop
@@ -364,7 +370,8 @@ check_exercise_1(solution_1)
 
 # %%
 @exercise(2, hint="flatten time and batch into one axis with reshape; it becomes the inner index "
-          "of the product")
+          "of the product",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     draw = np.random.default_rng(2)
     da, x = draw.normal(size=(5, 3, 8)), draw.normal(size=(5, 3, 4))
@@ -388,7 +395,7 @@ def solution_2(da, x):
     return da.reshape(-1, da.shape[2]).T @ x.reshape(-1, x.shape[2])       # (2.49), summed
 
 
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
 # ## Exercise 3: how fast is that?
@@ -399,13 +406,14 @@ check_exercise_2(solution_2)
 
 # %%
 @exercise(3, hint="a product of (m, k) and (k, n) has m n sums of k terms: 2 m k n operations. "
-          "Each row of z is multiplied by all of T_lstm, (4H, E + H)")
+          "Each row of z is multiplied by all of T_lstm, (4H, E + H)",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     for sizes in ((20, 16, 64, 64), (7, 3, 5, 2)):
         T, B, E, H = sizes
         expected = 2 * T * B * 4 * H * E + 2 * T * B * 4 * H * H
-        if answer(*sizes) != expected:
-            return f"for T, B, E, H = {sizes} expected {expected}, got {answer(*sizes)}"
+        if fault := difference(answer(*sizes), expected, f"the count for T, B, E, H = {sizes}"):
+            return fault
     return None
 
 
@@ -428,7 +436,7 @@ def solution_3(T, B, E, H):
     return 2 * T * B * 4 * H * (E + H)
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")
 for (T, B, H), seconds in spent.items():
     operations = 3 * solution_3(T, B, H, H)
     print(f"T = {T}, B = {B}, E = H = {H}")

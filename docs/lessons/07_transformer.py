@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
 from exercises import difference, exercise, verdict
+from mistakes import TRANSFORMER as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
@@ -30,7 +31,7 @@ from nmt.data.batches import make_batch
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.training.optimizers import Adam, gradient_scale
 
-threadpool_limits(1)  # the arrays are small: one core is faster than several
+limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
 # ## From the score to the head
@@ -109,6 +110,11 @@ assert not A[future].any() and not dE[future].any()
 # Each row of $d\mathbf{E}$ sums to zero: what raises one weight lowers the others. Many heads are
 # this head many times, each with its own columns; $\mathbf{W}^O$ mixes them (Eq. 1.9). The kernel
 # (`attention/multihead.py`) does all heads of all sentences in one batched product.
+#
+# The scores' gradient in a whole Transformer, each of its heads drawn as a map:
+#
+# In the stepper: `grads explore transformer`, at
+# `dE = A * dA - A * (A * dA).sum(axis=1, keepdims=True)`.
 #
 # ## A norm's Jacobian
 #
@@ -273,7 +279,8 @@ plt.show()
 # $s$. A word attends to itself.
 
 # %%
-@exercise(1, hint="the diagonal is seen, or the first word would see nothing at all")
+@exercise(1, hint="the diagonal is seen, or the first word would see nothing at all",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     for T in (1, 2, 5):
         found = answer(T)
@@ -300,7 +307,7 @@ def solution_1(T):
     return np.arange(T) > np.arange(T)[:, None]
 
 
-check_exercise_1(solution_1)
+check_exercise_1(solution_1, "Solution")
 
 # %% [markdown]
 # ## Exercise 2: back through LayerNorm, without the matrix
@@ -309,7 +316,8 @@ check_exercise_1(solution_1)
 # $d\hat{\mathbf{x}}$, columns (d, 1) and a number, return $d\mathbf{x}$ by sums over $d$ alone.
 
 # %%
-@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times the mean of x^ o v")
+@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times the mean of x^ o v",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     x, dy = np.random.default_rng(6).normal(size=(2, 7, 1))
     z = x - x.mean()
@@ -336,7 +344,7 @@ def solution_2(x_hat, s, dx_hat):
     return (dx_hat - dx_hat.mean() - x_hat * (x_hat * dx_hat).mean()) / s
 
 
-check_exercise_2(solution_2)
+check_exercise_2(solution_2, "Solution")
 column, ones = rng.normal(size=(6, 1)), np.ones((6, 1))
 z = column - column.mean()
 s = np.sqrt((z * z).mean() + 1e-5)
@@ -350,7 +358,8 @@ assert np.allclose(solution_2(z / s, s, column), literal)
 # $d\mathbf{Q}$ and $d\mathbf{K}$ of $\mathbf{E} = \mathbf{Q}\mathbf{K}^\top / \sqrt{d_k}$.
 
 # %%
-@exercise(3, hint="E is a product: each factor's gradient is dE times the other. And the root?")
+@exercise(3, hint="E is a product: each factor's gradient is dE times the other. And the root?",
+          mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     Q, K, dE = draw.normal(size=(3, 4)), draw.normal(size=(5, 4)), draw.normal(size=(3, 5))
@@ -376,4 +385,4 @@ def solution_3(dE, Q, K):
     return dE @ K / Q.shape[1] ** 0.5, dE.T @ Q / Q.shape[1] ** 0.5
 
 
-check_exercise_3(solution_3)
+check_exercise_3(solution_3, "Solution")

@@ -1,15 +1,16 @@
 """Exercises that check their own answers.
 
-    @exercise(1, hint="What becomes of h_0 = 0?")
+    @exercise(1, hint="What becomes of h_0 = 0?", mistakes=[("h_0 is zero.", 7)])
     def check_exercise_1(answer):
         return None if answer == 6 else f"{answer} are too many or too few"
 
-`check_exercise_1(answer_1)` prints a verdict and returns it: True once the answer is right.
+`check_exercise_1(answer_1)` prints a verdict. That of the solution says that it is the solution's:
+`check_exercise_1(solution_1, "Solution")`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -18,22 +19,32 @@ import numpy as np
 from grads.check.report import Report
 
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
+NO_ANSWER = "there is no answer so far"
 
 
-def exercise(number: int, hint: str) -> Callable[[Compare], Callable[[Any], bool]]:
+def exercise(
+    number: int, hint: str, mistakes: Iterable[tuple[str, Any]] = ()
+) -> Callable[[Compare], Callable[..., None]]:
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
-    An answer of None is not solved yet; one that raises is wrong, and the error is shown.
+    An answer of None is not solved yet; one that raises is wrong, and the error is shown. An answer
+    that is wrong gets a hint: that of the mistake which it is, or else `hint`.
+
+    Arguments: mistakes, hints and the wrong answers that they are for. Where the answer is a
+    function it is such a mistake if both return the same; where it is a value and the mistake is a
+    function, if that is true of the value.
     """
-    def decorate(compare: Compare) -> Callable[[Any], bool]:
+    def decorate(compare: Compare) -> Callable[..., None]:
         @wraps(compare)
-        def check(answer: Any) -> bool:
-            fault = "there is no answer so far" if answer is None else _fault(compare, answer)
+        def check(answer: Any, whose: str = "Exercise") -> None:
+            fault = NO_ANSWER if answer is None else _fault(compare, answer)
             if fault is None:
-                print(f"Exercise {number}: right.")
+                print(f"{whose} {number}: right.")
+            elif fault == NO_ANSWER:
+                print(f"Exercise {number}: not yet: {fault}.")
             else:
-                print(f"Exercise {number}: not yet: {fault}.\n  Hint: {hint}")
-            return fault is None
+                fits = (said for said, wrong in mistakes if _is(compare, answer, wrong))
+                print(f"Exercise {number}: not yet: {fault}.\n  Hint: {next(fits, hint)}")
         return check
     return decorate
 
@@ -45,12 +56,42 @@ def _fault(compare: Compare, answer: Any) -> str | None:
         return f"it raised {type(error).__name__}: {error}"
 
 
+def _is(compare: Compare, answer: Any, wrong: Any) -> bool:
+    """Whether an answer is a known mistake."""
+    if not callable(answer):
+        if callable(wrong):
+            return _fault(lambda value: None if wrong(value) else "no", answer) is None
+        return _fault(compare, wrong) == _fault(compare, answer)
+    (fault, results), (other, others) = _tried(compare, answer), _tried(compare, wrong)
+    return fault == other and len(results) == len(others) and all(map(_alike, results, others))
+
+
+def _alike(result: Any, other: Any) -> bool:
+    """Whether two results are the same; what is no array of numbers is compared as written."""
+    try:
+        return difference(result, other) is None
+    except (TypeError, ValueError):
+        return repr(result) == repr(other)
+
+
+def _tried(compare: Compare, answer: Callable[..., Any]) -> tuple[str | None, tuple[Any, ...]]:
+    """What is wrong with a reader's function, and all that it returned."""
+    results = []
+
+    @wraps(answer)
+    def recorded(*given: Any) -> Any:
+        results.append(answer(*given))
+        return results[-1]
+
+    return _fault(compare, recorded), tuple(results)
+
+
 def difference(found: Any, expected: Any, what: str = "the result") -> str | None:
-    """What keeps an array (or several, in a tuple) from being the expected one, or None."""
-    if found is None:
-        return f"{what} is None so far"
+    """What keeps an array (or several, in a tuple or list) from being the expected one, or None."""
+    if is_empty(found):
+        return NO_ANSWER
     if isinstance(expected, tuple):
-        if not isinstance(found, tuple) or len(found) != len(expected):
+        if not isinstance(found, tuple | list) or len(found) != len(expected):
             return f"expected {len(expected)} results, got {_shown(found)}"
         pairs = enumerate(zip(found, expected, strict=True), 1)
         faults = [difference(a, b, f"result {number}") for number, (a, b) in pairs]
@@ -58,11 +99,19 @@ def difference(found: Any, expected: Any, what: str = "the result") -> str | Non
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape:
         return f"expected {what} of shape {expected.shape}, got {found.shape}"
-    if np.allclose(found, expected, rtol=1e-9, atol=1e-12):
+    if found.dtype == bool or expected.dtype == bool:
+        found, expected = found.astype(int), expected.astype(int)
+    if np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True):
         return None
     index = np.unravel_index(np.abs(found - expected).argmax(), found.shape)
     where = f" at {tuple(map(int, index))}" if index else ""
     return f"expected {what} to be {expected[index]:.6g}{where}, got {found[index]:.6g}"
+
+
+def is_empty(found: Any) -> bool:
+    """Whether a function of the reader returns nothing so far: None, or a tuple of it."""
+    return found is None or (isinstance(found, tuple | list) and len(found) > 0
+                             and all(result is None for result in found))
 
 
 def verdict(report: Report) -> str | None:
@@ -78,4 +127,5 @@ def verdict(report: Report) -> str | None:
 
 
 def _shown(found: Any) -> str:
-    return f"{len(found)}" if isinstance(found, tuple) else f"one {type(found).__name__}"
+    is_several = isinstance(found, tuple | list)
+    return f"{len(found)}" if is_several else f"one {type(found).__name__}"

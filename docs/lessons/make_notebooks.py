@@ -1,4 +1,5 @@
-"""Turns the lessons into Jupyter notebooks: `python docs/lessons/make_notebooks.py [DIRECTORY]`.
+"""Turns the lessons into Jupyter notebooks: `make notebooks`, or
+`python docs/lessons/make_notebooks.py [DIRECTORY]`.
 
 A lesson is a Python file in the percent format: `# %%` begins a cell of code, `# %% [markdown]` one
 of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions are folded in notebooks.
@@ -7,13 +8,31 @@ of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions are fold
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+HELPERS = ("drawing.py", "exercises.py", "mistakes.py")  # what the lessons import
 LESSONS = sorted(HERE.glob("[0-9]*.py"))
+SETUP = """\
+# Run this first. Where the project is installed it does next to nothing. Elsewhere, as in Colab, it
+# installs the project from a checkout: clone or upload the repository, and say where it lies.
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+CHECKOUT = Path("{checkout}")  # the directory that holds pyproject.toml
+
+sys.path.append(str(CHECKOUT / "docs" / "lessons"))  # the lessons' own modules
+if find_spec("exercises") is None:
+    raise SystemExit(f"CHECKOUT: expected a checkout of the project, found none in {{CHECKOUT}}")
+if find_spec("grads") is None or find_spec("matplotlib") is None:
+    wanted = f"{{CHECKOUT.resolve()}}[plot]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", wanted], check=True)"""
 MARK = re.compile(r"^# %%( \[markdown\])?(?: tags=(\[.*\]))?$", re.MULTILINE)
 
 
@@ -49,15 +68,21 @@ def notebook(text: str) -> dict[str, Any]:
             "nbformat_minor": 5}
 
 
-def main(directory: Path = HERE) -> None:
-    """Write a notebook for each lesson; run them where `exercises.py` and `drawing.py` lie.
+def with_setup(book: dict[str, Any], checkout: str) -> dict[str, Any]:
+    """A notebook whose first cell of code installs what is missing from a checkout."""
+    title, *others = book["cells"]
+    setup = _cell(False, [], SETUP.format(checkout=checkout))
+    return book | {"cells": [title, {"id": "setup", **setup}, *others]}
 
-    The directory is made where it is missing.
-    """
+
+def main(directory: Path = HERE) -> None:
+    """Write a notebook for each lesson. The directory is made where it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     for lesson in LESSONS:
         path = directory / f"{lesson.stem}.ipynb"
-        text = json.dumps(notebook(lesson.read_text("utf-8")), indent=1, ensure_ascii=False)
+        checkout = Path(os.path.relpath(HERE.parents[1], directory)).as_posix()
+        book = with_setup(notebook(lesson.read_text("utf-8")), checkout)
+        text = json.dumps(book, indent=1, ensure_ascii=False)
         path.write_text(text + "\n", "utf-8")
         print(path)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from grads.derivations.adding_memory import adding_memory, adding_memory_grad
+from grads.derivations.gated_memory import gated_memory, gated_memory_grad
 from grads.derivations.gru import Unit, gru, gru_grad
 from grads.derivations.lstm import lstm, lstm_grad
 from grads.derivations.rnn import rnn, rnn_grad
@@ -21,19 +23,30 @@ TEXT = (
     "A gradient of norm 1 at time t, the norm of what reaches h_{t-k} of it, and no loss in "
     "between. The recurrent weights are rho times an orthogonal matrix (each gate's of an LSTM), "
     "so that the product over k steps in section 2.2.2, whose factors are W_hh^T diag(tanh'), is "
-    "bounded by rho^k. An LSTM's dc_{t-1} = f o dc_t does not pass through a matrix: with a bias "
-    "that holds the forget gate open the gradient lasts, whatever the recurrent weights are. "
-    "A GRU's update gate does the same: (1 - z) o dh_t does not pass through a matrix.")
+    "bounded by rho^k. A memory that only adds has dc_{t-1} = dc_t: nothing is lost on that path, "
+    "and what comes back by the matrix is added to it, so the gradient grows. An LSTM's dc_{t-1} = "
+    "f o dc_t does not pass through a matrix: with a bias that holds the forget gate open the "
+    "gradient lasts, whatever the recurrent weights are. A GRU's update gate does the same: "
+    "(1 - z) o dh_t does not pass through a matrix.")
 
 
 def flow_json() -> dict[str, Any]:
-    """Norms for an RNN, a GRU and LSTMs at each spectral radius, and the bound for the RNN."""
+    """Norms for each unit at each spectral radius, and the bound for the RNN."""
     series = []
     for radius in RADII:
         rng = np.random.default_rng(1)
         series.append({"unit": "rnn", "radius": radius, "forget_bias": None,
                        "norms": flat(rnn_norms(radius, rng), 4),
                        "bound": flat(radius ** np.arange(LAGS + 1), 4)})
+    for radius in RADII:
+        rng = np.random.default_rng(1)
+        series.append({"unit": "adding-memory", "radius": radius, "forget_bias": None,
+                       "norms": flat(adding_norms(radius, rng), 4), "bound": None})
+    for bias in FORGET:
+        for radius in RADII:
+            rng = np.random.default_rng(1)
+            series.append({"unit": "gated-memory", "radius": radius, "forget_bias": bias,
+                           "norms": flat(gated_norms(radius, bias, rng), 4), "bound": None})
     for radius in RADII:
         rng = np.random.default_rng(1)
         series.append({"unit": "gru", "radius": radius, "forget_bias": None,
@@ -68,20 +81,45 @@ def norms_through(
     return norms
 
 
+def adding_norms(radius: float, rng: np.random.Generator) -> list[float]:
+    """The same of the memory that only adds (2.31, 2.32): h_t is c_t, so both paths count."""
+    T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
+
+    def backward(dh: np.ndarray, x: np.ndarray, h: np.ndarray) -> np.ndarray:
+        by_state, by_memory, *_ = adding_memory_grad(dh, np.zeros_like(dh), h, x, T)
+        return by_state + by_memory
+
+    return norms_through(lambda x, h: adding_memory(h, h, x, T)[0], backward, rng)
+
+
+def gated_norms(radius: float, forget_bias: float, rng: np.random.Generator) -> list[float]:
+    """The same of the memory with constant gates (2.33, 2.34)."""
+    T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
+    return memory_norms(gated_memory, gated_memory_grad, T, forget_bias, rng)
+
+
 def lstm_norms(radius: float, forget_bias: float, rng: np.random.Generator) -> list[float]:
     """The same of the LSTM (2.36, 2.37), Algorithm 2."""
     T = np.hstack([inputs_weights(4, rng),
                    np.vstack([radius * orthogonal(rng) for _ in range(4)])])
+    return memory_norms(lstm, lstm_grad, T, forget_bias, rng)
+
+
+def memory_norms(
+    forward: Callable[..., Any], backward: Callable[..., Any], T: np.ndarray, forget_bias: float,
+    rng: np.random.Generator,
+) -> list[float]:
+    """The same of a unit with h and c, whose only bias is that of its forget gate."""
     b = np.zeros((4 * H, 1))
     b[H : 2 * H] = forget_bias
     x, h, c = words(rng), [np.zeros((H, 1))], [np.zeros((H, 1))]
     for x_t in x:
-        h_t, c_t = lstm(h[-1], c[-1], x_t, T, b)
+        h_t, c_t = forward(h[-1], c[-1], x_t, T, b)
         h, c = [*h, h_t], [*c, c_t]
     dh, dc = direction(rng), np.zeros((H, 1))
     norms = [size(dh)]
     for t in range(len(x), 0, -1):
-        dh, dc, *_ = lstm_grad(dh, dc, h[t - 1], c[t - 1], x[t - 1], T, b)
+        dh, dc, *_ = backward(dh, dc, h[t - 1], c[t - 1], x[t - 1], T, b)
         norms.append(size(dh))
     return norms
 

@@ -5,7 +5,7 @@ import { chart, path } from "./charts.js";
 import { draw, el, prose, scientific } from "./format.js";
 import { key } from "./verification.js";
 
-const NAMES = { rnn: "Vanilla RNN", lstm: "LSTM", gru: "GRU" };
+const NAMES = { rnn: "Vanilla RNN", "adding-memory": "A memory that adds", "gated-memory": "A memory with gates", lstm: "LSTM", gru: "GRU" };
 
 const family = ({ unit, forget_bias: bias }) =>
   (NAMES[unit] ?? unit) + (bias === null || bias === undefined ? "" : `, forget bias ${bias}`);

@@ -2,6 +2,7 @@
 //
 // formulas.json: statement -> {tag, html, note}: its equation's number; html is KaTeX's, with MathML for those who listen.
 // katex.css: KaTeX's style sheet with its fonts, cut down to the characters in use, as data.
+// And of the site, whose formulas `python website/formulas.py` collects: website/formulas.json, docs/stylesheets/katex.css.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,6 +13,7 @@ import subsetFont from "subset-font";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ASSETS = join(HERE, "..", "assets");
+const ROOT = join(HERE, "..", "..", "..", "..");
 const KATEX = join(dirname(createRequire(import.meta.url).resolve("katex/package.json")), "dist");
 const FACES = [ // file, family, weight, style
   ["Main-Regular", "KaTeX_Main", "normal", "normal"],
@@ -53,18 +55,34 @@ for (const { key, tex, note } of blocks(readFileSync(join(HERE, "formulas.txt"),
 }
 writeFileSync(join(ASSETS, "formulas.json"), JSON.stringify(formulas, null, 1) + "\n");
 
-const visible = Object.values(formulas).map(({ html }) =>
-  html.replace(/<span class="katex-mathml">.*?<\/math><\/span>/gs, "").replace(/<[^>]*>/g, ""));
-const characters = [...new Set([...visible.join("").replace(/&[a-z#0-9]+;/g, "&<>'\"") , ..." ()[],.|0123456789"])].sort().join("");
-const faces = [];
-for (const [file, family, weight, style] of FACES) {
-  const whole = readFileSync(join(KATEX, "fonts", `KaTeX_${file}.woff2`));
-  const part = await subsetFont(whole, characters, { targetFormat: "woff2" });
-  faces.push(`@font-face{font-family:${family};font-weight:${weight};font-style:${style};` +
-    `src:url(data:font/woff2;base64,${part.toString("base64")}) format("woff2")}`);
+/** KaTeX's style sheet, its fonts with the characters of these formulas only. */
+async function sheet(typeset) {
+  const visible = typeset.map((html) =>
+    html.replace(/<span class="katex-mathml">.*?<\/math><\/span>/gs, "").replace(/<[^>]*>/g, ""));
+  const characters = [...new Set([...visible.join("").replace(/&[a-z#0-9]+;/g, "&<>'\"") , ..." ()[],.|0123456789"])].sort().join("");
+  const faces = [];
+  for (const [file, family, weight, style] of FACES) {
+    const whole = readFileSync(join(KATEX, "fonts", `KaTeX_${file}.woff2`));
+    const part = await subsetFont(whole, characters, { targetFormat: "woff2" });
+    faces.push(`@font-face{font-family:${family};font-weight:${weight};font-style:${style};` +
+      `src:url(data:font/woff2;base64,${part.toString("base64")}) format("woff2")}`);
+  }
+  const rules = readFileSync(join(KATEX, "katex.min.css"), "utf8").replace(/@font-face\{[^}]*\}/g, "");
+  if (/url\(/.test(rules)) throw new Error("katex.css loads something");
+  const notice = "/* KaTeX (MIT licence) and its fonts, (c) 2013-2020 Khan Academy and contributors: KATEX-LICENSE.txt */";
+  console.log(`${typeset.length} formulas, ${characters.length} characters`);
+  return [notice, ...faces, rules, ""].join("\n");
 }
-const sheet = readFileSync(join(KATEX, "katex.min.css"), "utf8").replace(/@font-face\{[^}]*\}/g, "");
-if (/url\(/.test(sheet)) throw new Error("katex.css loads something");
-const notice = "/* KaTeX (MIT licence) and its fonts, (c) 2013-2020 Khan Academy and contributors: KATEX-LICENSE.txt */";
-writeFileSync(join(ASSETS, "katex.css"), [notice, ...faces, sheet, ""].join("\n"));
-console.log(`${Object.keys(formulas).length} equations, ${characters.length} characters`);
+
+const equations = Object.values(formulas).map(({ html }) => html);
+writeFileSync(join(ASSETS, "katex.css"), await sheet(equations));
+
+const SITE = join(ROOT, "website", "formulas.json");
+const site = {};
+for (const key of Object.keys(JSON.parse(readFileSync(SITE, "utf8")))) { // the keys are what the site asks for
+  const [display, tex] = [key.startsWith("$$"), key.replace(/^\$+|\$+$/g, "")];
+  site[key] = katex.renderToString(tex, {
+    displayMode: display, output: "htmlAndMathml", throwOnError: true, strict: "error" });
+}
+writeFileSync(SITE, JSON.stringify(site, null, 1) + "\n");
+writeFileSync(join(ROOT, "docs", "stylesheets", "katex.css"), await sheet([...equations, ...Object.values(site)]));

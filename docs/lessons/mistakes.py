@@ -1,0 +1,304 @@
+"""Wrong answers to the exercises, by lesson and exercise, each with the hint that it gets.
+
+Where an exercise asks for a function the wrong answers are functions. Where it asks for a value
+they are values, or functions that are true of wrong values. The tests try them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Mistakes = dict[int, list[tuple[str, Any]]]
+
+
+def slope(x: Any, h: Any, T: Any) -> Any:
+    """tanh' of a recurrent unit's pre-activation."""
+    return 1 - np.tanh(T @ np.vstack([x, h])) ** 2
+
+
+def softmax(e: Any) -> Any:
+    """The softmax over all entries."""
+    return np.exp(e - e.max()) / np.exp(e - e.max()).sum()
+
+
+
+CHAIN: Mistakes = {
+    1: [("that is the rate of tanh, 1 - h^2. The sigmoid has another.", lambda s: 1 - s**2),
+        ("this misses a factor: where s is close to zero the sigmoid is flat, too.",
+         lambda s: 1 - s),
+        ("this misses a factor: where s is close to one the sigmoid is flat, too.", lambda s: s),
+        ("you get s, the value of the sigmoid, and no longer a.",
+         lambda s: np.exp(-s) / (1 + np.exp(-s)) ** 2),
+        ("the sign: the sigmoid rises everywhere.", lambda s: -s * (1 - s))],
+    2: [("w is read twice: by the first line, and by the last.", (1, 2, 1)),
+        ("a is read twice: by tanh, and by the product.", (1, 1, 2)),
+        ("each line reads something: count the uses, not the lines.", (1, 1, 1)),
+        ("w is not read by the tanh itself: count direct uses only.", (1, 2, 3))],
+    3: [("z is used twice: o is multiplied by 1 - z, so dz has a second term.",
+         lambda dh, z, n, o: (n * dh, z * dh, (1 - z) * dh)),
+        ("the rate of 1 - z is -1: one term of dz has a minus.",
+         lambda dh, z, n, o: ((n + o) * dh, z * dh, (1 - z) * dh)),
+        ("n is multiplied by z, and o by 1 - z. These are exchanged.",
+         lambda dh, z, n, o: ((n - o) * dh, (1 - z) * dh, z * dh)),
+        ("these are rates. The chain rule multiplies each by dh.",
+         lambda dh, z, n, o: (n - o, z, 1 - z)),
+        ("o passes through 1 - z.", lambda dh, z, n, o: ((n - o) * dh, z * dh, dh))],
+}
+
+
+RNN: Mistakes = {
+    1: [("W_hh is square, so a wrong product has the right shape, too. Going back through a "
+         "matrix multiplies by its transpose (2.13).",
+         lambda dh, x, h, T: T[:, len(x):] @ (slope(x, h, T) * dh)),
+        ("h_t is the tanh of a pre-activation: its slope is a factor (2.11).",
+         lambda dh, x, h, T: T[:, len(x):].T @ dh),
+        ("the slope of tanh at a is 1 - tanh(a)^2, and a is T z_t with z_t = [x_t; h_{t-1}], not "
+         "h_{t-1}.",
+         lambda dh, x, h, T: T[:, len(x):].T @ ((1 - np.tanh(h) ** 2) * dh)),
+        ("the slope belongs to the output of the matrix, so it multiplies dh before the matrix "
+         "does.", lambda dh, x, h, T: slope(x, h, T) * (T[:, len(x):].T @ dh)),
+        ("T is [W_xh W_hh]. You need its columns for h_{t-1} only.",
+         lambda dh, x, h, T: T.T @ (slope(x, h, T) * dh)),
+        ("these are the first columns of T: they belong to x_t, and give dx_t (2.27).",
+         lambda dh, x, h, T: T[:, :len(h)].T @ (slope(x, h, T) * dh))],
+    2: [("each term is an outer product with h_{t-1} (line 6). What is h_0?", 7),
+        ("the loss is predicted at every step, so the last step has a term, too.", 5)],
+    3: [("this is the gradient of one use. The matrix is also used for the output.",
+         lambda d: d["W_e"]),
+        ("this is the gradient of one use. The matrix is also used for the input.",
+         lambda d: d["W_hy"]),
+        ("no mean: each use adds its own effect on the loss.",
+         lambda d: (d["W_e"] + d["W_hy"]) / 2)],
+}
+
+
+LSTM: Mistakes = {
+    1: [("this forgets the part of dc_t that comes from t+1. c_t is read by h_t and by c_{t+1}, so "
+         "its gradient is a sum of two.",
+         lambda dh, dc, o, f, c: ((1 - np.tanh(c) ** 2) * o * dh,
+                                  f * (1 - np.tanh(c) ** 2) * o * dh)),
+        ("this forgets the part of dc_t that comes from t+1, and dc_{t-1} is not dc_t: c_{t-1} was "
+         "multiplied by f_t (2.44).",
+         lambda dh, dc, o, f, c: ((1 - np.tanh(c) ** 2) * o * dh,) * 2),
+        ("line 12 reads the dc_t that line 8 has updated, not the one from t+1.",
+         lambda dh, dc, o, f, c: (dc + (1 - np.tanh(c) ** 2) * o * dh, f * dc)),
+        ("h_t is o_t times tanh(c_t): the slope of that tanh is missing.",
+         lambda dh, dc, o, f, c: (dc + o * dh, f * (dc + o * dh))),
+        ("h_t is o_t times tanh(c_t) (2.37): how much of dh_t gets to tanh(c_t)?",
+         lambda dh, dc, o, f, c: (dc + (1 - np.tanh(c) ** 2) * dh,
+                                  f * (dc + (1 - np.tanh(c) ** 2) * dh))),
+        ("dc_{t-1} passes through the forget gate (2.44).",
+         lambda dh, dc, o, f, c: (dc + (1 - np.tanh(c) ** 2) * o * dh,) * 2)],
+    2: [("this is f itself. Which bias gives it? f = sigm(b_f).", lambda b: 0.99 <= b <= 0.995),
+        ("with b_f = 0 the gate is 1/2, and half is left after one step.", lambda b: b == 0),
+        ("the sign is reversed: f has to be close to one, so b_f is positive.",
+         lambda b: b < 0)],
+    3: [("f occurs twice. h_hat is multiplied by 1 - f, so that df loses what h_hat adds.",
+         lambda dc, cache: (cache[1] * dc, cache[0] * dc, (1 - cache[0]) * dc)),
+        ("the sign of one term of df: the derivative of 1 - f is -1.",
+         lambda dc, cache: ((cache[1] + cache[2]) * dc, cache[0] * dc, (1 - cache[0]) * dc)),
+        ("h_hat is multiplied by 1 - f, and c_{t-1} by f. These are exchanged.",
+         lambda dc, cache: ((cache[1] - cache[2]) * dc, (1 - cache[0]) * dc, cache[0] * dc))],
+}
+
+CHECKING: Mistakes = {
+    1: [("this is the best step of a forward difference, whose truncation error is h. Here it is "
+         "h^2 / 6.", lambda h: 3e-9 < h <= 1e-7),
+        ("so small a step is all rounding: the two values of sin agree in most of their digits.",
+         lambda h: h <= 3e-9),
+        ("so large a step is all truncation: its error is h^2 / 6.", lambda h: h >= 1e-4)],
+    2: [("this is random, so its transpose is another matrix. Which matrices equal theirs?",
+         lambda W: np.shape(W) == (4, 4) and not np.allclose(W, np.transpose(W))),
+        ("this is a diagonal matrix. It may be any other that equals its transpose.",
+         lambda W: np.shape(W) == (4, 4) and np.array_equal(W, np.diag(np.diag(W))))],
+    3: [("np.abs of a complex number is its modulus, which is not analytic. The square of a real "
+         "number needs no absolute value.", lambda v: np.sqrt((np.abs(v) ** 2).sum())),
+        ("the length is the root of this.", lambda v: (v * v).sum())],
+}
+
+
+def endless(advance: Callable[..., Any], state: Any, m_x: int, alpha: float) -> list[int]:
+    """Algorithm 5 without its line 8."""
+    words = [1]
+    while len(words) <= alpha * m_x:
+        p, state = advance(state, words[-1])
+        words.append(int(p.argmax()))
+    return words[1:]
+
+
+def forgetful(advance: Callable[..., Any], state: Any, m_x: int, alpha: float) -> list[int]:
+    """Algorithm 5 that feeds the first word again and again."""
+    words: list[int] = []
+    while len(words) < alpha * m_x:
+        p, state = advance(state, 1)
+        word = int(p.argmax())
+        if word == 1:
+            break
+        words.append(word)
+    return words
+
+
+TRANSLATOR: Mistakes = {
+    1: [("the decoder does not read the last _: nothing is predicted after it.",
+         lambda y: ([*y, 1], [*y, 1])),
+        ("what is predicted is what is read, one step later. Here it is the same.",
+         lambda y: ([1, *y], [1, *y])),
+        ("where are the two _? s = [x, _, y, _].", lambda y: (y, y)),
+        ("these are exchanged: the decoder reads first, and predicts what follows.",
+         lambda y: ([*y, 1], [1, *y]))],
+    2: [("that is what greedy search takes. Multiply the two probabilities of each pair.",
+         ("das", "Haus")),
+        ("the first word is right; the second has to be the likelier after it.", ("ein", "Heim"))],
+    3: [("line 8 is missing: the end marker (1) ends the loop.", endless),
+        ("each step has to read the word that the step before predicted.", forgetful)],
+}
+ATTENTION: Mistakes = {
+    1: [("padding takes part in this softmax. Only the first n scores belong to words.",
+         lambda e, n: softmax(e)),
+        ("the result has S rows: zeros stand where the padding is.", lambda e, n: softmax(e[:n])),
+        ("large scores overflow. Subtract the largest score of a word first.",
+         lambda e, n: np.exp(e) * (np.arange(len(e))[:, None] < n) / np.exp(e[:n]).sum()),
+        ("a score of zero is no small score: exp(0) is 1. Which score has the weight zero?",
+         lambda e, n: softmax(np.where(np.arange(len(e))[:, None] < n, e, 0.0)))],
+    2: [("every score changes every weight, through the sum in the denominator. One term is "
+         "missing.", lambda a, da: a * da),
+        ("a (1 - a) is the diagonal of the Jacobian. The other entries are -a_s a_t.",
+         lambda a, da: a * (1 - a) * da),
+        ("one factor a is missing: the weight of a word that has none cannot change.",
+         lambda a, da: da - (a * da).sum())],
+    3: [("this is the path through the context only. The scores read h_bar, too.",
+         lambda dc, de, h, a, W_a: dc @ a.T),
+        ("this is the path through the scores only. The context reads h_bar, too.",
+         lambda dc, de, h, a, W_a: (W_a.T @ h) @ de.T),
+        ("the two paths add up.", lambda dc, de, h, a, W_a: dc @ a.T - (W_a.T @ h) @ de.T)],
+}
+KERNELS: Mistakes = {
+    1: [("at 0 sigm has slope 1/4, and this one 1/2.", lambda z: 0.5 * np.tanh(z) + 0.5),
+        ("tanh runs from -1 to 1, sigm from 0 to 1.", lambda z: np.tanh(0.5 * z))],
+    2: [("this is the last time step only.", lambda da, x: da[-1].T @ x[-1]),
+        ("this is the transpose: the rows belong to da.",
+         lambda da, x: x.reshape(-1, x.shape[2]).T @ da.reshape(-1, da.shape[2])),
+        ("a sum, no mean.", lambda da, x: (da.reshape(-1, da.shape[2]).T
+                                           @ x.reshape(-1, x.shape[2])) / 15)],
+    3: [("a multiplication and an addition are two operations.",
+         lambda T, B, E, H: T * B * 4 * H * (E + H)),
+        ("there are four gates: T_lstm has 4H rows.", lambda T, B, E, H: 2 * T * B * H * (E + H))],
+}
+TRANSFORMER: Mistakes = {
+    1: [("the diagonal has to be seen, or the first word sees nothing at all.",
+         lambda T: np.arange(T) >= np.arange(T)[:, None]),
+        ("this hides what came before. A word must not see what comes after it.",
+         lambda T: np.arange(T) < np.arange(T)[:, None]),
+        ("the entries have to be True and False.", lambda T: np.triu(np.ones((T, T)), 1))],
+    2: [("both means are missing: x's own mean and s depend on x, too.",
+         lambda x_hat, s, d: d / s),
+        ("s depends on x, too: subtract x_hat times the mean of x_hat o dx_hat.",
+         lambda x_hat, s, d: (d - d.mean()) / s),
+        ("the mean of x depends on x, too: subtract the mean of dx_hat.",
+         lambda x_hat, s, d: (d - x_hat * (x_hat * d).mean()) / s)],
+    3: [("and the root? E is divided by it, so both gradients are.",
+         lambda dE, Q, K: (dE @ K, dE.T @ Q)),
+        ("dK is divided by the root, too.", lambda dE, Q, K: (dE @ K / 2, dE.T @ Q)),
+        ("these are exchanged: dQ has the shape of Q.",
+         lambda dE, Q, K: (dE.T @ Q / 2, dE @ K / 2))],
+}
+GRU: Mistakes = {
+    1: [("z is used twice: h_prev is multiplied by 1 - z, so dz has a second term.",
+         lambda dh, z, new, old: (new * dh, z * dh, (1 - z) * dh)),
+        ("the rate of 1 - z is -1: one term of dz has a minus.",
+         lambda dh, z, new, old: ((new + old) * dh, z * dh, (1 - z) * dh)),
+        ("this is PyTorch's unit, where z weighs the old state. Here it weighs the new value.",
+         lambda dh, z, new, old: ((old - new) * dh, (1 - z) * dh, z * dh)),
+        ("h_tilde is multiplied by z, and h_prev by 1 - z. These are exchanged.",
+         lambda dh, z, new, old: ((new - old) * dh, (1 - z) * dh, z * dh)),
+        ("dz is the gradient of the gate itself: its sigmoid comes later.",
+         lambda dh, z, new, old: (z * (1 - z) * (new - old) * dh, z * dh, (1 - z) * dh))],
+    2: [("the sign is reversed: here z has to be close to zero, so b_z is negative.",
+         lambda b: b > 1),
+        ("this is z itself. Which bias gives it? z = sigm(b_z).", lambda b: 0 < b < 0.01),
+        ("with b_z = 0 the gate is 1/2, and half is left after one step.", lambda b: b == 0)],
+    3: [("this is the unit with the gate inside the product. Here U multiplies h_prev alone.",
+         lambda dm, cache: (cache[2] * (cache[1].T @ dm), dm @ (cache[0] * cache[2]).T,
+                            cache[0] * (cache[1].T @ dm))),
+        ("dU and dh_prev go through r first: put dv = r o dm.",
+         lambda dm, cache: ((cache[1] @ cache[2]) * dm, dm @ cache[2].T, cache[1].T @ dm)),
+        ("U is square, so a wrong product has the right shape, too. Going back through a matrix "
+         "multiplies by its transpose.",
+         lambda dm, cache: ((cache[1] @ cache[2]) * dm, (cache[0] * dm) @ cache[2].T,
+                            cache[1] @ (cache[0] * dm))),
+        ("dr is the other factor, U h_prev, times dm.",
+         lambda dm, cache: (cache[2] * dm, (cache[0] * dm) @ cache[2].T,
+                            cache[1].T @ (cache[0] * dm)))],
+}
+
+
+def best_places(total: Any, K: int) -> tuple[Any, Any]:
+    """Rows and columns of the K largest entries."""
+    places = np.argsort(-total, axis=None)[:K]
+    return places // total.shape[1], places % total.shape[1]
+
+
+BEAM: Mistakes = {
+    1: [("the scores so far are missing: a candidate's score is the sum of both.",
+         lambda so_far, log_p: best_places(log_p, len(so_far))),
+        ("this extends each beginning by its best word. All candidates compete with each other.",
+         lambda so_far, log_p: (np.arange(len(so_far)), log_p.argmax(axis=1))),
+        ("these are the worst: np.argsort sorts upward.",
+         lambda so_far, log_p: best_places(-(so_far[:, None] + log_p), len(so_far))),
+        ("rows and words are exchanged: the row is place // V.",
+         lambda so_far, log_p: best_places(so_far[:, None] + log_p, len(so_far))[::-1])],
+    2: [("the first step has one beginning only.", 20 * 10 * 50_000),
+        ("this is greedy search: a beam of 10 has ten beginnings.", 20 * 50_000)],
+    3: [("a finished sentence may still be overtaken by a better beginning.",
+         lambda finished, open_: bool(finished)),
+        ("where nothing is finished a search must go on, unless nothing is left.",
+         lambda finished, open_: not open_ or max(finished, default=0) >= max(open_)),
+        ("compare with the best beginning, not with the worst.",
+         lambda finished, open_: not open_ or (bool(finished) and max(finished) >= min(open_))),
+        ("compare the best finished sentence, not the worst.",
+         lambda finished, open_: not open_ or (bool(finished) and min(finished) >= max(open_)))],
+}
+
+
+def once(symbols: Any, merges: Any) -> Any:
+    """Merges in which only the first occurrence is made one."""
+    for left, right in merges:
+        for i in range(len(symbols) - 1):
+            if (symbols[i], symbols[i + 1]) == (left, right):
+                symbols = [*symbols[:i], left + right, *symbols[i + 2:]]
+                break
+    return symbols
+
+
+def overlapping(symbols: Any, merges: Any) -> Any:
+    """Merges that take a symbol twice."""
+    for left, right in merges:
+        pairs = [(symbols[i], symbols[i + 1]) == (left, right) for i in range(len(symbols) - 1)]
+        symbols = [left + right if pair else symbol
+                   for symbol, pair in zip(symbols, [*pairs, False], strict=True)]
+    return symbols
+
+
+SUBWORDS: Mistakes = {
+    1: [("a pair may occur several times in a word: make each of them one.", once),
+        ("the second symbol of a pair is gone once it is merged.", overlapping),
+        ("the merges count in the order in which they were learned.",
+         lambda symbols, merges: once(once(symbols, merges[::-1]), merges[::-1])),
+        ("nothing is merged here.", lambda symbols, merges: symbols)],
+    2: [("the last letter of a word carries </w>: t and t</w> are different symbols.",
+         {("e", "s"), ("s", "t")}),
+        ("there is another pair in the same two words.", {("e", "s")}),
+        ("there is another pair in the same two words.", {("s", "t</w>")}),
+        ("lo is in low and in lower: 5 + 2.", {("l", "o")})],
+    3: [("a name that only one of them has is missing.",
+         lambda words, letters, alpha: {name: words[name] + alpha * letters[name]
+                                        for name in words if name in letters}),
+        ("and alpha?", lambda words, letters, alpha: {
+            name: words.get(name, 0.0) + letters.get(name, 0.0) for name in {*words, *letters}}),
+        ("this overwrites one of the two where both have a gradient: add them.",
+         lambda words, letters, alpha: words | {
+             name: alpha * value for name, value in letters.items()})],
+}

@@ -34,8 +34,8 @@ def add_walk(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
-        "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
-        "NAME_backward. With NAME search, print a trained translator's beam search of a sentence."
+        "FILE.py:NAME, where the file has what grads check takes, or NAME_inputs(rng) and NAME "
+        "alone. Exit status 0: right; 1: wrong; 3: undecided, or nothing was verified. With NAME search, print a trained translator's beam search of a sentence."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")
@@ -50,10 +50,10 @@ def run_walk(options: argparse.Namespace) -> int:
         return 0
     chosen = _of_derivation(options)
     try:
-        walk_in_terminal(options.name, all=options.all, time_limit=options.time_limit, **chosen)
+        return walk_in_terminal(options.name, all=options.all, time_limit=options.time_limit,
+                                **chosen)
     except TimeUp:
         return _not_finished(options)
-    return 0
 
 
 def add_explore(parser: argparse.ArgumentParser) -> None:

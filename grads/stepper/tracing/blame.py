@@ -20,6 +20,7 @@ from grads.stepper.tracing.mending import Mending
 from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.replay import Places
+from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.verify import bumps_of
 
 GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
@@ -43,18 +44,20 @@ class Blame:
     """Finds the faulty variables of one backward.
 
     Arguments: pair, the gradients beside their derivatives; given, the backward's arguments;
-    parts, a function that makes the trace of the forward with the parts of expressions.
+    parts, a function that makes the trace of the forward with the parts of expressions; kept, how
+    gradients are read that are not returned in the order of the inputs.
     Attribute: made, the pairs by name and their numbers, to be set before use.
     """
 
-    def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace]) -> None:
+    def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace],
+                 kept: Kept | None) -> None:
         self.pair = pair
         self.backward, self.floor = pair.backward, pair.floor
         self.guesses, self.left = Guesses(pair.pairs, parts), GUESSED
         self.known: dict[Any, Derivative] = {}
         self.made: Made = {}
         self.mending = Mending(pair.backward, given, pair.returned,
-                               [one.status for one in pair.results], pair.status)
+                               [one.status for one in pair.results], pair.status, kept)
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
         """Among the variables that differ from their derivative, those that make a result wrong:

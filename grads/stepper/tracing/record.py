@@ -81,6 +81,7 @@ class Call(NamedTuple):
     function: str
     caller: int | None  # number of the calling frame
     loops: Loops  # in force at the call
+    owner: int | None = None  # of a method: its object, by id()
 
 
 class Reading(NamedTuple):
@@ -110,6 +111,9 @@ class Frame:
     # --- what a rewritten function calls
 
     def given(self, number: int, values: tuple[Any, ...]) -> Any:
+        if self.function != self.function.rpartition(".")[2]:
+            calls = self.recorder.calls
+            calls[self.number] = calls[self.number]._replace(owner=id(values[0]))
         return self.assign(number, values, ((),) * len(values))
 
     def assign(self, number: int, value: Any, indices: tuple[Path, ...]) -> Any:

@@ -31,6 +31,7 @@ from grads.stepper.tracing.syntax import (
     rooted,
     statements,
     stored_names,
+    width,
 )
 
 FRAME = "_frame_"  # the local name of the listener's frame in a rewritten function
@@ -72,12 +73,13 @@ class Chain(NamedTuple):
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites one function; `sites`, `chains` and `loops` are appended to."""
+    """Rewrites one function; `sites`, `chains` and `loops` are appended to. With `returns`, what it
+    returns is recorded as assigned where it is an expression."""
 
     def __init__(self, source: Source, sites: list[Site], chains: list[Chain], loops: list[Loop],
-                 function: str, names: frozenset[str]) -> None:
+                 function: str, names: frozenset[str], returns: bool = False) -> None:
         self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
-        self.function, self.names = function, names
+        self.function, self.names, self.returns = function, names, returns
         self.own: set[str] = set()  # names that are assigned in this function
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
 
@@ -172,10 +174,25 @@ class Rewriter(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> ast.AST:
         if node.value is None:
             return node
-        start, value = len(self.chains), self.visit(node.value)
+        start = len(self.chains)
+        named = self.returned(node.value) if self.returns else None
+        value = self.visit(node.value)
+        if named is not None:
+            site = self.site("assign", node, (named,), start)
+            nothing = index_tuples(ast.Tuple(elts=[ast.Name("_")] * width(named)))
+            value = self.recorded("assign", site, value, ast.Tuple(nothing, ast.Load()))
         site = self.site("return", node, (Written("return", (), "return"),), start)
         node.value = self.recorded("returned", site, value)
         return node
+
+    def returned(self, value: ast.expr) -> Pattern | None:
+        """The names for what is returned; None where it has names."""
+        if isinstance(value, ast.Tuple):
+            return None if all(chain_of(one) for one in value.elts) or any(
+                isinstance(one, ast.Starred) for one in value.elts) else tuple(
+                    Written(f"return {k}", (), f"return {k}")
+                    for k in range(1, len(value.elts) + 1))
+        return None if chain_of(value) else Written("return", (), "return")
 
     def visit_For(self, node: ast.For) -> ast.AST:
         counted = next((child.id for child in ast.walk(node.target)

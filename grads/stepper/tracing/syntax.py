@@ -130,6 +130,11 @@ def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> li
     return [ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())]
 
 
+def width(one: Pattern) -> int:
+    """How many targets a pattern has."""
+    return sum(map(width, one)) if type(one) is tuple else 1
+
+
 # --- copies -------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Partner
-from grads.stepper.tracing.returned import Returned
+from grads.stepper.tracing.returned import Kept, Returned, kept_gradients
 from grads.stepper.tracing.verify import Verification, line_of, placed, unverified
 
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -36,12 +36,21 @@ class Own:
     def __init__(
         self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
         given: Sequence[Any], loss: Callable[[Any], Any], named: dict[str, Any], most: int | None,
-        parts: Callable[[], Trace], upstream: bool,
+        parts: Callable[[], Trace], upstream: bool, kept: Kept | None, after: Sequence[Any],
     ) -> None:
-        self.pair = Compared(pairing, forward, backward, arguments, loss, named, most)
-        self.blame = Blame(self.pair, given, parts)
+        returned = None if kept is None else kept_gradients(kept, backward, after)
+        self.pair = Compared(pairing, forward, backward, arguments, loss, named, most, returned)
+        self.blame = Blame(self.pair, given, parts, kept)
         self.backward, self.floor = backward, self.pair.floor
         self.written_over = written_over(backward, given) if upstream else None
+
+    @property
+    def verdict(self) -> str:
+        """right, wrong, undecided, or nothing where nothing returned was compared."""
+        known = {one.status for one in self.pair.results}
+        if "wrong" in known or self.written_over is not None:
+            return "wrong"
+        return "undecided" if "undecided" in known else "right" if known else "nothing"
 
     def notes(self) -> list[str]:
         """Notes on the returned gradients."""
@@ -52,7 +61,7 @@ class Own:
                 "undecided": "undecided for {} (the methods disagree)"}
         parts = [said[status].format(", ".join(one)) for status, one in names.items() if one]
         found = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
-            "None of what the backward returns fits an input: nothing returned was compared."]
+            "NOTHING WAS VERIFIED: none of what the backward returns fits an input."]
         if self.written_over is not None:
             line = self.backward.steps[self.written_over[0]].line
             found.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
@@ -141,6 +150,10 @@ class Own:
         return found if is_variable else found._replace(
             partner=None, expression=one.partner.name)
 
+    def variable(self, partner: Partner) -> dict[str, Any]:
+        """The forward variable of a gradient; what an object holds is none."""
+        return {"expression": partner.name} if partner.places.arrays else {"partner": partner}
+
     def compared(self, origin: Origin, partner: Partner, numbers: Numbers) -> Verification:
         """The verification of a gradient by its derivative."""
         analytic = np.asarray(self.backward.target(origin).value, float)
@@ -150,7 +163,8 @@ class Own:
         plain = unverified(self.backward, origin, numbers.status,
                            KINK if numbers.status == "undecided" else "")
         return plain._replace(
-            partner=partner, analytic=analytic, error=numbers.error, checked=len(numbers.where),
+            **self.variable(partner), analytic=analytic, error=numbers.error,
+            checked=len(numbers.where),
             complex_step=placed(numbers.exact(self.floor), numbers.where, analytic),
             central=placed(found.real, numbers.where, analytic) if agree else None,
             central_error=apart if agree else None,

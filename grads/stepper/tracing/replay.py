@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.errors import UserError
+from grads.check.continuation.array import continued, plain
+from grads.check.continuation.namespace import namespaces_of, replaced
 from grads.check.state import State
 from grads.stepper.lanes import LaneArray
 from grads.stepper.trace import Trace
@@ -84,6 +86,10 @@ def rerun(
     """
     width = sum(len(bump.entries) for bump in bumps)
     steps = np.broadcast_to(step, (width,))
+    if isinstance(arguments, Untouched) and np.iscomplexobj(steps):  # a user's function
+        found = [continued_alone(trace, one, steps[k], arguments, named, loss)
+                 for k, one in enumerate(singles(bumps))]
+        return np.split(np.array(found), np.cumsum([len(bump.entries) for bump in bumps])[:-1])
     try:
         with warnings.catch_warnings():  # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -126,6 +132,16 @@ def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named:
                         ) from error
 
 
+def continued_alone(trace: Trace, bump: Bumps, step: Any, arguments: Untouched,
+                    named: dict[str, Any], loss: Callable[[Any], Any]) -> Any:
+    """The loss of one run of a user's function with a complex step, as `grads check` has it."""
+    replay = Replay(trace, [bump], np.array([step])).without_lanes(continued)
+    spaces = [*trace.program.namespaces.values(), *(namespaces_of(trace.program.start) or [])]
+    with warnings.catch_warnings(), replaced(spaces):
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        return np.reshape(plain(loss(replay.run(arguments, named))), ())[()]
+
+
 class Replay:
     """The listener of one perturbed run."""
 
@@ -151,12 +167,12 @@ class Replay:
             for one in bump.places.arrays:
                 self.arrays[id(one.array)] = plus(one.array, lanes)
 
-    def without_lanes(self) -> Replay:
-        """A replay with plain arrays, for a width of 1."""
+    def without_lanes(self, kind: Callable[[Any], Any] = np.asarray) -> Replay:
+        """A replay with plain arrays, or those of another kind, for a width of 1."""
         for table in (self.steps, self.readings):
             for number, bumps in table.items():
-                table[number] = [(path, lanes.values[..., 0]) for path, lanes in bumps]
-        self.arrays = {key: lanes.values[..., 0] for key, lanes in self.arrays.items()}
+                table[number] = [(path, kind(lanes.values[..., 0])) for path, lanes in bumps]
+        self.arrays = {key: kind(lanes.values[..., 0]) for key, lanes in self.arrays.items()}
         return self
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.record import belongs
 from grads.stepper.tracing.replay import Held, Places
+from grads.stepper.tracing.rewrite import RETURNED
 from grads.stepper.tracing.values import Path, is_array, leaves, memory_of, text_of
 
 
@@ -108,6 +109,7 @@ def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
     held = [origin for origin, one in backward.memory.items()
             if memory is not None and one == memory
             and backward.steps[origin[0]].kind == "assign"]
+    held = [one for one in held if not backward.target(one).name.startswith(RETURNED)] or held
     held = held or (named(backward, path) if path else [])
     if not held:
         return None

@@ -35,6 +35,7 @@ from grads.stepper.tracing.syntax import (
 )
 
 FRAME = "_frame_"  # the local name of the listener's frame in a rewritten function
+RETURNED = "return"  # the name of what an expression behind `return` makes
 LISTENER = "_listener_"  # the global name of the listener
 
 
@@ -187,12 +188,14 @@ class Rewriter(ast.NodeTransformer):
 
     def returned(self, value: ast.expr) -> Pattern | None:
         """The names for what is returned; None where it has names."""
-        if isinstance(value, ast.Tuple):
-            return None if all(chain_of(one) for one in value.elts) or any(
-                isinstance(one, ast.Starred) for one in value.elts) else tuple(
-                    Written(f"return {k}", (), f"return {k}")
-                    for k in range(1, len(value.elts) + 1))
-        return None if chain_of(value) else Written("return", (), "return")
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        if all(chain_of(one) for one in parts) or any(
+                isinstance(one, ast.Starred) for one in parts):
+            return None
+        names = [RETURNED] if len(parts) == 1 else [
+            f"{RETURNED} {k}" for k in range(1, len(parts) + 1)]
+        targets = tuple(Written(name, (), name) for name in names)
+        return targets if isinstance(value, ast.Tuple) else targets[0]
 
     def visit_For(self, node: ast.For) -> ast.AST:
         counted = next((child.id for child in ast.walk(node.target)

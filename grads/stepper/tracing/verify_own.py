@@ -20,6 +20,7 @@ from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Partner
 from grads.stepper.tracing.returned import Kept, Returned, kept_gradients
+from grads.stepper.tracing.suspects import suspects
 from grads.stepper.tracing.verify import Verification, line_of, placed, unverified
 
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -27,6 +28,9 @@ OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; 
 FILLED = "filled later, by a function that is called"
 WRITTEN_OVER = ("written over: this array is the upstream gradient, which the caller still has; "
                 "assign to a new one")
+COMPLETED = "complete here: d loss / d {}"
+SUSPECT = ("not verified by itself; {}, the first wrong one, in line {}, is computed from it: the "
+           "mistake may be here")
 KINK = "the methods disagree, and the differences do not settle: is there a kink?"
 
 
@@ -86,6 +90,12 @@ class Own:
         carried = self.blame.carried([origin for origin in sorted(gradients) if origin not in ends],
                                min([*guilty, *filled], default=None))
         explained = bool(guilty or filled or carried)
+        open_ones = [origin for origin in sorted(gradients)
+                     if origin not in {*ends, *filled, *carried, *guilty}
+                     and (made[origin][1] is None or made[origin][1].status == "wrong")]
+        written = {origin: one for origin, one in self.blame.written(open_ones).items()
+                   if one[1].status == "verified"}
+        carried |= self.confirmed([one for one in open_ones if one not in written])
         found = []
         for origin in sorted(gradients):
             if origin == self.written_over:
@@ -96,9 +106,34 @@ class Own:
                 found.append(unverified(self.backward, origin, "wrong", filled[origin]))
             elif origin in carried:
                 found.append(self.guess(origin, *carried[origin]))
+            elif origin in written:
+                found.append(unverified(self.backward, origin, "verified", COMPLETED.format(
+                    written[origin][0].name)))
             else:
                 found.append(self.said(gradients[origin], *made[origin], origin in guilty))
+        return self.with_suspects(found)
+
+    def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """Gradients without a forward variable of their name, that are those of an expression."""
+        found: dict[Origin, tuple[Candidate, Numbers]] = {}
+        for line in self.blame.lines(origins):
+            found |= self.blame.confirmed(line)
         return found
+
+    def with_suspects(self, found: list[Verification]) -> list[Verification]:
+        """The verifications, with those of the lines that may have made the first wrong value."""
+        wrong = [(one.step, one.target) for one in found if one.status == "wrong"]
+        if not wrong:
+            return found
+        first = [origin for origin in wrong if origin[0] == wrong[0][0]]
+        right = {(one.step, one.target) for one in found if one.status == "verified"}
+        name, step = self.backward.target(first[0]).name, self.backward.steps[first[0][0]]
+        said = SUSPECT.format(name, step.line)
+        made = {origin: unverified(self.backward, origin, "suspect", said)
+                for origin in suspects(self.pair.forward, self.backward, first, right)
+                if origin not in wrong}
+        return sorted([*(one for one in found if (one.step, one.target) not in made),
+                       *made.values()], key=lambda one: (one.step, one.target))
 
     # --- what is said
 

@@ -292,6 +292,8 @@ class Recorder:
         walked: Path = ()
         for step in path:
             inner = next((one for key, one in items(value) if same_key(key, step)), items)
+            if inner is items and isinstance(step, Field) and hasattr(value, "__dict__"):
+                inner = getattr(value, step, items)  # of an object
             if inner is items:  # an entry of an array, or an attribute such as .T
                 break
             value, walked = inner, (*walked, step)

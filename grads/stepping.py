@@ -72,7 +72,7 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
 
 def run_explore(options: argparse.Namespace) -> int:
     """`grads explore`."""
-    from grads.stepper.explorer.data import explore as write_page
+    from grads.stepper.explorer.data import build, page_name, write
 
     if options.name == SEARCH:
         path = _explore_search(options)
@@ -80,9 +80,13 @@ def run_explore(options: argparse.Namespace) -> int:
         chosen = _of_derivation(options)
         try:
             with progress.busy(f"verifying {options.name}"), limited(options.time_limit):
-                path = write_page(options.name, options.output, **chosen)
+                data = build(options.name, **chosen)
+                path = write(data, options.output or page_name(options.name))
         except TimeUp:
             return _not_finished(options)
+        if data["verdict"] == "nothing":
+            print(f"{path}: written; {data['notes'][-1]}")
+            return 3
     print(f"{path}: written")
     return 0
 

@@ -37,6 +37,7 @@ from grads.stepper.tracing.entries import positions
 from grads.stepper.tracing.pairing import root_of
 from grads.stepper.tracing.record import belongs
 from grads.stepper.tracing.syntax import chain_of
+from grads.stepper.tracing.values import KEEP
 
 FUNCTIONS = {"exp": "exp", "log": "log", "tanh": "tanh", "sqrt": "sqrt", "abs": "abs",
              "absolute": "abs", "fabs": "abs", "sign": "sign", "sin": "sin", "cos": "cos",
@@ -101,7 +102,7 @@ class Line:
         """A tree; None where a part of it is no arithmetic."""
         try:
             return make().tree
-        except (LookupError, TypeError, ValueError, AttributeError, NameError):
+        except Exception:  # whatever a user's line has that no tree says
             return None
 
     def fitted(self, found: Shaped, shape: tuple[int, ...] | None) -> Shaped:
@@ -303,7 +304,7 @@ def sides(shape: tuple[int, ...]) -> tuple[int, int]:
 def constant(value: Any, name: str) -> Shaped:
     """Numbers that no tensor has. LookupError for anything else."""
     numbers = np.asarray(value)
-    if numbers.dtype.kind not in "fiub":
+    if numbers.dtype.kind not in "fiub" or numbers.size > KEEP:
         raise LookupError(name)
     return Shaped(["v", list(sides(numbers.shape)), flat(numbers), name], numbers.shape)
 

@@ -26,8 +26,8 @@ ROWS, COLUMNS = 12, 8  # of a tensor that are printed
 COMPARED = 6  # entries of a verification that are printed
 MARGIN = 10  # columns of a name
 PROSE = 78  # columns of a text
-STYLES = {"verified": "green", "wrong": "bold red", "undecided": "yellow"}
-SAID = {"other": "not compared", "unpaired": "not compared"}
+STYLES = {"verified": "green", "wrong": "bold red", "undecided": "yellow", "suspect": "red"}
+SAID = {"other": "not compared", "unpaired": "not compared", "suspect": "the mistake may be here"}
 
 
 class Shown:

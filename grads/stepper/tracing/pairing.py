@@ -57,6 +57,7 @@ class AssignedGradient(NamedTuple):
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
 
 
+NOWHERE = Places()  # of what cannot be perturbed
 Key = tuple[tuple[str, ...], frozenset[tuple[str, int]]]
 
 
@@ -240,7 +241,9 @@ class Pairs:
 
     def direct(self, origin: Origin, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed where it is assigned."""
-        return self.fitting(origin, assigned(self.forward, origin), step, target)
+        held = self.forward.target(origin).place is None  # by an object
+        places = NOWHERE if held else assigned(self.forward, origin)
+        return self.fitting(origin, places, step, target)
 
     def summed(self, frame: int, name: str, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed in the iterations of the backward so far."""
@@ -277,6 +280,8 @@ class Pairs:
                 ) -> Partner | None:
         """The partner, if its shape is the gradient's."""
         variable = self.steps(origin).targets[origin[1]]
+        if places == NOWHERE:
+            return None
         part = self.listed(step, target).partition(":")[2]
         shape, wanted = variable.shape or (), target.shape or ()
         if not shape and variable.shape is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
+from grads.check.continuation.namespace import namespaces_of
 from grads.stepper.tracing.methods import installed, methods_of
 from grads.stepper.tracing.parts import Parts
 from grads.stepper.tracing.rewrite import LISTENER, Chain, Loop, Rewriter, Site
@@ -68,6 +70,11 @@ class Program:
                 return self.entry(*self.bound, *arguments, **named)
         finally:
             np.random.set_state(random)
+
+    @cached_property
+    def spaces(self) -> list[dict[str, Any]]:
+        """The namespaces of the functions, and of those that are not rewritten."""
+        return [*self.namespaces.values(), *(namespaces_of(self.start) or [])]
 
     def function_at(self, file: str, line: int) -> FunctionType:
         """The function, as it was written, that a line of a step is in."""

@@ -13,14 +13,14 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.errors import UserError
 from grads.check.continuation.array import continued, plain
-from grads.check.continuation.namespace import namespaces_of, replaced
+from grads.check.continuation.namespace import replaced
 from grads.check.state import State
 from grads.stepper.lanes import LaneArray
 from grads.stepper.trace import Trace
@@ -48,8 +48,13 @@ class Untouched(tuple[Any, ...]):
 
     def copied(self, arrays: Mapping[int, Any] | None = None) -> tuple[Any, ...]:
         """The copy; arrays, what stands in the places of some, by their id()."""
-        modules = {id(one): one for one in tuple(sys.modules.values())}
-        return copy.deepcopy(tuple(self), modules | dict(arrays or {}))
+        return copy.deepcopy(tuple(self), modules(len(sys.modules)) | dict(arrays or {}))
+
+
+@cache
+def modules(_count: int) -> dict[int, Any]:
+    """The modules by their id(), which are not copied."""
+    return {id(one): one for one in tuple(sys.modules.values())}
 
 
 class Reached(BaseException):
@@ -136,8 +141,7 @@ def continued_alone(trace: Trace, bump: Bumps, step: Any, arguments: Untouched,
                     named: dict[str, Any], loss: Callable[[Any], Any]) -> Any:
     """The loss of one run of a user's function with a complex step, as `grads check` has it."""
     replay = Replay(trace, [bump], np.array([step])).without_lanes(continued)
-    spaces = [*trace.program.namespaces.values(), *(namespaces_of(trace.program.start) or [])]
-    with warnings.catch_warnings(), replaced(spaces):
+    with warnings.catch_warnings(), replaced(trace.program.spaces):
         warnings.simplefilter("error", np.exceptions.ComplexWarning)
         return np.reshape(plain(loss(replay.run(arguments, named))), ())[()]
 

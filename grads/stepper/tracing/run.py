@@ -86,7 +86,7 @@ class Derivation:
             return Run(self, example, *passes(forward, self.loss_at(forward)), arguments,
                        arguments, example.arguments)
         given = self.given(example, forward.result)
-        if self.own and example.upstream is not None:  # the loss needs it as it was
+        if self.own and example.upstream is not None and self.kept is None:  # the loss needs it
             given = (copy.deepcopy(given[0]), *given[1:])
         again = self.untouched(given)
         backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep,

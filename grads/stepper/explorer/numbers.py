@@ -88,6 +88,10 @@ class Line:
         if isinstance(statement, ast.AugAssign) and len(shapes) == 1 and before is not None:
             return [self.attempt(lambda: self.augmented(statement, before, whole))]
         value = getattr(statement, "value", None)
+        if isinstance(statement, ast.Expr) and isinstance(value, ast.Call) and (
+                ast.unparse(value.func).endswith(".append") and len(shapes) == 1):
+            value = value.args[0]
+            statement = ast.Return(value)
         if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Return)) or value is None:
             return [None] * len(shapes)
         sides = list(value.elts) if isinstance(value, ast.Tuple) and len(

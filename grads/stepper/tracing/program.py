@@ -93,7 +93,7 @@ class Program:
         free = function.__code__.co_freevars
         name = function.__qualname__ if function in self.methods else function.__name__
         rewriter = Rewriter(source, self.sites, self.chains, self.loops, name, frozenset(free),
-                            self.returns and function is self.start)
+                            self.returns and function is self.start, self.returns)
         maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
         assert isinstance(maker, ast.FunctionDef)
         maker.body = [rewriter.rewrite(tree)]

@@ -75,12 +75,14 @@ class Chain(NamedTuple):
 
 class Rewriter(ast.NodeTransformer):
     """Rewrites one function; `sites`, `chains` and `loops` are appended to. With `returns`, what it
-    returns is recorded as assigned where it is an expression."""
+    returns is recorded as assigned where it is an expression; own_code, whether it is a user's."""
 
     def __init__(self, source: Source, sites: list[Site], chains: list[Chain], loops: list[Loop],
-                 function: str, names: frozenset[str], returns: bool = False) -> None:
+                 function: str, names: frozenset[str], returns: bool = False,
+                 own_code: bool = False) -> None:
         self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
         self.function, self.names, self.returns = function, names, returns
+        self.own_code = own_code
         self.own: set[str] = set()  # names that are assigned in this function
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
 
@@ -120,7 +122,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         inner = Rewriter(self.source, self.sites, self.chains, self.loops, node.name,
-                         frozenset(self.names))
+                         frozenset(self.names), own_code=self.own_code)
         return inner.rewrite(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
@@ -164,6 +166,29 @@ class Rewriter(ast.NodeTransformer):
                 return node
             target = as_store(found[0])
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
+        """Of a user's function, `x.append(e)` and `np.add.at(x, k, e)` are recorded as assignments
+        to the last entry, and to x."""
+        start, target = len(self.chains), self.written_by(node.value) if self.own_code else None
+        node.value = self.visit(node.value)
+        if target is None:
+            return node
+        return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
+
+    def written_by(self, value: ast.expr) -> ast.expr | None:
+        """What a call writes into, if that is known: a variable of this function."""
+        function = getattr(value, "func", None)
+        if not isinstance(value, ast.Call) or not isinstance(function, ast.Attribute):
+            return None
+        place, appends = function.value, function.attr == "append"
+        written = place if appends else next(
+            (one.value for one in value.keywords if one.arg == "out"),
+            value.args[0] if function.attr == "at" and value.args else None)
+        if not isinstance(written, ast.Name) or written.id not in self.own:
+            return None
+        text = f"{written.id}[len({written.id}) - 1]" if appends else written.id
+        return as_store(ast.copy_location(ast.parse(text, mode="eval").body, value))
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
         start, value = len(self.chains), self.visit(node.value)

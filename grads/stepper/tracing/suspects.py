@@ -43,11 +43,15 @@ def sources(trace: Trace, origin: Origin) -> Iterator[Origin]:
     read = {one for found in step.reads for one in found.origins}
     yield from read | ({passed} if passed else set())
     names = {(trace.steps[one[0]].frame, root_of(trace.target(one).name)) for one in read}
-    for before in trace.steps[: step.number]:
+    own = trace.target(origin).name if trace.program.sites[step.site].augmented else None
+    for before in reversed(trace.steps[: step.number]):
         if before.kind == "assign":
             for i, target in enumerate(before.targets):
                 if "[" in target.written and (before.frame, root_of(target.name)) in names:
                     yield before.number, i
+                if before.frame == step.frame and target.name == own:  # x, of `x += e`
+                    yield before.number, i
+                    own = None
 
 
 def values_by_name(trace: Trace) -> dict[str, list[np.ndarray]]:
@@ -62,8 +66,10 @@ def values_by_name(trace: Trace) -> dict[str, list[np.ndarray]]:
 
 def is_given(trace: Trace, origin: Origin, known: Mapping[str, list[np.ndarray]]) -> bool:
     """Whether a variable has the numbers of one of the backward's arguments, as the cache, or of
-    the forward, computed again."""
+    the forward, computed again; not a gradient that passes on another (`dz = dy`)."""
     found: Origin | None = origin
+    if root_of(trace.target(origin).name.removeprefix("self.")).startswith("d"):
+        return trace.steps[origin[0]].kind == "call"
     while found is not None:
         target = trace.target(found)
         if found[0] == 0 or not trace.is_backward(found[0]) or any(

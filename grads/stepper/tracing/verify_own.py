@@ -114,9 +114,13 @@ class Own:
         return self.with_suspects(found)
 
     def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """Gradients without a forward variable of their name, that are those of an expression."""
+        """Gradients without a forward variable of their name, that are those of an expression;
+        where all is right, also those that differ from the variable of their name. What passes on
+        another's numbers (`dz = dy`) is confirmed by none."""
         found: dict[Origin, tuple[Candidate, Numbers]] = {}
-        for line in self.blame.lines(origins):
+        chosen = [one for one in origins if self.backward.target(one).same_as is None and not (
+            self.blame.mending.needed and self.blame.made[one][1] is not None)]
+        for line in self.blame.lines(chosen):
             found |= self.blame.confirmed(line)
         return found
 

@@ -35,7 +35,8 @@ def add_walk(parser: argparse.ArgumentParser) -> None:
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
         "FILE.py:NAME, where the file has what grads check takes, or NAME_inputs(rng) and NAME "
-        "alone. Exit status 0: right; 1: wrong; 3: undecided, or nothing was verified. With NAME search, print a trained translator's beam search of a sentence."
+        "alone. Exit status 0: right; 1: wrong; 3: undecided, or nothing was verified. "
+        "With NAME search, print a trained translator's beam search of a sentence."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")

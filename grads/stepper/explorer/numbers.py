@@ -1,9 +1,9 @@
 """A line of a user's own code as trees (`grads.stepper.explorer.expand`), so that the page can put
 numbers into it.
 
-Here are the shapes that NumPy gives, which a page does not know: a vector is a column, `x.dot(W)` of
-a vector x is (x.T @ W).T, and an array of more axes has its last one as columns. Beside the trees of
-`expand` there are
+Here are the shapes that NumPy gives, which a page does not know: a vector is a column, `x.dot(W)`
+of a vector x is (x.T @ W).T, and an array of more axes has its last one as columns. Beside the
+trees of `expand` there are
 
     ["v", [rows, columns], numbers, name]          numbers that no tensor of the page has
     ["g", tree, [rows, columns], entries, width]   entries (flat, row by row) of a tree so wide
@@ -23,6 +23,7 @@ import textwrap
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -86,7 +87,8 @@ class Line:
         except SyntaxError:
             return [None] * len(shapes)
         if isinstance(statement, ast.AugAssign) and len(shapes) == 1 and before is not None:
-            return [self.attempt(lambda: self.augmented(statement, before, whole))]
+            added: ast.AugAssign = statement
+            return [self.attempt(lambda: self.augmented(added, before, whole))]
         value = getattr(statement, "value", None)
         if isinstance(statement, ast.Expr) and isinstance(value, ast.Call) and (
                 ast.unparse(value.func).endswith(".append") and len(shapes) == 1):
@@ -99,7 +101,7 @@ class Line:
         if len(shapes) > 1 and sides[0] is sides[-1] and isinstance(
                 getattr(statement, "targets", [None])[0], ast.Tuple):
             return [None] * len(shapes)  # a call that returns several
-        return [self.attempt(lambda side=side, shape=shape: self.fitted(self.of(side), shape))
+        return [self.attempt(partial(self.target, side, shape))
                 for side, shape in zip(sides, shapes, strict=True)]
 
     def attempt(self, make: Callable[[], Shaped]) -> Tree | None:
@@ -109,11 +111,10 @@ class Line:
         except Exception:  # whatever a user's line has that no tree says
             return None
 
-    def fitted(self, found: Shaped, shape: tuple[int, ...] | None) -> Shaped:
-        """A tree that has a target's shape, or one number for all of it."""
-        if shape is None or found.shape not in ((), shape):
-            return broadcast(found, shape) if shape is not None else found
-        return found
+    def target(self, side: ast.expr, shape: tuple[int, ...] | None) -> Shaped:
+        """The tree of what a target gets, in its shape, or one number for all of it."""
+        found = self.of(side)
+        return found if shape is None else broadcast(found, shape)
 
     def augmented(self, node: ast.AugAssign, before: Shaped, whole: bool) -> Shaped:
         """`x += e`; of `x[k] += e`, where all of x is the target, the entries k."""
@@ -190,7 +191,7 @@ class Line:
                 isinstance(function.value, ast.Name) and function.value.id in (
                     "np", "numpy", "math", "xp")):
             given = [function.value, *given]  # a method
-        how = {one.arg: one.value for one in node.keywords}
+        how = {one.arg: one.value for one in node.keywords if one.arg}
         if name in REDUCED and (len(given) == 1 or isinstance(function, ast.Attribute)):
             return self.reduced(name, given, how)
         if name in MOVED:
@@ -301,7 +302,7 @@ class Index:
 def sides(shape: tuple[int, ...]) -> tuple[int, int]:
     """The rows and columns in which the page has an array."""
     if len(shape) < 2:
-        return (*shape, 1, 1)[:2]
+        return (*shape, 1)[0], 1
     return int(np.prod(shape[:-1])), shape[-1]
 
 
@@ -494,12 +495,12 @@ class Operands:
             return None
         root, parts, indices = found
         owner = self.table.traces[name].calls[step.frame].owner
-        value = self.objects.get(owner) if root.id == "self" else (
+        value = self.objects.get(owner or 0) if root.id == "self" else (
             self.globals(name, step).get(root.id))
         keys = iter(indices)
         for part in parts:
             key = next(keys) if part == "[" else None
-            if isinstance(key, ast.Constant) and isinstance(value, (Mapping, list, tuple)):
+            if isinstance(key, ast.Constant) and isinstance(value, Mapping):
                 value = value[key.value]
             elif key is None and not isinstance(value, np.ndarray):
                 value = getattr(value, part[1:], None)

@@ -88,7 +88,7 @@ class Shown:
             return ["NOTHING WAS VERIFIED"]
         if self.first_wrong is None:
             return [f"{self.verdict.upper()}: {verified}"]
-        name, step = self.steps[self.first_wrong]
+        _, step = self.steps[self.first_wrong]
         wrong = [target.name for i, target in enumerate(step.targets)
                  if self.verifications[step.number, i].status == "wrong"]
         where = f"{file_name(Path(step.file))}:{step.line}"

@@ -30,8 +30,8 @@ class Mending:
     """
 
     def __init__(self, backward: Trace, given: Sequence[Any], returned: Sequence[Returned],
-                 statuses: Sequence[str], verdict: Callable[[int, Any], str], kept: Kept | None = None,
-    ) -> None:
+                 statuses: Sequence[str], verdict: Callable[[int, Any], str],
+                 kept: Kept | None = None) -> None:
         self.backward, self.given, self.returned = backward, given, returned
         self.statuses, self.verdict, self.kept = statuses, verdict, kept
 

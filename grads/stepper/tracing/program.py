@@ -27,7 +27,7 @@ class Program:
     Arguments: follow, modules (all their functions), functions, and classes, all of whose methods
     are rewritten; edits, pieces of source to be replaced, by function name, each piece occurring
     once; parts, whether the parts of expressions are recorded too, whose texts are then in `parts`;
-    returns, whether the expression that the function returns is recorded as if it were assigned.
+    returns, whether an expression that the function, or a method, returns is recorded as assigned.
     Raises `UserError` for a function without source, and for an edit that does not fit.
     """
 
@@ -93,7 +93,8 @@ class Program:
         free = function.__code__.co_freevars
         name = function.__qualname__ if function in self.methods else function.__name__
         rewriter = Rewriter(source, self.sites, self.chains, self.loops, name, frozenset(free),
-                            self.returns and function is self.start, self.returns)
+                            self.returns and (function is self.start or function in self.methods),
+                            self.returns)
         maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
         assert isinstance(maker, ast.FunctionDef)
         maker.body = [rewriter.rewrite(tree)]

@@ -155,7 +155,8 @@ class Replay:
         self.steps: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
         self.readings: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
         self.arrays: dict[int, Any] = {}
-        self.end, self.arguments = trace.end, ()
+        self.end = trace.end
+        self.arguments: Sequence[Any] = ()
         self.step_number = self.reading_number = 0
         first = 0
         for bump in bumps:

@@ -1,4 +1,4 @@
-"""The lines that may have made a value wrong: those that it is computed from, and that nothing shows
+"""The lines that may have made a value wrong: those that it is computed from and that nothing shows
 to be right.
 
 A missing term shows where its sum is first compared: `dh_prev = du` is found at the next time step,

@@ -132,7 +132,9 @@ def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> li
 
 def width(one: Pattern) -> int:
     """How many targets a pattern has."""
-    return sum(map(width, one)) if type(one) is tuple else 1
+    if isinstance(one, (Written, Star)):
+        return 1
+    return sum(width(inner) for inner in one)
 
 
 # --- copies -------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Own:
         explained = bool(guilty or filled or carried)
         open_ones = [origin for origin in sorted(gradients)
                      if origin not in {*ends, *filled, *carried, *guilty}
-                     and (made[origin][1] is None or made[origin][1].status == "wrong")]
+                     and ((numbers := made[origin][1]) is None or numbers.status == "wrong")]
         written = {origin: one for origin, one in self.blame.written(open_ones).items()
                    if one[1].status == "verified"}
         carried |= self.confirmed([one for one in open_ones if one not in written])

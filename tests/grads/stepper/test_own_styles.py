@@ -147,9 +147,11 @@ def verified(file, name):
 
 def status_of(*arguments):
     """The exit status of a command."""
-    with pytest.raises(SystemExit) as ended:
+    try:
         main(arguments)
-    return ended.value.code
+    except SystemExit as ended:
+        return ended.code
+    return 0
 
 
 @pytest.mark.parametrize("name", STYLES)

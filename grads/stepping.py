@@ -34,8 +34,9 @@ def add_walk(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
-        "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
-        "NAME_backward. With NAME search, print a trained translator's beam search of a sentence."
+        "FILE.py:NAME, where the file has what grads check takes, or NAME_inputs(rng) and NAME "
+        "alone. Exit status 0: right; 1: wrong; 3: undecided, or nothing was verified. "
+        "With NAME search, print a trained translator's beam search of a sentence."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")
@@ -50,10 +51,10 @@ def run_walk(options: argparse.Namespace) -> int:
         return 0
     chosen = _of_derivation(options)
     try:
-        walk_in_terminal(options.name, all=options.all, time_limit=options.time_limit, **chosen)
+        return walk_in_terminal(options.name, all=options.all, time_limit=options.time_limit,
+                                **chosen)
     except TimeUp:
         return _not_finished(options)
-    return 0
 
 
 def add_explore(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +73,7 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
 
 def run_explore(options: argparse.Namespace) -> int:
     """`grads explore`."""
-    from grads.stepper.explorer.data import explore as write_page
+    from grads.stepper.explorer.data import build, page_name, write
 
     if options.name == SEARCH:
         path = _explore_search(options)
@@ -80,9 +81,13 @@ def run_explore(options: argparse.Namespace) -> int:
         chosen = _of_derivation(options)
         try:
             with progress.busy(f"verifying {options.name}"), limited(options.time_limit):
-                path = write_page(options.name, options.output, **chosen)
+                data = build(options.name, **chosen)
+                path = write(data, options.output or page_name(options.name))
         except TimeUp:
             return _not_finished(options)
+        if data["verdict"] == "nothing":
+            print(f"{path}: written; {data['notes'][-1]}")
+            return 3
     print(f"{path}: written")
     return 0
 

@@ -161,6 +161,10 @@ class LayerRun:
     def forward(self, values: Arrays) -> tuple[dict[str, Any], Pass]:
         """The outputs by name, and what the backward needs."""
         call, result = self.subject(values)
+        return self.passed(call, result)
+
+    def passed(self, call: Any, result: Any) -> tuple[dict[str, Any], Pass]:
+        """The outputs by name, and what the backward needs, from what the forward returned."""
         returns_cache = isinstance(result, tuple) and self.required[1:2] and (
             len(result) == 2 and self.required[1] in CACHES)
         outputs, cache = result if returns_cache else (result, None)
@@ -172,11 +176,17 @@ class LayerRun:
     def vjp(self, d: Arrays, passed: Pass, fresh: bool = True) -> dict[str, Any]:
         """The gradients by name, set to zero before the backward if fresh."""
         passed = self.subject.copied(passed)
-        layer = passed.layer
-        before = {name: np.array(value) for name, (value, _) in parameters_of(layer).items()}
+        before = {name: np.array(value)
+                  for name, (value, _) in parameters_of(passed.layer).items()}
         if fresh:
-            _set_to_zero(layer)
-        returned = self._backward(passed, d, RATE)
+            set_to_zero(passed.layer)
+        found = self.gradients(passed.layer, self._backward(passed, d, RATE), before)
+        return {name: gradient * d["f"] if self.is_loss else gradient
+                for name, gradient in found.items()}
+
+    def gradients(self, layer: Any, returned: Any, before: Arrays) -> dict[str, Any]:
+        """The gradients by name after a backward: what it returned, and what the layer keeps;
+        before, its parameters before."""
         after = parameters_of(layer)
         found = {name: after[name].gradient for name in self.own if name in after}
         if {*self.required} & {*RATES}:
@@ -191,14 +201,18 @@ class LayerRun:
                  if name not in found}
         given = named_gradients(parts, returned_names(getattr(layer, self.backward)), known, names)
         given = flatten(given) if any(name not in self.subject.arrays for name in given) else given
-        return {name: gradient * d["f"] if self.is_loss else gradient
-                for name, gradient in (given | found).items() if name in self.subject.arrays}
+        return {name: gradient for name, gradient in (given | found).items()
+                if name in self.subject.arrays}
 
     def _backward(self, passed: Pass, d: Arrays, rate: float) -> Any:
         """What the backward returns."""
+        return getattr(passed.layer, self.backward)(*self.given(passed, d, rate))
+
+    def given(self, passed: Pass, d: Arrays, rate: float) -> list[Any]:
+        """What the backward is called with. Raises ValueError if it takes something else."""
         backward = getattr(passed.layer, self.backward)
         if self.is_loss:
-            return backward()
+            return []
         upstream = like(passed.outputs, d)
         takes = [p.name for p in parameters_of_call(backward) if p.default in (p.empty, None)]
         spread = isinstance(upstream, tuple) and len(upstream) in (len(self.required), len(takes))
@@ -215,7 +229,7 @@ class LayerRun:
             raise ValueError(f"layer: expected {self.backward} to take the gradient of the output, "
                              f"got {self.backward}{signature}; where it takes inputs or targets, "
                              "see check_gradients and check_loss")
-        return backward(*given)
+        return given
 
 
 def method_of(layer: Any, names: Sequence[str]) -> Callable[..., Any]:
@@ -244,7 +258,7 @@ def _validate_memory(arrays: Arrays) -> None:
                              " which do: a change of one would not change the other")
 
 
-def _set_to_zero(layer: Any) -> None:
+def set_to_zero(layer: Any) -> None:
     """Set all gradients that a layer keeps to zero."""
     if hasattr(layer, "zero_grad"):
         layer.zero_grad()

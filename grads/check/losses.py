@@ -44,27 +44,52 @@ def check_loss(
     global variables are left as they are. Returns the report. Raises ValueError naming what is
     missing.
     """
-    return check_made(lambda: _case(Subject(f, inputs, keywords or {}), gradients, labels or {}),
-                      getattr(f, "__name__", "loss"), how)
+    def make() -> tuple[Case, Arrays, list[str]]:
+        run = LossRun(Subject(f, inputs, keywords or {}), gradients)
+        case = Case(dict(run.subject.arrays), run.forward, run.vjp, labels=dict(labels or {}))
+        return case, {"loss": np.ones(())}, run.notes
+
+    return check_made(make, getattr(f, "__name__", "loss"), how)
 
 
-def _case(
-    subject: Subject, names: Sequence[str], labels: Mapping[str, Labels]
-) -> tuple[Case, Arrays, list[str]]:
-    """The case, whose forward keeps the gradients as the cache; its upstream gradient; and notes
-    on what of the result is not taken for a gradient."""
-    known = subject.leaves()
-    objects = {"": getattr(subject.call, "__self__", None)} | {
-        f"{name}.": value for name, value in zip(subject.names, subject.inputs, strict=True)}
-    for others in (*({prefix + name: kept.value for name, kept in parameters_of(thing).items()}
-                     for prefix, thing in objects.items()), subject.variables()):
-        known |= {name: value for name, value in others.items() if name not in known}
+class LossRun:
+    """A function that returns a loss with its gradients, as the forward and backward of a case.
 
-    def forward(values: Arrays) -> tuple[dict[str, Any], Any]:
-        _, result = subject(values)
-        keys = list(result) if isinstance(result, Mapping) else returned_names(subject.call)
-        parts = list(result.values() if isinstance(result, Mapping) else result if isinstance(
+    Attributes: number, the place of the loss in the result; known, the arrays that gradients can be
+    of, by name; notes, what of the result is not taken for a gradient; subject, whose arrays are
+    those that have gradients.
+    """
+
+    def __init__(self, subject: Subject, names: Sequence[str] = ()) -> None:
+        self.subject, self.names, self.known = subject, names, subject.leaves()
+        objects = {"": getattr(subject.call, "__self__", None)} | {
+            f"{name}.": value for name, value in zip(subject.names, subject.inputs, strict=True)}
+        for others in (*({prefix + name: kept.value for name, kept in parameters_of(thing).items()}
+                         for prefix, thing in objects.items()), subject.variables()):
+            self.known |= {name: value for name, value in others.items() if name not in self.known}
+        _, result = self.forward({})
+        self.number = self.number_of(result)
+        found = self.gradients(result)
+        if not found:
+            raise ValueError(
+                "gradients: expected names that say what they are gradients of, as dW of W, or "
+                f"gradients=(...); f has {', '.join(self.known) or 'no arrays'}")
+        parts = self.parts(result)
+        used = [id(gradient) for gradient in (*found.values(), parts[self.number])]
+        self.notes = [f"{name}: no gradient of anything known, not checked" for name, part in
+                      flatten({f"value {k} of the result": part
+                               for k, part in enumerate(parts, 1)}).items()
+                      if (is_array(part) or isinstance(part, float)) and id(part) not in used]
+        subject.arrays = {name: self.known[name] for name in found}
+
+    def parts(self, result: Any) -> list[Any]:
+        """The loss and the gradients, in the order in which they are returned."""
+        return list(result.values() if isinstance(result, Mapping) else result if isinstance(
             result, (tuple, list)) else [result])
+
+    def number_of(self, result: Any) -> int:
+        """The place of the loss. Raises ValueError if there is none, or nothing beside it."""
+        parts = self.parts(result)
         number = next((k for k, part in enumerate(parts)
                        if isinstance(part, (int, float, np.generic, np.ndarray))
                        and np.size(part) == 1), None)
@@ -73,28 +98,25 @@ def _case(
             raise ValueError("f: expected a tuple of a loss, one number, and its gradients, got "
                              f"{got}; gradients that are a function of their own are for "
                              "check_gradients (in a file, NAME_gradient)")
-        return {"loss": np.reshape(parts[number], ())}, (number, keys, parts)
+        return number
 
-    def gradients(number: int, keys: Sequence[str], parts: Sequence[Any]) -> dict[str, Any]:
-        labels = [*names] or [label for k, label in enumerate(keys) if k != number]
-        found = named_gradients([part for k, part in enumerate(parts) if k != number], labels,
-                                known, same=bool(names))
-        found = found if found.keys() <= known.keys() else flatten(found)
-        return {name: gradient for name, gradient in found.items() if name in known}
+    def forward(self, values: Arrays) -> tuple[dict[str, Any], Any]:
+        """The loss, and the whole result."""
+        _, result = self.subject(values)
+        return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
-    def vjp(d: Arrays, kept: Any) -> dict[str, Any]:
+    def gradients(self, result: Any) -> dict[str, Any]:
+        """The gradients in a result, by the name of what they are gradients of."""
+        number = self.number_of(result)
+        keys = list(result) if isinstance(result, Mapping) else returned_names(self.subject.call)
+        labels = [*self.names] or [label for k, label in enumerate(keys) if k != number]
+        found = named_gradients(
+            [part for k, part in enumerate(self.parts(result)) if k != number], labels, self.known,
+            same=bool(self.names))
+        found = found if found.keys() <= self.known.keys() else flatten(found)
+        return {name: gradient for name, gradient in found.items() if name in self.known}
+
+    def vjp(self, d: Arrays, result: Any) -> dict[str, Any]:
+        """The gradients, for the gradient of the loss."""
         return {name: np.asarray(gradient) * d["loss"]
-                for name, gradient in gradients(*kept).items()}
-
-    _, (number, keys, parts) = forward({})
-    found = gradients(number, keys, parts)
-    if not found:
-        raise ValueError("gradients: expected names that say what they are gradients of, as dW of "
-                         f"W, or gradients=(...); f has {', '.join(known) or 'no arrays'}")
-    used = [id(gradient) for gradient in (*found.values(), parts[number])]
-    ignored = [f"{name}: no gradient of anything known, not checked" for name, part in flatten(
-        {f"value {k} of the result": part for k, part in enumerate(parts, 1)}).items()
-        if (is_array(part) or isinstance(part, float)) and id(part) not in used]
-    subject.arrays = {name: known[name] for name in found}
-    case = Case(dict(subject.arrays), forward, vjp, labels=dict(labels))
-    return case, {"loss": np.ones(())}, ignored
+                for name, gradient in self.gradients(result).items()}

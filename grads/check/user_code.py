@@ -49,7 +49,7 @@ def check_file(
         if not name:
             raise UserError(f"{path}: expected FILE.py:NAME, got no name{_names(module)}")
         find(module, path, f"{name}_inputs")
-        check, functions = _functions(module, path, name)
+        check, functions = functions_of(module, path, name)
         with watch.user_code():
             inputs = make_inputs(module, path, name, rng)
     except TimeUp:
@@ -81,7 +81,7 @@ def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Genera
             raise UserError(f"{path}: expected a function {name}_inputs(rng): {error}") from error
 
 
-def _functions(
+def functions_of(
     module: ModuleType, path: Path, name: str
 ) -> tuple[Callable[..., Report], tuple[Any, ...]]:
     """The check for what the file has under a name, and the one or two things to be checked."""

@@ -48,6 +48,12 @@ class Trace:
     memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # the memory of a target's numbers
     alive: dict[Origin, Any] = field(repr=False)  # what lies there, where it was held
     references: list[Any] = field(repr=False)  # to what was not: they end its entry in `memory`
+    end: Origin | None = None  # the loss, where it is assigned on the way: a replay ends there
+    gradients: frozenset[int] | None = None  # of one run of both passes: steps of the backward
+
+    def is_backward(self, number: int) -> bool:
+        """Whether a step belongs to the backward pass, in the trace of a backward."""
+        return self.gradients is None or number in self.gradients
 
     def target(self, origin: Origin) -> Target:
         """The target that an origin points to."""
@@ -63,14 +69,14 @@ class Trace:
         "calls". A step's targets are without their place in the value assigned.
         """
         return {"sites": [_site_json(site) for site in self.program.sites],
-                "calls": [call._asdict() for call in self.calls],
+                "calls": [{**call._asdict(), "owner": None} for call in self.calls],
                 "steps": [_step_json(step, repeat, digits) for step in self.steps]}
 
 
 def trace(
     function: Callable[..., Any], *arguments: Any, follow: Iterable[Any] = (),
     edits: Edits | None = None, keep: int = KEEP, max_steps: int = STEPS, parts: bool = False,
-    held: float = math.inf, **named: Any,
+    held: float = math.inf, returns: bool = False, **named: Any,
 ) -> Trace:
     """Run a function and record each of its assignments, and those of the functions it calls.
 
@@ -80,12 +86,13 @@ def trace(
     keep, how many numbers of an array are kept; max_steps, the number of assignments and loop
     iterations after which the run is stopped; parts, whether the parts of expressions are recorded
     like assignments (`grads.stepper.tracing.parts`); held, the size of arrays above which they are
-    not kept alive, to save memory, unless they are arguments.
+    not kept alive, to save memory, unless they are arguments; returns, whether an expression that
+    the function returns is recorded like an assignment, to `return`.
     Returns the trace; its result is bit for bit that of the function run without tracing.
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.
     """
-    program = Program(function, follow, edits, parts)
+    program = Program(function, follow, edits, parts, returns)
     recorder = Recorder(program, keep, max_steps, held, (arguments, named))
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,

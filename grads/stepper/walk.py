@@ -15,7 +15,7 @@ from rich.text import Text
 
 from grads.progress import limited
 from grads.stepper.explorer.examples import open_example
-from grads.stepper.explorer.own import containing, is_own, trace_alone
+from grads.stepper.explorer.own import Alone, containing, is_own, trace_alone
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.show import Shown
 from nmt.console import progress
@@ -32,6 +32,8 @@ SCROLL = 5  # lines
 AROUND = 2  # lines printed before and after a step's where everything is printed
 HELP = "← → step  ↑ ↓ scroll  n p time  e equation  r backward  N enter: go  q leave"
 ESCAPE = 0.05  # seconds between the characters that one key sends
+STATUS = {"right": 0, "wrong": 1, "undecided": 3, "nothing": 3}  # exit statuses
+SUMMARY = {"right": "green", "wrong": "bold red", "undecided": "yellow", "nothing": "bold red"}
 SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
 # The characters that a terminal sends for a key, and the action of the key
 KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "\x1b[B": "down", "\x1bOB": "down",
@@ -48,12 +50,13 @@ def walk(
     score: str | None = None, window: str | None = None, feeding: bool | None = None,
     seed: int | None = None, model: str | Path | None = None, checkpoint: str | None = None,
     all: bool = False, time_limit: float | None = None,
-) -> None:
+) -> int:
     """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
 
     Arguments: name to checkpoint as in `grads.stepper.explorer.build`; all, whether to print every
     step instead of waiting for keys, which is the default if input or output is no terminal;
-    time_limit in seconds, before the steps are shown. Raises `UserError` as `build` does, and for a
+    time_limit in seconds, before the steps are shown. Returns the exit status of `grads check`: 0
+    right, 1 wrong, 3 undecided, or nothing verified. Raises `UserError` as `build` does, and for a
     file that has no such function; TimeUp (`grads.check.watch`) where the time is up.
     """
     settings = Settings(sentence, target, hidden, embedding, layers, score, window, feeding, seed,
@@ -64,6 +67,9 @@ def walk(
         print_all(shown, notes)
     else:
         by_keys(shown)
+    if is_own(name):
+        console().print(*shown.summary(), style=SUMMARY[shown.verdict], markup=False)
+    return STATUS[shown.verdict]
 
 
 def has_keys() -> bool:
@@ -74,12 +80,14 @@ def has_keys() -> bool:
 def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
     """The steps for a name, and the notes to be printed before them."""
     with containing(name):
-        alone = trace_alone(name, settings) if is_own(name) else None
-        if alone is not None:
-            return Shown({"forward": alone}), [name]
-        run = (example := open_example(name, settings)).run
+        try:
+            run = (example := open_example(name, settings)).run
+        except Alone as error:
+            traces = {"forward": trace_alone(name, settings)}
+            return Shown(traces, verdict="nothing"), [name, f"NOTHING WAS VERIFIED. {error}"]
         traces = {"forward": run.forward, "backward": run.backward}
-        return Shown(traces, example.verifications(), run), [run.title, *example.said]
+        return (Shown(traces, example.verifications(), run, example.verdict),
+                [run.title, *example.said])
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:

@@ -60,8 +60,12 @@ def explore(name: str, output: str | Path | None = None, **settings: Any) -> Pat
 
     Raises `UserError` as `build`, and for a path that cannot be written.
     """
-    path = Path(page_name(name) if output is None else output)
-    data = build(name, **settings)
+    return write(build(name, **settings), page_name(name) if output is None else output)
+
+
+def write(data: dict[str, Any], output: str | Path) -> Path:
+    """Writes the page of what `build` has made, and returns its path."""
+    path = Path(output)
     if data["variants"] and size_of(page_of(data, DERIVATION)) >= LIMIT:
         data = data | {"variants": [], "notes": [*data["notes"], UNBROKEN]}
     write_page(data, path, DERIVATION)
@@ -80,7 +84,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
     return {
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(),
-        "notes": [*filter(None, [shown.note]), *example.said],
+        "verdict": example.verdict, "notes": [*filter(None, [shown.note]), *example.said],
         "sources": steps.sources, "steps": steps.entries,
         "cited": all_said(step["cited"] for step in steps.entries),
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),

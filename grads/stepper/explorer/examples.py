@@ -81,6 +81,11 @@ class RunExample:
         return shown_steps(self.run)
 
     @property
+    def verdict(self) -> str:
+        """right, wrong, undecided, or nothing: of a user's own functions."""
+        return "right" if self.own is None else self.own.verdict
+
+    @property
     def said(self) -> list[str]:
         """The notes, and of a user's own functions what is known of the gradients returned."""
         return [*self.notes, *(self.own.notes() if self.own is not None else [])]

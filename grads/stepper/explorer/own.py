@@ -1,7 +1,8 @@
 """A user's own function, from a file, as a derivation: FILE.py:NAME.
 
-The file has NAME_inputs(rng), and NAME_forward with NAME_backward, or a scalar NAME with
-NAME_gradient, as for `grads check`; or NAME alone, of which there is nothing to verify.
+The file has NAME_inputs(rng), and what `grads check` takes: NAME_forward with NAME_backward; a
+scalar NAME with NAME_gradient; NAME, which returns a loss with its gradients, or is a layer. Or
+NAME alone, of which there is nothing to verify.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -16,14 +18,30 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from grads.check import check_pair
 from grads.check.contained import contained
+from grads.check.layers import (
+    BACKWARDS,
+    FORWARDS,
+    RATE,
+    Chain,
+    LayerRun,
+    check_layer,
+    set_to_zero,
+)
+from grads.check.losses import LossRun
+from grads.check.nesting import flatten, like
+from grads.check.substitution import Subject, returned_names
 from grads.check.user_code import find, load_module, make_inputs
+from grads.check.user_code import functions_of as functions_of_name
 from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
-from grads.stepper.trace import Trace, trace
+from grads.stepper.trace import Origin, Trace, trace
 from grads.stepper.tracing.derivations import Derivation
-from grads.stepper.tracing.methods import classes_of
+from grads.stepper.tracing.methods import classes_of, methods_of
 from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.replay import Untouched
+from grads.stepper.tracing.returned import Kept
 
 
 def titled(target: str) -> str:
@@ -42,44 +60,131 @@ def containing(name: str) -> AbstractContextManager[None]:
 
 
 def own_derivation(target: str, settings: Settings) -> Derivation:
-    """A user's forward and backward as a derivation. The loss is sum(d_outputs * outputs) with
-    random d_outputs; that of a scalar is itself.
+    """A user's forward and backward as a derivation, of whatever style `grads check` takes. The
+    loss is sum(d_outputs * outputs) with random d_outputs; that of a scalar is itself.
 
     Raises `UserError` naming the file and what it lacks, or what its own code raised; for a
     setting other than the seed.
     """
     module, path, name, seed = opened(target, settings)
     inputs = inputs_of(module, path, name, seed)
-    follow = (*functions_of(module), *classes_of(module))
-    if not hasattr(module, f"{name}_forward"):
-        scalar = find(module, path, name)
-        if not hasattr(module, f"{name}_gradient"):
-            raise UserError(f"{target}: expected {name}_forward and {name}_backward, or "
-                            f"{name}_gradient: without them there is nothing to verify, and only "
-                            "grads walk shows the steps")
-        gradient = find(module, path, f"{name}_gradient")
+    check, functions = functions_of_name(module, path, name)
+    made = Written(target, module, inputs, np.random.default_rng([seed, 1]))
+    if check is check_pair:
+        return made.pair(*functions)
+    if check is check_layer:
+        return made.layer(functions[0])
+    if len(functions) == 2:
+        return made.scalar(*functions)
+    try:
+        return made.loss(functions[0])
+    except ValueError as error:
+        raise Alone(f"{target}: there is nothing to verify: {error}") from error
+
+
+class Alone(UserError):
+    """A function without gradients: its steps can be shown, and that is all."""
+
+
+class Written:
+    """Makes the derivation of a user's code.
+
+    Arguments: target, FILE.py:NAME; module, the file; inputs; rng, for upstream gradients.
+    """
+
+    def __init__(self, target: str, module: ModuleType, inputs: list[Any],
+                 rng: np.random.Generator) -> None:
+        self.target, self.module, self.inputs, self.rng = target, module, inputs, rng
+        self.follow = (*functions_of(module), *classes_of(module))
+
+    def derivation(self, forward: Any, backward: Any, arguments: tuple[Any, ...], upstream: Any,
+                   **others: Any) -> Derivation:
+        """The derivation of these functions."""
         return Derivation(
-            target, titled(target), scalar, gradient, pairing(module, scalar, gradient),
-            lambda request: Example(tuple(inputs)), follow,
-            loss=lambda example, result: result, given=lambda example, result: example.arguments,
-            own=True)
-    forward, backward = (find(module, path, f"{name}_{kind}") for kind in ("forward", "backward"))
-    result = forward(*copy.deepcopy(inputs))
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise UserError(f"{target}: expected {forward.__name__} to return (outputs, cache)")
-    upstream = like(result[0], np.random.default_rng([seed, 1]))
-    return Derivation(
-        target, titled(target), forward, backward, pairing(module, forward, backward),
-        lambda request: Example(tuple(inputs), upstream=upstream), follow,
-        loss=lambda example, result: dotted(example.upstream, result[0]),
-        given=lambda example, result: (example.upstream, result[1]), own=True)
+            self.target, titled(self.target), forward, backward,
+            pairing(self.module, forward, backward),
+            lambda request: Example(arguments, upstream=upstream), self.follow, own=True, **others)
+
+    def scalar(self, scalar: Any, gradient: Any) -> Derivation:
+        """NAME and NAME_gradient."""
+        return self.derivation(scalar, gradient, tuple(self.inputs), None,
+                               loss=lambda example, result: result,
+                               given=lambda example, result: example.arguments)
+
+    def pair(self, forward: Any, backward: Any) -> Derivation:
+        """NAME_forward, which returns outputs and a cache, and NAME_backward."""
+        result = forward(*copy.deepcopy(self.inputs))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise UserError(f"{self.target}: expected {forward.__name__} to return (outputs, "
+                            "cache)")
+        bound_too = backward.args if isinstance(backward, partial) else ()
+        return self.derivation(
+            forward, getattr(backward, "func", backward), tuple(self.inputs),
+            upstream_of(result[0], self.rng),
+            loss=lambda example, result: dotted(example.upstream, result[0]),
+            given=lambda example, result: (*bound_too, example.upstream, result[1]))
+
+    def loss(self, function: Any) -> Derivation:
+        """A function that returns a loss with its gradients. Raises ValueError where it does
+        not."""
+        run = LossRun(Subject(function, self.inputs, {}))
+        call = run.subject.call
+        names = returned_names(call)
+        name = names[run.number] if run.number < len(names) else ""
+
+        def loss(example: Example, result: Any) -> Any:
+            return result if is_number(result) else run.parts(result)[run.number]
+
+        def loss_at(both: Trace) -> Origin | None:
+            made = [(step.number, i) for step in both.steps for i, target in enumerate(step.targets)
+                    if (step.kind, step.frame, target.name) == ("assign", 0, name)]
+            return made[-1] if made else None
+
+        kept = Kept(run.subject.arrays, lambda after, result: run.gradients(result))
+        return self.derivation(
+            getattr(call, "__func__", call), getattr(call, "__func__", call),
+            Untouched((*bound(call), *run.subject.inputs)), None, loss=loss, kept=kept,
+            loss_at=loss_at)
+
+    def layer(self, layer: Any) -> Derivation:
+        """An object, or a list of such, with a forward and a backward."""
+        layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
+        run = LayerRun(layer, self.inputs, {}, True)
+        call = run.subject.call
+        arguments = Untouched((*bound(call), *run.subject.inputs))
+        outputs = run.forward({})[1].outputs
+        upstream = upstream_of(outputs, self.rng)
+
+        def loss(example: Example, result: Any) -> Any:
+            passed = run.passed(call, result)[1]
+            return passed.outputs if run.is_loss else dotted(example.upstream, passed.outputs)
+
+        def given(example: Example, result: Any) -> tuple[Any, ...]:
+            layer = example.arguments[0]
+            set_to_zero(layer)
+            passed = run.passed(getattr(layer, call.__name__), result)[1]
+            return layer, *run.given(passed, flatten(copy.deepcopy(upstream)), RATE)
+
+        kept = Kept(run.subject.arrays, lambda after, result: run.gradients(after[0], result, {}))
+        backward = getattr(type(call.__self__), run.backward)
+        return self.derivation(
+            call.__func__, backward, arguments, None if run.is_loss else upstream,
+            loss=loss, given=given, kept=kept)
 
 
-def trace_alone(target: str, settings: Settings) -> Trace | None:
-    """The trace of a user's function that has no backward; None if it has one. Errors as above."""
+def bound(call: Any) -> tuple[Any, ...]:
+    """The object that a method belongs to; nothing of a function."""
+    return (call.__self__,) if hasattr(call, "__self__") else ()
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one number."""
+    return not isinstance(value, (tuple, list, Mapping)) and np.size(value) == 1
+
+
+def trace_alone(target: str, settings: Settings) -> Trace:
+    """The trace of a user's function that has no gradients. Errors as above."""
     module, path, name, seed = opened(target, settings)
-    if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_gradient"):
-        return None
     function, inputs = find(module, path, name), inputs_of(module, path, name, seed)
     return trace(function, *inputs, follow=[*functions_of(module), *classes_of(module)])
 
@@ -106,12 +211,20 @@ def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
     f_backward or f_grad, and for the methods of one class, forward or __call__ and backward."""
     helpers = {f"{one.__name__.removesuffix('_forward')}{ending}": one.__name__
                for one in functions_of(module) for ending in ("_backward", "_grad")}
-    methods = {f"{one.__qualname__}.backward": f"{one.__qualname__}.{name}"
-               for one in classes_of(module) for name in ("__call__", "forward")
-               if hasattr(one, name)}
-    pair = {backward.__name__: forward.__name__} if all(
+    classes = classes_of(module)
+    methods = {f"{one.__qualname__}.{backward}": f"{one.__qualname__}.{name}"
+               for one in classes for backward in BACKWARDS for name in FORWARDS
+               if any(name in vars(kind) for kind in one.__mro__)}
+    both = {name: name for one in (*functions_of(module), *methods_of(classes))
+            if (name := name_of(one, classes)) not in {*helpers, *methods}}
+    pair = {name_of(backward, classes): name_of(forward, classes)} if all(
         hasattr(function, "__name__") for function in (forward, backward)) else {}
-    return Pairing({**helpers, **methods, **pair})
+    return Pairing({**(both if forward is backward else {}), **helpers, **methods, **pair})
+
+
+def name_of(function: Any, classes: list[type]) -> str:
+    """The name of a function in a trace."""
+    return str(function.__qualname__ if function in methods_of(classes) else function.__name__)
 
 
 def functions_of(module: ModuleType) -> list[FunctionType]:
@@ -120,13 +233,10 @@ def functions_of(module: ModuleType) -> list[FunctionType]:
             if isinstance(one, FunctionType) and one.__module__ == module.__name__]
 
 
-def like(outputs: Any, rng: np.random.Generator) -> Any:
+def upstream_of(outputs: Any, rng: np.random.Generator) -> Any:
     """Random upstream gradients in the form of the outputs."""
-    if isinstance(outputs, Mapping):
-        return {name: like(one, rng) for name, one in outputs.items()}
-    if isinstance(outputs, (tuple, list)):
-        return type(outputs)(like(one, rng) for one in outputs)
-    return rng.normal(size=np.shape(outputs))
+    return like(outputs, {name: rng.normal(size=np.shape(one))
+                          for name, one in flatten(outputs).items()})
 
 
 def dotted(upstream: Any, outputs: Any) -> Any:

@@ -25,9 +25,8 @@ class Partners:
         self.variables = {origin: table.root(table.find(FORWARD, found))
                           for origin, found in variables(run, verifications).items()}
         self.steps: dict[Frame, list[Step]] = defaultdict(list)
-        for step in run.forward.steps:
-            if step.kind == "assign":
-                self.steps[step.function, frozenset(step.loops)].append(step)
+        for step in run.assigned(FORWARD):
+            self.steps[step.function, frozenset(step.loops)].append(step)
 
     def find(self, step: Step) -> int | None:
         """The forward step that a backward step differentiates, if any."""

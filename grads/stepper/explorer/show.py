@@ -20,13 +20,14 @@ from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.pairing import loops_text
 from grads.stepper.tracing.values import in_words
 from grads.stepper.tracing.verify import Verification
+from nmt.console.messages import several
 
 ROWS, COLUMNS = 12, 8  # of a tensor that are printed
 COMPARED = 6  # entries of a verification that are printed
 MARGIN = 10  # columns of a name
 PROSE = 78  # columns of a text
-STYLES = {"verified": "green", "wrong": "bold red", "undecided": "yellow"}
-SAID = {"other": "not compared", "unpaired": "not compared"}
+STYLES = {"verified": "green", "wrong": "bold red", "undecided": "yellow", "suspect": "red"}
+SAID = {"other": "not compared", "unpaired": "not compared", "suspect": "the mistake may be here"}
 
 
 class Shown:
@@ -34,12 +35,12 @@ class Shown:
 
     def __init__(
         self, traces: dict[str, Trace], verifications: Sequence[Verification] = (),
-        run: Run | None = None,
+        run: Run | None = None, verdict: str = "right",
     ) -> None:
-        self.traces, self.run = traces, run
+        self.traces, self.run, self.verdict = traces, run, verdict
         self.steps: list[tuple[str, Step]] = [
-            (name, step) for name, trace in traces.items() for step in trace.steps
-            if step.kind == "assign"]
+            (name, step) for name, trace in traces.items()
+            for step in (run.assigned(name) if run else trace.steps) if step.kind == "assign"]
         self.verifications = {(one.step, one.target): one for one in verifications}
         self.numbers = {(name, step.number): i for i, (name, step) in enumerate(self.steps, 1)}
         self.sources: dict[tuple[str, str], tuple[int, list[str]]] = {}
@@ -69,8 +70,30 @@ class Shown:
                     len(self) - 1)
 
     def begin(self) -> int:
-        """The first step with an equation: where the mathematics starts; 0 where there is none."""
-        return max(self.next_equation(-1), 0)
+        """The first step that is wrong; or the first with an equation, where the mathematics
+        starts; 0 where there is none."""
+        return max(self.next_equation(-1), 0) if self.first_wrong is None else self.first_wrong
+
+    @property
+    def first_wrong(self) -> int | None:
+        """The number of the first step that is wrong, if there is one."""
+        return next((self.numbers["backward", one.step] - 1
+                     for one in self.verifications.values() if one.status == "wrong"), None)
+
+    def summary(self) -> list[str]:
+        """The verdict in one line."""
+        count = sum(one.status == "verified" for one in self.verifications.values())
+        verified = f"{several(count, 'gradient')} verified"
+        if self.verdict == "nothing":
+            return ["NOTHING WAS VERIFIED"]
+        if self.first_wrong is None:
+            return [f"{self.verdict.upper()}: {verified}"]
+        _, step = self.steps[self.first_wrong]
+        wrong = [target.name for i, target in enumerate(step.targets)
+                 if self.verifications[step.number, i].status == "wrong"]
+        where = f"{file_name(Path(step.file))}:{step.line}"
+        return [f"WRONG first at {where}, step {self.first_wrong + 1}: {', '.join(wrong)}"
+                + f" ({loops_text(step.loops)})" * bool(step.loops) + f"; {verified}"]
 
     def next_equation(self, number: int) -> int:
         """The next step with an equation; the same one where no other follows."""

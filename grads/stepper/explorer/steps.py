@@ -11,9 +11,10 @@ from types import FunctionType
 from typing import Any
 
 from grads.stepper.explorer.cited import cited
-from grads.stepper.explorer.expand import expansions
+from grads.stepper.explorer.expand import Tree, expansions
 from grads.stepper.explorer.formulas import formulas, functions, key
 from grads.stepper.explorer.network import cell
+from grads.stepper.explorer.numbers import Operands
 from grads.stepper.explorer.partners import Partners
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, is_integer
 from grads.stepper.trace import Origin, Step, Trace
@@ -34,6 +35,7 @@ class Steps:
         self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
+        self.operands = Operands(run, table) if run.derivation.own else None
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
             for step in trace.steps:
@@ -60,9 +62,14 @@ class Steps:
             "cached": [one for one in ids if name == BACKWARD and self.table.is_cached(one)],
             "partner": self.partner(step) if name == BACKWARD else None,
             "cell": cell(step, self.table.traces[name], self.run),
-            "expansions": expansions(
-                step.text, self.single_reads(name, step), len(step.targets)),
+            "expansions": self.expansions(name, step),
         }
+
+    def expansions(self, name: str, step: Step) -> list[Tree | None]:
+        """The tree of each target."""
+        if self.operands is not None:
+            return self.operands.trees(name, step)
+        return expansions(step.text, self.single_reads(name, step), len(step.targets))
 
     def is_bookkeeping(self, step: Step) -> bool:
         """Whether a line without an equation is one that a reader may skip: of a user's own

@@ -32,8 +32,7 @@ class Shown(NamedTuple):
 def shown_steps(run: Run) -> Shown:
     """All assignments of both passes where they are at most STEPS; else of the iterations of each
     outermost loop the first and the last, as many as fit."""
-    every = {name: [step for step in trace.steps if step.kind == "assign"]
-             for name, trace in ((FORWARD, run.forward), (BACKWARD, run.backward))}
+    every = {name: run.assigned(name) for name in (FORWARD, BACKWARD)}
     total = sum(map(len, every.values()))
     times = times_of([step for steps in every.values() for step in steps])
     ends, found = 0, every

@@ -17,12 +17,15 @@ from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import held, readings_after
 from grads.stepper.tracing.guesses import Candidate, Guesses, joined_of, joints
 from grads.stepper.tracing.mending import Mending
-from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
+from grads.stepper.tracing.numerical import Derivative, attempt, derivative, entries_of
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.replay import Places
+from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.verify import bumps_of
 
 GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
+PROBES = 3000  # single entries that are tried before
+STEP, NEAR = 1e-5, 1e-3  # of such an entry, and its relative error
 NAMED = 16  # entries that a guess at a forward variable of the same name counts for
 COMPLETE = "complete here, and {:.1e} from d loss / d {}"
 
@@ -43,18 +46,20 @@ class Blame:
     """Finds the faulty variables of one backward.
 
     Arguments: pair, the gradients beside their derivatives; given, the backward's arguments;
-    parts, a function that makes the trace of the forward with the parts of expressions.
+    parts, a function that makes the trace of the forward with the parts of expressions; kept, how
+    gradients are read that are not returned in the order of the inputs.
     Attribute: made, the pairs by name and their numbers, to be set before use.
     """
 
-    def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace]) -> None:
+    def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace],
+                 kept: Kept | None) -> None:
         self.pair = pair
         self.backward, self.floor = pair.backward, pair.floor
-        self.guesses, self.left = Guesses(pair.pairs, parts), GUESSED
+        self.guesses, self.left, self.probes = Guesses(pair.pairs, parts), GUESSED, PROBES
         self.known: dict[Any, Derivative] = {}
         self.made: Made = {}
         self.mending = Mending(pair.backward, given, pair.returned,
-                               [one.status for one in pair.results], pair.status)
+                               [one.status for one in pair.results], pair.status, kept)
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
         """Among the variables that differ from their derivative, those that make a result wrong:
@@ -100,6 +105,25 @@ class Blame:
         """Assignments by the line and the variable that they are of."""
         return self.grouped(origins, lambda origin: (
             self.backward.steps[origin[0]].site, root_of(self.backward.target(origin).name)))
+
+    def written(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Partner, Numbers]]:
+        """Arrays that are changed in place, entry by entry, after they were made in the same
+        iteration (`dy = p.copy(); dy[k] -= 1`), by the last change, when they are complete."""
+        last: dict[Origin, Origin] = {}
+        for origin in origins:
+            step, name = self.backward.steps[origin[0]], self.backward.target(origin).name
+            made = [one for one in self.made if one < origin and self.variable(one)
+                    == self.variable(origin) and "[" not in self.backward.target(one).name]
+            if "[" in name and made and self.backward.steps[made[-1][0]].own_loops == (
+                    step.own_loops):
+                last[made[-1]] = origin
+        found = {}
+        for made_at, origin in last.items():
+            partner, value = self.made[made_at][0], self.backward.alive.get(made_at)
+            if partner is not None and value is not None and np.size(value) == (
+                    partner.entries.size):
+                found[origin] = partner, self.pair.numbers(partner, np.array(value), value.shape)
+        return found
 
     def variable(self, origin: Origin) -> tuple[Any, ...]:
         """The call and the variable that an assignment is of."""
@@ -166,6 +190,33 @@ class Blame:
             if all(np.shape(one) == self.backward.target(origin).shape
                    for origin, (_, one) in joined.items()):
                 yield {origin: self.joined(origin, *one) for origin, one in joined.items()}
+
+    def confirmed(self, line: list[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """The guess at a line's variable that the numbers confirm for most of its assignments, the
+        first among them, and not for zeros only. One entry is tried first."""
+        best: dict[Origin, tuple[Candidate, Numbers]] = {}
+        for guess in self.guesses.of(line):
+            if line[0] in guess and self.probed(line[0], guess[line[0]]):
+                made = {origin: (one, found) for origin, one in guess.items()
+                        if (found := self.guessed(origin, one)) and found.status == "verified"}
+                if len(made) > len(best) and self.says_something(made):
+                    best = made
+                if len(best) == len(line):
+                    break
+        return best
+
+    def probed(self, origin: Origin, one: Candidate) -> bool:
+        """Whether the largest entry of a gradient is near the derivative by differences."""
+        value = np.ravel(np.asarray(self.backward.target(origin).value, float))
+        if not value.size or self.probes <= 0:
+            return False
+        self.probes -= 1
+        entry = int(np.argmax(np.abs(value)))
+        bump = bumps_of(one.partner, one.partner.shape, one.partner.shape, np.array([entry] * 2))
+        ends = attempt(one.trace, bump, self.pair.arguments, self.pair.loss, self.pair.named,
+                       np.array([STEP, -STEP]))
+        return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
+                    <= NEAR * max(abs(value[entry]), self.floor))
 
     def pieces(self, origin: Origin) -> list[tuple[Partner, np.ndarray]]:
         """The variables of the gradients that an assignment reads, with the derivatives."""

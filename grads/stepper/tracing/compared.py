@@ -13,7 +13,7 @@ from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.entries import entries_for
 from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner
-from grads.stepper.tracing.returned import returned_gradients
+from grads.stepper.tracing.returned import Returned, returned_gradients
 from grads.stepper.tracing.verify import bumps_of, chosen
 
 ROUNDING = 1e-6  # part of the largest gradient, the floor of relative errors
@@ -36,17 +36,20 @@ class Compared:
     """One user's forward and backward, run, and their gradients beside the derivatives.
 
     Arguments: arguments and named, what the forward was called with; loss, from its result; most,
-    the entries of a gradient that are compared, None for all.
+    the entries of a gradient that are compared, None for all; returned, the gradients of the
+    arguments, where they are not in their order.
     """
 
     def __init__(
         self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
         loss: Callable[[Any], Any], named: dict[str, Any], most: int | None,
+        returned: list[Returned] | None = None,
     ) -> None:
         self.forward, self.backward = forward, backward
         self.arguments, self.loss, self.named, self.most = arguments, loss, named, most
         self.pairs = Pairs(pairing, forward, backward)
-        self.returned = returned_gradients(forward, backward, tuple(arguments))
+        self.returned = returned_gradients(forward, backward, tuple(arguments)) if (
+            returned is None) else returned
         self.precision = precision_of(forward, backward)
         sizes = [np.abs(one.value).max(initial=0.0) for one in self.returned]
         self.floor = ROUNDING * float(max(sizes, default=0.0)) or 1e-300

@@ -23,8 +23,8 @@ def entries_for(pairs: Pairs, gradient: AssignedGradient) -> Partner | None:
         return None
     if "[" in name:
         return written_last(pairs, frame, name, target)
-    found = [one for _, index in reversed(step.own_loops)
-             for one in pairs.variables[frame].get(f"{name}[{index}]", [])]
+    found = [one for _, index in reversed(step.own_loops) for all_steps in (name, f"{name}s")
+             for one in pairs.variables[frame].get(f"{all_steps}[{index}]", [])]
     return pairs.fitting_whole(found[-1], target) if (
         found and gradient.status == "unpaired") else None
 

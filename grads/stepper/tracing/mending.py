@@ -10,7 +10,7 @@ import numpy as np
 from backend.errors import UserError
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.replay import Replay
-from grads.stepper.tracing.returned import Returned
+from grads.stepper.tracing.returned import Kept, Returned
 from grads.stepper.tracing.values import at
 
 
@@ -25,13 +25,15 @@ class Mending:
     """A backward with a wrong result, to be run again.
 
     Arguments: given, its arguments; returned, its gradients, and statuses, that of each; verdict, a
-    function that returns the status of another value of one of them, by its number.
+    function that returns the status of another value of one of them, by its number; kept, how
+    gradients are read that are not returned in the order of the inputs.
     """
 
     def __init__(self, backward: Trace, given: Sequence[Any], returned: Sequence[Returned],
-                 statuses: Sequence[str], verdict: Callable[[int, Any], str]) -> None:
+                 statuses: Sequence[str], verdict: Callable[[int, Any], str],
+                 kept: Kept | None = None) -> None:
         self.backward, self.given, self.returned = backward, given, returned
-        self.statuses, self.verdict = statuses, verdict
+        self.statuses, self.verdict, self.kept = statuses, verdict, kept
 
     @property
     def needed(self) -> bool:
@@ -43,6 +45,7 @@ class Mending:
         """How many wrong results become right with these values in place of the assigned ones or of
         those read (by number of the reading); 0 if a right one becomes wrong."""
         replay = Put(self.backward, [], np.zeros(0))
+        replay.end = None
         for origin, value in assigned.items():
             target = self.backward.target(origin)
             if target.sliced or target.place is None:
@@ -53,7 +56,8 @@ class Mending:
         try:
             with np.errstate(all="ignore"):
                 result = replay.run(self.given, {})
-            after = [self.verdict(i, at(result, one.path)) for i, one in enumerate(self.returned)]
+            found = self.kept.gradients(replay.arguments, result) if self.kept else result
+            after = [self.verdict(i, at(found, one.path)) for i, one in enumerate(self.returned)]
         except (UserError, ArithmeticError, LookupError, TypeError, ValueError):
             return 0
         both = list(zip(self.statuses, after, strict=True))

@@ -57,6 +57,7 @@ class AssignedGradient(NamedTuple):
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
 
 
+NOWHERE = Places()  # of what cannot be perturbed
 Key = tuple[tuple[str, ...], frozenset[tuple[str, int]]]
 
 
@@ -66,7 +67,13 @@ class Pairs:
     def __init__(self, pairing: Pairing, forward: Trace, backward: Trace) -> None:
         self.pairing, self.forward, self.backward = pairing, forward, backward
         self.frames: dict[Key, list[int]] = defaultdict(list)
+        self.backward_frames: dict[Key, list[int]] = defaultdict(list)
+        for call in backward.calls:
+            path = self.path(backward, call.number, pairing.partners)
+            self.backward_frames[path, frozenset(call.loops)].append(call.number)
+        self.owners: dict[tuple[str, int | None], list[int]] = defaultdict(list)
         for call in forward.calls:
+            self.owners[call.function, call.owner].append(call.number)
             self.frames[self.path(forward, call.number), frozenset(call.loops)].append(call.number)
         self.variables: dict[int, dict[str, list[Origin]]] = defaultdict(lambda: defaultdict(list))
         for step in forward.steps:
@@ -74,6 +81,9 @@ class Pairs:
                 for i, target in enumerate(step.targets):
                     if target.shape is not None:
                         self.variables[step.frame][target.name].append((step.number, i))
+        for names in self.variables.values():  # self.h is h, where there is no other
+            names.update({name.removeprefix("self."): origins for name, origins in names.items()
+                          if name.removeprefix("self.") not in names})
 
     def path(self, trace: Trace, frame: int, partners: Mapping[str, str] | None = None
              ) -> tuple[str, ...]:
@@ -93,7 +103,8 @@ class Pairs:
     def gradients(self) -> list[AssignedGradient]:
         """Every gradient that the backward assigned, in order."""
         later: dict[tuple[int, str], list[Origin]] = defaultdict(list)
-        found = [(step, i) for step in self.backward.steps if step.kind == "assign"
+        found = [(step, i) for step in self.backward.steps
+                 if step.kind == "assign" and self.backward.is_backward(step.number)
                  for i, target in enumerate(step.targets)
                  if target.shape is not None and self.forward_name(step, target) is not None
                  and not self.is_carried(step, target)]
@@ -154,10 +165,11 @@ class Pairs:
 
     def forward_name(self, step: Step, target: Target) -> str | None:
         """The forward variable that a gradient's name refers to."""
-        root, listed = root_of(target.name), self.listed(step, target)
+        name = target.name.removeprefix("self.")
+        root, listed = root_of(name), self.listed(step, target)
         if listed:
-            return re.split(" in |:", listed)[0] + target.name[len(root):]
-        return target.name[1:].lstrip("_") if root.startswith("d") and len(root) > 1 else None
+            return re.split(" in |:", listed)[0] + name[len(root):]
+        return name[1:].lstrip("_") if root.startswith("d") and len(root) > 1 else None
 
     def listed(self, step: Step, target: Target) -> str:
         """The entry of a gradient in the table of pairs; "" if there is none."""
@@ -166,9 +178,15 @@ class Pairs:
     def frame_of(self, step: Step) -> int | None:
         """The forward call that the function of a backward step belongs to."""
         call = self.backward.calls[step.frame]
-        path = self.path(self.backward, step.frame, self.pairing.partners)
-        frames = self.frames.get((path, frozenset(call.loops)), [])
-        return frames[0] if len(frames) == 1 else None
+        of_object = self.owners[self.pairing.partners.get(call.function, "?"), call.owner]
+        if call.owner is not None and len(of_object) == 1:
+            return of_object[0]
+        key = self.path(self.backward, step.frame, self.pairing.partners), frozenset(call.loops)
+        frames = self.frames.get(key, [])
+        if step.frame in frames:  # both passes in one function
+            return step.frame
+        calls = self.backward_frames.get(key, [])
+        return frames[::-1][calls.index(step.frame)] if len(frames) == len(calls) else None
 
     def partner(self, step: Step, target: Target) -> Partner | None:
         """The forward variable of a gradient, in the forward function of its function."""
@@ -190,7 +208,8 @@ class Pairs:
             if summed is not None:
                 return summed
         indexed = [one for loop in reversed(step.own_loops)
-                   for one in self.variables[frame].get(f"{name}[{loop[1]}]", [])]
+                   for all_steps in (name, f"{name}s")
+                   for one in self.variables[frame].get(f"{all_steps}[{loop[1]}]", [])]
         if not found and indexed:
             return self.direct(indexed[-1], step, target)
         return self.direct(found[-1], step, target) if found and (
@@ -222,12 +241,15 @@ class Pairs:
 
     def direct(self, origin: Origin, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed where it is assigned."""
-        return self.fitting(origin, assigned(self.forward, origin), step, target)
+        held = self.forward.target(origin).place is None  # by an object
+        places = NOWHERE if held else assigned(self.forward, origin)
+        return self.fitting(origin, places, step, target)
 
     def summed(self, frame: int, name: str, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed in the iterations of the backward so far."""
         walked = {frozenset(one.own_loops) for one in self.backward.steps[: step.number + 1]
-                  if one.frame == step.frame and one.own_loops}
+                  if one.frame == step.frame and one.own_loops
+                  and self.backward.is_backward(one.number)}
         now = frozenset(step.own_loops)
         readings = [(number, frozenset(one.own_loops), *one.known[name])
                     for number, one in enumerate(self.forward.readings)
@@ -258,6 +280,8 @@ class Pairs:
                 ) -> Partner | None:
         """The partner, if its shape is the gradient's."""
         variable = self.steps(origin).targets[origin[1]]
+        if places == NOWHERE:
+            return None
         part = self.listed(step, target).partition(":")[2]
         shape, wanted = variable.shape or (), target.shape or ()
         if not shape and variable.shape is not None:

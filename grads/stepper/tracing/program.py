@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from backend.errors import UserError
+from grads.check.continuation.namespace import namespaces_of
 from grads.stepper.tracing.methods import installed, methods_of
 from grads.stepper.tracing.parts import Parts
 from grads.stepper.tracing.rewrite import LISTENER, Chain, Loop, Rewriter, Site
@@ -22,20 +26,22 @@ class Program:
 
     Arguments: follow, modules (all their functions), functions, and classes, all of whose methods
     are rewritten; edits, pieces of source to be replaced, by function name, each piece occurring
-    once; parts, whether the parts of expressions are recorded too, whose texts are then in `parts`.
+    once; parts, whether the parts of expressions are recorded too, whose texts are then in `parts`;
+    returns, whether an expression that the function, or a method, returns is recorded as assigned.
     Raises `UserError` for a function without source, and for an edit that does not fit.
     """
 
     def __init__(self, function: Any, follow: Iterable[Any] = (), edits: Edits | None = None,
-                 parts: bool = False) -> None:
+                 parts: bool = False, returns: bool = False) -> None:
         self.parts: list[str] | None = [] if parts else None
         self.sites: list[Site] = []
         self.chains: list[Chain] = []
         self.loops: list[Loop] = []
-        self.edits = dict(edits or {})
+        self.edits, self.returns = dict(edits or {}), returns
         self.bound = [function.__self__] if inspect.ismethod(function) else []
         self.namespaces: dict[int, dict[str, Any]] = {}
-        start, follow = plain_function(function), list(follow)
+        self.start = start = plain_function(function)
+        follow = list(follow)
         self.copies: dict[FunctionType, FunctionType] = {}
         self.methods = methods_of(one for one in follow if isinstance(one, type))
         followed = {start, *functions_of(one for one in follow if not isinstance(one, type))}
@@ -58,8 +64,17 @@ class Program:
         """What the function returns; the listener is called for every assignment."""
         for names in self.namespaces.values():
             names[LISTENER] = listener
-        with installed(self.methods, self.copies):
-            return self.entry(*self.bound, *arguments, **named)
+        random = np.random.get_state()  # so that every run gets the same
+        try:
+            with installed(self.methods, self.copies):
+                return self.entry(*self.bound, *arguments, **named)
+        finally:
+            np.random.set_state(random)
+
+    @cached_property
+    def spaces(self) -> list[dict[str, Any]]:
+        """The namespaces of the functions, and of those that are not rewritten."""
+        return [*self.namespaces.values(), *(namespaces_of(self.start) or [])]
 
     def function_at(self, file: str, line: int) -> FunctionType:
         """The function, as it was written, that a line of a step is in."""
@@ -77,7 +92,9 @@ class Program:
         tree.decorator_list = []
         free = function.__code__.co_freevars
         name = function.__qualname__ if function in self.methods else function.__name__
-        rewriter = Rewriter(source, self.sites, self.chains, self.loops, name, frozenset(free))
+        rewriter = Rewriter(source, self.sites, self.chains, self.loops, name, frozenset(free),
+                            self.returns and (function is self.start or function in self.methods),
+                            self.returns)
         maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
         assert isinstance(maker, ast.FunctionDef)
         maker.body = [rewriter.rewrite(tree)]

@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.errors import UserError
+from grads.check.substitution import attributes_of
 from grads.stepper.tracing.program import Program
 from grads.stepper.tracing.rewrite import Site
+from grads.stepper.tracing.syntax import Written
 from grads.stepper.tracing.values import (
     Field,
     Given,
     Path,
     is_array,
+    is_plain,
     items,
     keep,
     leaves,
@@ -81,6 +84,7 @@ class Call(NamedTuple):
     function: str
     caller: int | None  # number of the calling frame
     loops: Loops  # in force at the call
+    owner: int | None = None  # of a method: its object, by id()
 
 
 class Reading(NamedTuple):
@@ -110,9 +114,16 @@ class Frame:
     # --- what a rewritten function calls
 
     def given(self, number: int, values: tuple[Any, ...]) -> Any:
-        return self.assign(number, values, ((),) * len(values))
+        held: list[Any] = []
+        if "." in self.function:  # a method
+            calls = self.recorder.calls
+            calls[self.number] = calls[self.number]._replace(owner=id(values[0]))
+            held = [(Given(Written("self", (f".{name}",), f"self.{name}"), None, value), ())
+                    for name, value in attributes_of(values[0]).items() if has_arrays(value)]
+        return self.assign(number, values, ((),) * len(values), held)
 
-    def assign(self, number: int, value: Any, indices: tuple[Path, ...]) -> Any:
+    def assign(self, number: int, value: Any, indices: tuple[Path, ...],
+               held: Sequence[tuple[Given, Path]] = ()) -> Any:
         site = self.recorder.program.sites[number]
         self.around = site.loops
         targets: list[tuple[Given, Path]] = []
@@ -122,7 +133,7 @@ class Frame:
             if given is None:
                 return value
             targets += zip(given, indices[len(targets):], strict=False)
-        self.recorder.step(self, number, targets)
+        self.recorder.step(self, number, [*targets, *held])
         return value
 
     def returned(self, number: int, value: Any) -> Any:
@@ -288,12 +299,20 @@ class Recorder:
         walked: Path = ()
         for step in path:
             inner = next((one for key, one in items(value) if same_key(key, step)), items)
+            if inner is items and isinstance(step, Field) and hasattr(value, "__dict__"):
+                inner = getattr(value, step, items)  # of an object
             if inner is items:  # an entry of an array, or an attribute such as .T
                 break
             value, walked = inner, (*walked, step)
         found = [origin for inner_path, leaf in leaves(value) if is_array(leaf) or not inner_path
                  for origin in self.origins(frame, name, (*walked, *inner_path), root, leaf)]
         return tuple(dict.fromkeys(found))
+
+
+def has_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a container of some."""
+    return is_array(value) or (
+        isinstance(value, (Mapping, list, tuple)) and not is_plain(value))
 
 
 def path_of(parts: Iterable[str], indices: Path) -> Path:

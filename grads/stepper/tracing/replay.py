@@ -8,20 +8,31 @@ they affect; where lanes do not support the function, it is run once for each.
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.errors import UserError
+from grads.check.continuation.array import continued, plain
+from grads.check.continuation.namespace import replaced
 from grads.check.state import State
 from grads.stepper.lanes import LaneArray
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
-from grads.stepper.tracing.values import Path, changed, is_array, spread
+from grads.stepper.tracing.values import Path, at, changed, is_array, spread
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """An array that is perturbed wherever it is kept."""
+
+    array: np.ndarray
 
 
 class Places(NamedTuple):
@@ -29,10 +40,25 @@ class Places(NamedTuple):
 
     steps: tuple[tuple[int, Path], ...] = ()  # number of a step, place in the value it assigned
     readings: tuple[tuple[int, Path], ...] = ()  # number of a reading, place in the variable
+    arrays: tuple[Held, ...] = ()  # what the arguments hold, or a global variable
 
 
 class Untouched(tuple[Any, ...]):
     """Arguments that every run gets a copy of: the function may write into them."""
+
+    def copied(self, arrays: Mapping[int, Any] | None = None) -> tuple[Any, ...]:
+        """The copy; arrays, what stands in the places of some, by their id()."""
+        return copy.deepcopy(tuple(self), modules(len(sys.modules)) | dict(arrays or {}))
+
+
+@cache
+def modules(_count: int) -> dict[int, Any]:
+    """The modules by their id(), which are not copied."""
+    return {id(one): one for one in tuple(sys.modules.values())}
+
+
+class Reached(BaseException):
+    """The end of a run whose loss is known; it has the loss."""
 
 
 class Bumps(NamedTuple):
@@ -65,6 +91,10 @@ def rerun(
     """
     width = sum(len(bump.entries) for bump in bumps)
     steps = np.broadcast_to(step, (width,))
+    if isinstance(arguments, Untouched) and np.iscomplexobj(steps):  # a user's function
+        found = [continued_alone(trace, one, steps[k], arguments, named, loss)
+                 for k, one in enumerate(singles(bumps))]
+        return np.split(np.array(found), np.cumsum([len(bump.entries) for bump in bumps])[:-1])
     try:
         with warnings.catch_warnings():  # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -107,6 +137,15 @@ def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named:
                         ) from error
 
 
+def continued_alone(trace: Trace, bump: Bumps, step: Any, arguments: Untouched,
+                    named: dict[str, Any], loss: Callable[[Any], Any]) -> Any:
+    """The loss of one run of a user's function with a complex step, as `grads check` has it."""
+    replay = Replay(trace, [bump], np.array([step])).without_lanes(continued)
+    with warnings.catch_warnings(), replaced(trace.program.spaces):
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        return np.reshape(plain(loss(replay.run(arguments, named))), ())[()]
+
+
 class Replay:
     """The listener of one perturbed run."""
 
@@ -115,6 +154,9 @@ class Replay:
         self.sites, self.chains = trace.program.sites, trace.program.chains
         self.steps: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
         self.readings: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
+        self.arrays: dict[int, Any] = {}
+        self.end = trace.end
+        self.arguments: Sequence[Any] = ()
         self.step_number = self.reading_number = 0
         first = 0
         for bump in bumps:
@@ -127,22 +169,34 @@ class Replay:
                 self.steps[number].append((path, lanes))
             for number, path in bump.places.readings:
                 self.readings[number].append((path, lanes))
+            for one in bump.places.arrays:
+                self.arrays[id(one.array)] = plus(one.array, lanes)
 
-    def without_lanes(self) -> Replay:
-        """A replay with plain arrays, for a width of 1."""
+    def without_lanes(self, kind: Callable[[Any], Any] = np.asarray) -> Replay:
+        """A replay with plain arrays, or those of another kind, for a width of 1."""
         for table in (self.steps, self.readings):
             for number, bumps in table.items():
-                table[number] = [(path, lanes.values[..., 0]) for path, lanes in bumps]
+                table[number] = [(path, kind(lanes.values[..., 0])) for path, lanes in bumps]
+        self.arrays = {key: kind(lanes.values[..., 0]) for key, lanes in self.arrays.items()}
         return self
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
-        """What the function returns, perturbed; a layer's attributes are put back."""
+        """What the function returns, perturbed, or the loss alone where that is assigned on the
+        way; a layer's attributes are put back."""
+        self.arguments, state = arguments, State(self.program.entry)
         if isinstance(arguments, Untouched):
-            arguments = copy.deepcopy(tuple(arguments))
-        state = State(self.program.entry)
+            self.arguments = arguments.copied(self.arrays)
+        spaces = [(space, name, value) for space in self.program.namespaces.values()
+                  for name, value in space.items() if id(value) in self.arrays]
         try:
-            return self.program.run(self, *arguments, **named)
+            for space, name, value in spaces:
+                space[name] = self.arrays[id(value)]
+            return self.program.run(self, *self.arguments, **named)
+        except Reached as reached:
+            return reached.args[0]
         finally:
+            for space, name, value in spaces:
+                space[name] = value
             state.restore()
 
     # --- what a rewritten function calls; a frame needs no state of its own
@@ -175,7 +229,10 @@ class Replay:
             value = spread(self.sites[number].targets[0], value)[0]
             for path, added in bumps:
                 value = changed(value, path, partial(self.other, added=added))
-        elif here > 2 * len(self.trace.steps):
+        if self.end is not None and here == self.end[0]:
+            self.same_path(number, here)
+            raise Reached(at(value, self.trace.target(self.end).place or ()))
+        if not bumps and here > 2 * len(self.trace.steps):
             self.same_path(number, here)
         return value
 

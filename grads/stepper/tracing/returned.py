@@ -7,16 +7,26 @@ names. A returned array is identified by its memory, so that its name in the bac
 from __future__ import annotations
 
 import ast
+import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.pairing import Partner, root_of
-from grads.stepper.tracing.replay import Places
+from grads.stepper.tracing.record import belongs
+from grads.stepper.tracing.replay import Held, Places
+from grads.stepper.tracing.rewrite import RETURNED
 from grads.stepper.tracing.values import Path, is_array, leaves, memory_of, text_of
+
+
+class Kept(NamedTuple):
+    """How the gradients are read that a loss returns, or a layer keeps: as `grads check` does."""
+
+    arrays: Mapping[str, np.ndarray]  # that have gradients, held by the forward's arguments
+    gradients: Callable[[Sequence[Any], Any], Mapping[str, Any]]  # of arguments after a run, result
 
 
 class Returned(NamedTuple):
@@ -28,6 +38,19 @@ class Returned(NamedTuple):
     last: Origin | None  # the assignment that completed it; None where no variable holds it
 
 
+def kept_gradients(kept: Kept, backward: Trace, given: Sequence[Any]) -> list[Returned]:
+    """The gradients of the arrays that have one; given, the backward's arguments after its run."""
+    found = []
+    for name, leaf in kept.gradients(given, backward.result).items():
+        array = kept.arrays[name]
+        if np.shape(leaf) == array.shape:
+            partner = Partner(name, 0, Places(arrays=(Held(array),)), array.shape,
+                              np.arange(array.size))
+            found.append(Returned((name,), np.array(leaf, float), partner,
+                                  completed_at(backward, (), leaf)))
+    return found
+
+
 def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ...]
                        ) -> list[Returned]:
     """The gradients returned, each with its argument; those that fit none are left out."""
@@ -37,7 +60,7 @@ def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ..
     for path, leaf in leaves(backward.result):
         place = argument_of(path, backward.result, names, arguments)
         if place in given and is_real(leaf) and np.size(leaf) == given[place].size:
-            shape = given[place].shape
+            shape, place = given[place].shape, in_parameters(forward, place)
             name = next((target.name for target in forward.steps[0].targets
                          if target.place == place), names[place[0]])
             partner = Partner(name, 0, Places(steps=((0, place),)), shape,
@@ -65,6 +88,14 @@ def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any,
     return (0, *path)
 
 
+def in_parameters(forward: Trace, place: Path) -> Path:
+    """The path among the parameters of a path among the arguments: what `*rest` gathers is one."""
+    code = forward.program.entry.__code__
+    rest = place[0] - code.co_argcount
+    gathers = code.co_flags & inspect.CO_VARARGS and rest >= 0
+    return (code.co_argcount, rest, *place[1:]) if gathers else place
+
+
 def is_real(leaf: Any) -> bool:
     """Whether a leaf is a real array or number."""
     return (is_array(leaf) and np.asarray(leaf).dtype.kind == "f") or isinstance(leaf, float)
@@ -78,15 +109,16 @@ def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
     held = [origin for origin, one in backward.memory.items()
             if memory is not None and one == memory
             and backward.steps[origin[0]].kind == "assign"]
-    held = held or named(backward, path)
+    held = [one for one in held if not backward.target(one).name.startswith(RETURNED)] or held
+    held = held or (named(backward, path) if path else [])
     if not held:
         return None
-    step, name = backward.steps[held[-1][0]], root_of(backward.target(held[-1]).name)
+    step, name = backward.steps[held[-1][0]], backward.target(held[-1]).name
     written = [(one.number, i) for one in backward.steps[step.number:]
                if one.kind == "assign" and one.frame == step.frame
                for i, target in enumerate(one.targets)
-               if root_of(target.name) == name and ("[" in target.written
-                                                    or (one.number, i) in held)]
+               if (belongs(target.name, name) or belongs(name, target.name))
+               and ("[" in target.written or (one.number, i) in held)]
     return max([held[-1], *written])
 
 

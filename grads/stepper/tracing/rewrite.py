@@ -31,9 +31,11 @@ from grads.stepper.tracing.syntax import (
     rooted,
     statements,
     stored_names,
+    width,
 )
 
 FRAME = "_frame_"  # the local name of the listener's frame in a rewritten function
+RETURNED = "return"  # the name of what an expression behind `return` makes
 LISTENER = "_listener_"  # the global name of the listener
 
 
@@ -72,12 +74,15 @@ class Chain(NamedTuple):
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites one function; `sites`, `chains` and `loops` are appended to."""
+    """Rewrites one function; `sites`, `chains` and `loops` are appended to. With `returns`, what it
+    returns is recorded as assigned where it is an expression; own_code, whether it is a user's."""
 
     def __init__(self, source: Source, sites: list[Site], chains: list[Chain], loops: list[Loop],
-                 function: str, names: frozenset[str]) -> None:
+                 function: str, names: frozenset[str], returns: bool = False,
+                 own_code: bool = False) -> None:
         self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
-        self.function, self.names = function, names
+        self.function, self.names, self.returns = function, names, returns
+        self.own_code = own_code
         self.own: set[str] = set()  # names that are assigned in this function
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
 
@@ -117,7 +122,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         inner = Rewriter(self.source, self.sites, self.chains, self.loops, node.name,
-                         frozenset(self.names))
+                         frozenset(self.names), own_code=self.own_code)
         return inner.rewrite(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
@@ -162,6 +167,29 @@ class Rewriter(ast.NodeTransformer):
             target = as_store(found[0])
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
 
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
+        """Of a user's function, `x.append(e)` and `np.add.at(x, k, e)` are recorded as assignments
+        to the last entry, and to x."""
+        start, target = len(self.chains), self.written_by(node.value) if self.own_code else None
+        node.value = self.visit(node.value)
+        if target is None:
+            return node
+        return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
+
+    def written_by(self, value: ast.expr) -> ast.expr | None:
+        """What a call writes into, if that is known: a variable of this function."""
+        function = getattr(value, "func", None)
+        if not isinstance(value, ast.Call) or not isinstance(function, ast.Attribute):
+            return None
+        place, appends = function.value, function.attr == "append"
+        written = place if appends else next(
+            (one.value for one in value.keywords if one.arg == "out"),
+            value.args[0] if function.attr == "at" and value.args else None)
+        if not isinstance(written, ast.Name) or written.id not in self.own:
+            return None
+        text = f"{written.id}[len({written.id}) - 1]" if appends else written.id
+        return as_store(ast.copy_location(ast.parse(text, mode="eval").body, value))
+
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
         start, value = len(self.chains), self.visit(node.value)
         site = self.site("assign", node, (pattern(node.target),), start)
@@ -172,10 +200,27 @@ class Rewriter(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> ast.AST:
         if node.value is None:
             return node
-        start, value = len(self.chains), self.visit(node.value)
+        start = len(self.chains)
+        named = self.returned(node.value) if self.returns else None
+        value = self.visit(node.value)
+        if named is not None:
+            site = self.site("assign", node, (named,), start)
+            nothing = index_tuples(ast.Tuple(elts=[ast.Name("_")] * width(named)))
+            value = self.recorded("assign", site, value, ast.Tuple(nothing, ast.Load()))
         site = self.site("return", node, (Written("return", (), "return"),), start)
         node.value = self.recorded("returned", site, value)
         return node
+
+    def returned(self, value: ast.expr) -> Pattern | None:
+        """The names for what is returned; None where it has names."""
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        if all(chain_of(one) for one in parts) or any(
+                isinstance(one, ast.Starred) for one in parts):
+            return None
+        names = [RETURNED] if len(parts) == 1 else [
+            f"{RETURNED} {k}" for k in range(1, len(parts) + 1)]
+        targets = tuple(Written(name, (), name) for name in names)
+        return targets if isinstance(value, ast.Tuple) else targets[0]
 
     def visit_For(self, node: ast.For) -> ast.AST:
         counted = next((child.id for child in ast.walk(node.target)

@@ -6,7 +6,7 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ import numpy as np
 from grads.check.report import StepErrors
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
-from grads.stepper.trace import Edits, Origin, Trace, trace
+from grads.stepper.trace import Edits, Origin, Step, Trace, trace
 from grads.stepper.tracing.nearest import nearest
-from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.pairing import Pairing, root_of
 from grads.stepper.tracing.replay import Untouched
+from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.values import KEEP
 from grads.stepper.tracing.verify import Verification, curve, losses, verify
 from grads.stepper.tracing.verify_own import Own
@@ -55,6 +56,9 @@ class Derivation:
     sentence: str | None = None  # of a translation: where the user gives none
     recurrent: bool = False  # whether a gradient flows back through time
     attentive: bool = False  # whether a decoder attends to the source
+    kept: Kept | None = None  # how gradients are read that a loss returns, or a layer keeps
+    loss_at: Callable[[Trace], Origin | None] | None = None  # of a forward that is the backward
+    # too: where it assigns the loss
 
     def run(
         self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,
@@ -74,15 +78,20 @@ class Derivation:
                           words or {})
         example = self.example(request)
         arguments = self.untouched(example.arguments)
+        if isinstance(example.arguments, Untouched):
+            example = replace(example, arguments=example.arguments.copied())
         forward = trace(self.forward, *example.arguments, follow=self.follow, keep=keep,
-                        held=self.held, **example.named)
+                        held=self.held, returns=self.own, **example.named)
+        if self.loss_at is not None:
+            return Run(self, example, *passes(forward, self.loss_at(forward)), arguments,
+                       arguments, example.arguments)
         given = self.given(example, forward.result)
-        if self.own and example.upstream is not None:  # the loss needs it as it was
+        if self.own and example.upstream is not None and self.kept is None:  # the loss needs it
             given = (copy.deepcopy(given[0]), *given[1:])
         again = self.untouched(given)
         backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep,
-                         held=self.held)
-        return Run(self, example, forward, backward, arguments, again)
+                         held=self.held, returns=self.own)
+        return Run(self, example, forward, backward, arguments, again, given)
 
     @property
     def held(self) -> float:
@@ -92,7 +101,9 @@ class Derivation:
 
     def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments for later runs: copies of what a user's functions may write into."""
-        return Untouched(copy.deepcopy(arguments)) if self.own else arguments
+        if not self.own or isinstance(arguments, Untouched):
+            return arguments
+        return Untouched(copy.deepcopy(arguments))
 
     def broken(self, name: str) -> Edits:
         """The edits of a break; `UserError`, with the nearest name, if there is none."""
@@ -109,6 +120,7 @@ class Run:
     backward: Trace
     arguments: tuple[Any, ...] = field(repr=False)  # of the forward, for later runs
     given: tuple[Any, ...] = field(repr=False)  # of the backward, for later runs
+    after: tuple[Any, ...] = field(repr=False)  # the same, after it has run
 
     @property
     def title(self) -> str:
@@ -160,13 +172,24 @@ class Run:
         """The verification of a user's own functions."""
         return Own(self.derivation.pairing, self.forward, self.backward, self.arguments,
                    self.given, self.loss, self.example.named, most, self.parts,
-                   self.example.upstream is not None)
+                   self.example.upstream is not None, self.derivation.kept, self.after)
 
     def parts(self) -> Trace:
         """The trace of the forward with the parts of its expressions."""
-        arguments = copy.deepcopy(tuple(self.arguments))
-        return trace(self.derivation.forward, *arguments, follow=self.derivation.follow, parts=True,
-                     **self.example.named)
+        arguments = Untouched(self.arguments).copied()
+        made = trace(self.derivation.forward, *arguments, follow=self.derivation.follow, parts=True,
+                     returns=self.derivation.own, **self.example.named)
+        loss_at = self.derivation.loss_at
+        return made if loss_at is None else passes(made, loss_at(made))[0]
+
+    def assigned(self, name: str) -> list[Step]:
+        """The assignments of a pass."""
+        if name == "backward":
+            steps = [step for step in self.backward.steps if self.backward.is_backward(step.number)]
+        else:
+            steps = [step for step in self.forward.steps if not (
+                self.derivation.loss_at and self.backward.is_backward(step.number))]
+        return [step for step in steps if step.kind == "assign"]
 
     def losses(self, verification: Verification, entry: int, steps: Sequence[float]) -> np.ndarray:
         """The loss with each of `steps` added to one entry (flat) of a verification's gradient."""
@@ -181,6 +204,10 @@ class Run:
     @cached_property
     def links(self) -> dict[Origin, Origin]:
         """Where the forward assigned what the backward was given: (step, target) of each trace."""
+        if self.derivation.loss_at is not None:
+            return {(step.number, i): (step.number, i) for step in self.forward.steps
+                    if not self.backward.is_backward(step.number)
+                    for i in range(len(step.targets))}
         made: dict[tuple[Any, ...], list[Origin]] = defaultdict(list)
         for origin, memory in self.forward.memory.items():
             if self.forward.steps[origin[0]].kind != "return":
@@ -203,3 +230,22 @@ class Run:
         own = [one for one in made if self.forward.steps[one[0]].frame == 0]
         same = [one for one in own if self.forward.target(one).name == name.partition(".")[2]]
         return (same or own or made)[0]
+
+
+def passes(both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:
+    """The forward and the backward in one run of a function that is both; loss, where that is
+    assigned. The backward are the steps after it, and those before it that assign `dX` where the
+    function has an X."""
+    end = len(both.steps) if loss is None else loss[0] + 1
+    known: dict[int, set[str]] = defaultdict(set)
+    gradients = set(range(end, len(both.steps)))
+    for step in both.steps[:end]:
+        names = [target.name.removeprefix("self.") for target in step.targets
+                 if np.asarray(target.value).dtype.kind == "f"]
+        roots = {root_of(name) for name in names}
+        if step.kind == "assign" and any(root[0] == "d" and {
+                root[1:].lstrip("_"), f"{root[1:]}s"} & known[step.frame] for root in roots):
+            gradients.add(step.number)
+        known[step.frame] |= roots
+    forward = replace(both, steps=both.steps[:end], end=loss)
+    return forward, replace(both, gradients=frozenset(gradients))

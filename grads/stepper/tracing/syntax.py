@@ -130,6 +130,13 @@ def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> li
     return [ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())]
 
 
+def width(one: Pattern) -> int:
+    """How many targets a pattern has."""
+    if isinstance(one, (Written, Star)):
+        return 1
+    return sum(width(inner) for inner in one)
+
+
 # --- copies -------------------------------------------------------------------------------------
 
 

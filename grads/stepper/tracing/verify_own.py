@@ -19,7 +19,8 @@ from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Partner
-from grads.stepper.tracing.returned import Returned
+from grads.stepper.tracing.returned import Kept, Returned, kept_gradients
+from grads.stepper.tracing.suspects import suspects
 from grads.stepper.tracing.verify import Verification, line_of, placed, unverified
 
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -27,6 +28,9 @@ OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; 
 FILLED = "filled later, by a function that is called"
 WRITTEN_OVER = ("written over: this array is the upstream gradient, which the caller still has; "
                 "assign to a new one")
+COMPLETED = "complete here: d loss / d {}"
+SUSPECT = ("not verified by itself; {}, the first wrong one, in line {}, is computed from it: the "
+           "mistake may be here")
 KINK = "the methods disagree, and the differences do not settle: is there a kink?"
 
 
@@ -36,12 +40,21 @@ class Own:
     def __init__(
         self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
         given: Sequence[Any], loss: Callable[[Any], Any], named: dict[str, Any], most: int | None,
-        parts: Callable[[], Trace], upstream: bool,
+        parts: Callable[[], Trace], upstream: bool, kept: Kept | None, after: Sequence[Any],
     ) -> None:
-        self.pair = Compared(pairing, forward, backward, arguments, loss, named, most)
-        self.blame = Blame(self.pair, given, parts)
+        returned = None if kept is None else kept_gradients(kept, backward, after)
+        self.pair = Compared(pairing, forward, backward, arguments, loss, named, most, returned)
+        self.blame = Blame(self.pair, given, parts, kept)
         self.backward, self.floor = backward, self.pair.floor
         self.written_over = written_over(backward, given) if upstream else None
+
+    @property
+    def verdict(self) -> str:
+        """right, wrong, undecided, or nothing where nothing returned was compared."""
+        known = {one.status for one in self.pair.results}
+        if "wrong" in known or self.written_over is not None:
+            return "wrong"
+        return "undecided" if "undecided" in known else "right" if known else "nothing"
 
     def notes(self) -> list[str]:
         """Notes on the returned gradients."""
@@ -52,7 +65,7 @@ class Own:
                 "undecided": "undecided for {} (the methods disagree)"}
         parts = [said[status].format(", ".join(one)) for status, one in names.items() if one]
         found = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
-            "None of what the backward returns fits an input: nothing returned was compared."]
+            "NOTHING WAS VERIFIED: none of what the backward returns fits an input."]
         if self.written_over is not None:
             line = self.backward.steps[self.written_over[0]].line
             found.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
@@ -77,6 +90,12 @@ class Own:
         carried = self.blame.carried([origin for origin in sorted(gradients) if origin not in ends],
                                min([*guilty, *filled], default=None))
         explained = bool(guilty or filled or carried)
+        open_ones = [origin for origin in sorted(gradients)
+                     if origin not in {*ends, *filled, *carried, *guilty}
+                     and ((numbers := made[origin][1]) is None or numbers.status == "wrong")]
+        written = {origin: one for origin, one in self.blame.written(open_ones).items()
+                   if one[1].status == "verified"}
+        carried |= self.confirmed([one for one in open_ones if one not in written])
         found = []
         for origin in sorted(gradients):
             if origin == self.written_over:
@@ -87,9 +106,38 @@ class Own:
                 found.append(unverified(self.backward, origin, "wrong", filled[origin]))
             elif origin in carried:
                 found.append(self.guess(origin, *carried[origin]))
+            elif origin in written:
+                found.append(unverified(self.backward, origin, "verified", COMPLETED.format(
+                    written[origin][0].name)))
             else:
                 found.append(self.said(gradients[origin], *made[origin], origin in guilty))
+        return self.with_suspects(found)
+
+    def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """Gradients without a forward variable of their name, that are those of an expression;
+        where all is right, also those that differ from the variable of their name. What passes on
+        another's numbers (`dz = dy`) is confirmed by none."""
+        found: dict[Origin, tuple[Candidate, Numbers]] = {}
+        chosen = [one for one in origins if self.backward.target(one).same_as is None and not (
+            self.blame.mending.needed and self.blame.made[one][1] is not None)]
+        for line in self.blame.lines(chosen):
+            found |= self.blame.confirmed(line)
         return found
+
+    def with_suspects(self, found: list[Verification]) -> list[Verification]:
+        """The verifications, with those of the lines that may have made the first wrong value."""
+        wrong = [(one.step, one.target) for one in found if one.status == "wrong"]
+        if not wrong:
+            return found
+        first = [origin for origin in wrong if origin[0] == wrong[0][0]]
+        right = {(one.step, one.target) for one in found if one.status == "verified"}
+        name, step = self.backward.target(first[0]).name, self.backward.steps[first[0][0]]
+        said = SUSPECT.format(name, step.line)
+        made = {origin: unverified(self.backward, origin, "suspect", said)
+                for origin in suspects(self.pair.forward, self.backward, first, right)
+                if origin not in wrong}
+        return sorted([*(one for one in found if (one.step, one.target) not in made),
+                       *made.values()], key=lambda one: (one.step, one.target))
 
     # --- what is said
 
@@ -141,6 +189,10 @@ class Own:
         return found if is_variable else found._replace(
             partner=None, expression=one.partner.name)
 
+    def variable(self, partner: Partner) -> dict[str, Any]:
+        """The forward variable of a gradient; what an object holds is none."""
+        return {"expression": partner.name} if partner.places.arrays else {"partner": partner}
+
     def compared(self, origin: Origin, partner: Partner, numbers: Numbers) -> Verification:
         """The verification of a gradient by its derivative."""
         analytic = np.asarray(self.backward.target(origin).value, float)
@@ -150,7 +202,8 @@ class Own:
         plain = unverified(self.backward, origin, numbers.status,
                            KINK if numbers.status == "undecided" else "")
         return plain._replace(
-            partner=partner, analytic=analytic, error=numbers.error, checked=len(numbers.where),
+            **self.variable(partner), analytic=analytic, error=numbers.error,
+            checked=len(numbers.where),
             complex_step=placed(numbers.exact(self.floor), numbers.where, analytic),
             central=placed(found.real, numbers.where, analytic) if agree else None,
             central_error=apart if agree else None,

@@ -61,7 +61,7 @@ function listing(step, { lit, mark, kept = [] }) {
   const source = sources.get(step.source);
   const { box, lines } = built(source, mark);
   for (const { number, item, link } of lines) {
-    const marks = ["line", lit.includes(number) ? mark : null, kept.includes(number) ? "kept" : null];
+    const marks = ["line", lit.includes(number) ? mark : null, kept.includes(number) ? "kept" : null, judged.get(`${source.id}:${number}`)];
     set(item, "class", marks.filter(Boolean).join(" "));
     if (mark === "current") set(item, "aria-current", lit.includes(number) ? "step" : null);
     if (link) set(link, "href", `#step=${nearest(source.id, number, step) + 1}${state.variant ? `&break=${state.variant.id}` : ""}`);
@@ -94,6 +94,13 @@ function built(source, mark) {
     listings.set(name, { lines, box: el("ol", { class: "lines", tabindex: 0, "aria-label": `Lines of ${source.function}` }, lines.map(({ item }) => item)) });
   }
   return listings.get(name);
+}
+
+const judged = new Map(); // source and line -> "wrong", or "suspect" where the mistake may be
+for (const status of ["suspect", "wrong"]) {
+  for (const one of data.verifications.filter((found) => found.status === status)) {
+    judged.set(`${data.steps[one.step].source}:${data.steps[one.step].line}`, status);
+  }
 }
 
 function line(text, number, source, edit) {

@@ -1,4 +1,4 @@
-// Puts numbers into a line: the trees of grads/stepper/explorer/expand.py, evaluated entry by entry.
+// Puts numbers into a line: the trees of grads/stepper/explorer/expand.py and numbers.py, evaluated entry by entry.
 
 import { tensors, valuesOf } from "./data.js";
 import { place } from "./format.js";
@@ -8,12 +8,17 @@ const FUNCTIONS = {
   exp: Math.exp, log: Math.log, tanh: Math.tanh, sigm,
   sigm_prime: (x) => sigm(x) * (1 - sigm(x)),
   tanh_prime: (x) => 1 - Math.tanh(x) ** 2,
+  sqrt: Math.sqrt, abs: Math.abs, sign: Math.sign, sin: Math.sin, cos: Math.cos, log1p: Math.log1p, expm1: Math.expm1,
 };
-const SIGNS = { exp: "exp", log: "log", tanh: "tanh", sigm: "sigm", sigm_prime: "sigm′", tanh_prime: "tanh′" };
+const SIGNS = { sigm_prime: "sigm′", tanh_prime: "tanh′" };
 const OPERATIONS = {
   "+": (a, b) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
-  "**": (a, b) => a ** b,
+  "**": (a, b) => a ** b, max: Math.max, min: Math.min,
+  ">": (a, b) => Number(a > b), "<": (a, b) => Number(a < b), ">=": (a, b) => Number(a >= b),
+  "<=": (a, b) => Number(a <= b), "==": (a, b) => Number(a === b), "!=": (a, b) => Number(a !== b),
 };
+const CALLED = ["max", "min"];
+const COMPARED = [">", "<", ">=", "<=", "==", "!="];
 
 /** A tree's value: its shape [rows, columns], and at(row, column); sizes of 1 stretch. */
 export function evaluate(tree, variant = null) {
@@ -21,6 +26,20 @@ export function evaluate(tree, variant = null) {
   const inner = (one) => evaluate(one, variant);
   if (kind === "t") return ofTensor(rest[0], variant);
   if (kind === "n") return { shape: [1, 1], at: () => rest[0] };
+  if (kind === "v") return { shape: rest[0], at: (i, j) => rest[1][at(i, rest[0][0]) * rest[0][1] + at(j, rest[0][1])] };
+  if (kind === "g") {
+    const of = inner(rest[0]);
+    return { shape: rest[1], at: (i, j) => of.at(...entryOf(rest, i, j)) };
+  }
+  if (kind === "total" || kind === "largest") {
+    const of = inner(rest[0]);
+    const row = (i) => Array.from({ length: of.shape[1] }, (_, k) => of.at(i, k));
+    return { shape: [of.shape[0], 1], at: (i) => kind === "total" ? row(i).reduce((a, b) => a + b, 0) : Math.max(...row(i)) };
+  }
+  if (kind === "where") {
+    const [test, yes, no] = rest.map(inner);
+    return { shape: [0, 1].map((axis) => [test, yes, no].map((one) => one.shape[axis]).reduce(stretch)), at: (i, j) => (test.at(i, j) ? yes : no).at(i, j) };
+  }
   if (kind === "neg") return mapped(inner(rest[0]), (x) => -x);
   if (kind === "T") {
     const { shape: [rows, columns], at } = inner(rest[0]);
@@ -57,10 +76,20 @@ export function evaluate(tree, variant = null) {
 function ofTensor(id, variant) {
   const values = valuesOf(id, variant);
   const { shape } = tensors[id];
-  const rows = shape.length ? shape[0] : 1;
-  const columns = shape.length > 1 ? shape[1] : 1;
-  const index = (k, size) => (size === 1 ? 0 : k);
-  return { shape: [rows, columns], at: (i, j) => values[index(i, rows) * columns + index(j, columns)] };
+  const columns = columnsOf(shape);
+  const rows = shape.reduce((all, size) => all * size, 1) / columns;
+  return { shape: [rows, columns], at: (i, j) => values[at(i, rows) * columns + at(j, columns)] };
+}
+
+const at = (k, size) => (size === 1 ? 0 : k);
+
+/** How many columns an array has: the last of several axes. */
+export const columnsOf = (shape) => (shape.length > 1 ? shape.at(-1) : 1);
+
+/** The row and column, in the tree inside, of an entry of a "g". */
+function entryOf([, [rows, columns], entries, width], i, j) {
+  const entry = entries[at(i, rows) * columns + at(j, columns)];
+  return [Math.floor(entry / width), entry % width];
 }
 
 const mapped = ({ shape, at }, f) => ({ shape, at: (i, j) => f(at(i, j)) });
@@ -104,13 +133,29 @@ export function written(tree, i, j, variant = null) {
   const [kind, ...rest] = tree;
   const inner = (one, row = i, column = j) => written(one, row, column, variant);
   if (kind === "@") return writtenProduct(rest, i, j, variant);
+  if (kind === "g") return inner(rest[0], ...entryOf(rest, i, j));
+  if (kind === "T") return inner(rest[0], j, i);
+  if (kind === "where") return inner(rest[evaluate(rest[0], variant).at(i, j) ? 1 : 2]);
+  if (kind === "total") {
+    const { shape } = evaluate(rest[0], variant);
+    return Array.from({ length: shape[1] }, (_, k) => [...(k ? [{ sign: "+" }] : []), ...bracketed(rest[0], k > 0, (one) => inner(one, i, k))]).flat();
+  }
+  if (kind === "largest") {
+    const { shape } = evaluate(rest[0], variant);
+    return [{ word: "max(" }, ...Array.from({ length: shape[1] }, (_, k) => inner(rest[0], i, k)).flat(), { word: ")" }];
+  }
+  if (CALLED.includes(kind)) return [{ word: `${kind}(` }, ...inner(rest[0]), { word: "," }, ...inner(rest[1]), { word: ")" }];
+  if (COMPARED.includes(kind)) return [{ word: "(" }, ...inner(rest[0]), { sign: kind }, ...inner(rest[1]), { word: ")" }];
+  if (kind === "/") return [...bracketed(rest[0], true, inner), { sign: "/" }, ...bracketed(rest[1], true, inner, ["*", "/"])];
+  if (kind === "**") return [...bracketed(rest[0], true, inner, ["*", "/", "neg"]), { sign: "**" }, ...inner(rest[1])];
   if (kind === "+" || kind === "-") return [...inner(rest[0]), { sign: kind }, ...bracketed(rest[1], kind === "-", inner)];
   if (kind === "*") return [...bracketed(rest[0], true, inner), { sign: "*" }, ...bracketed(rest[1], true, inner)];
   if (kind === "neg") return [{ sign: "-" }, ...bracketed(rest[0], true, inner)];
   if (kind === "f") {
     const of = evaluate(rest[1], variant);
     const [row, column] = fit(of.shape, i, j);
-    return [{ word: SIGNS[byRow(rest[0], i, of.shape[0])] + "(" }, { number: of.at(i, j), ...named(rest[1], row, column) }, { word: ")" }];
+    const name = byRow(rest[0], i, of.shape[0]);
+    return [{ word: `${SIGNS[name] ?? name}(` }, { number: of.at(i, j), ...named(rest[1], row, column) }, { word: ")" }];
   }
   if (kind === "softmax") {
     const of = evaluate(rest[0], variant);
@@ -140,20 +185,29 @@ function writtenProduct([left, right], i, j, variant) {
 
 const fit = (shape, i, j) => [shape[0] === 1 ? 0 : i, shape[1] === 1 ? 0 : j];
 
-function bracketed(tree, wanted, inner) {
+function bracketed(tree, wanted, inner, others = []) {
   const tokens = inner(tree);
-  const sums = wanted && ["+", "-", "@"].includes(tree[0]) && tokens.length > 1;
+  const sums = wanted && ["+", "-", "@", "total", ...others].includes(kindOf(tree)) && tokens.length > 1;
   return sums ? [{ word: "(" }, ...tokens, { word: ")" }] : tokens;
 }
+
+/** The kind of a tree, of one whose entries are elsewhere that of the tree itself. */
+const kindOf = (tree) => (["g", "T"].includes(tree[0]) ? kindOf(tree[1]) : tree[0]);
 
 /** What an entry of a tree is called, "c_prev[1]", "W_hy[2, 0]", and which tensor's it is. */
 function named(tree, i, j) {
   const [kind, ...rest] = tree;
   if (kind === "T") return named(rest[0], j, i);
+  if (kind === "g") return named(rest[0], ...entryOf(rest, i, j));
+  if (kind === "stack") {
+    const [part, k] = within(rest[1].map((one) => evaluate(one).shape[rest[0]]), rest[0] === 0 ? i : j);
+    return rest[0] === 0 ? named(rest[1][part], k, j) : named(rest[1][part], i, k);
+  }
   if (kind === "n") return { label: "" };
+  if (kind === "v") return { label: rest[2] + (rest[1].length > 1 ? place(i * rest[0][1] + j, rest[0]) : "") };
   if (kind !== "t") return { label: source(tree) };
   const { shape } = tensors[rest[0]];
-  const entry = i * (shape[1] ?? 1) + j;
+  const entry = i * columnsOf(shape) + j;
   return { label: rest[1] + place(entry, shape), tensor: rest[0], entry };
 }
 
@@ -162,6 +216,10 @@ function source(tree) {
   const [kind, ...rest] = tree;
   if (kind === "t") return rest[1];
   if (kind === "n") return String(rest[0]);
+  if (kind === "v") return rest[2];
+  if (kind === "g") return source(rest[0]);
+  if (kind === "total" || kind === "largest") return `${kind === "total" ? "sum" : "max"}(${source(rest[0])})`;
+  if (kind === "where") return `where(${rest.map(source).join(", ")})`;
   if (kind === "T") return `${source(rest[0])}.T`;
   if (kind === "neg") return `-${source(rest[0])}`;
   if (kind === "f") return `${rest[0]}(${source(rest[1])})`;

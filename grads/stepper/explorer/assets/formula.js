@@ -2,7 +2,7 @@
 
 import { before, data, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } from "./data.js";
 import { bars } from "./charts.js";
-import { evaluate, written } from "./evaluate.js";
+import { columnsOf, evaluate, written } from "./evaluate.js";
 import { el, exact, place, prose, short, iterations } from "./format.js";
 import { inspected, pick, state } from "./state.js";
 
@@ -100,7 +100,7 @@ function treeOf(maker, tensor) {
 }
 
 function writtenOut(tree, title, tensor, entry, value) {
-  const columns = tensors[tensor].shape[1] ?? 1;
+  const columns = columnsOf(tensors[tensor].shape);
   const [i, j] = [Math.floor(entry / columns), entry % columns];
   let found;
   try {

@@ -82,9 +82,9 @@ function showAbout() {
 
 /** What a user's backward returns, in view; other notes behind a click, so that the page begins with the network. */
 function showNotes(notes) {
-  const verdicts = notes.filter((note) => note.startsWith("What the backward returns") || note.startsWith("WRONG"));
+  const verdicts = notes.filter((note) => /^What the backward returns|^WRONG|^NOTHING/.test(note));
   const others = notes.filter((note) => !verdicts.includes(note));
-  byId("notes").replaceChildren(...verdicts.map((note) => el("p", { class: `note verdict${note.includes("WRONG") ? " wrong" : ""}` }, note)),
+  byId("notes").replaceChildren(...verdicts.map((note) => el("p", { class: `note verdict${/WRONG|NOTHING/.test(note) ? " wrong" : ""}` }, note)),
     ...(firstWrong === null ? [] : [el("p", { class: "note verdict wrong" }, el("a", { href: `#step=${firstWrong + 1}` }, `The first wrong gradient: step ${firstWrong + 1}`))]),
     ...(others.length ? [el("details", {}, el("summary", {}, `About this run: ${count(others.length, "note")}`), others.map((note) => el("p", { class: "note" }, note)))] : []));
 }

@@ -76,14 +76,15 @@ function named(id) {
   return variants.get(id) ?? (found.length === 1 ? found[0] : null);
 }
 
-/** Take the step and the variant from the address, if it holds any. */
+/** Take the step and the variant from the address, if it holds any; else begin at the first wrong step. */
 export function readAddress() {
   forgetAddress();
   const wanted = new URLSearchParams(location.hash.slice(1));
   const step = Number(wanted.get("step"));
   state.variant = named(wanted.get("break"));
   if (wanted.has("all")) state.all = true;
-  state.step = step >= 1 ? Math.min(Math.trunc(step), data.steps.length) - 1 : advance(1, -1);
+  const wrong = data.verifications.find((one) => one.status === "wrong")?.step;
+  state.step = step >= 1 ? Math.min(Math.trunc(step), data.steps.length) - 1 : wrong ?? advance(1, -1);
   state.picked = null;
   tell("variant");
 }

@@ -10,7 +10,7 @@ const FLOOR = 1e-18; // where an error of zero is drawn
 const ROUNDED = 1e-6; // relative: numerical derivatives are kept to seven digits
 const SAID = {
   verified: "✓ verified", wrong: "✗ wrong", partial: "… not complete yet", same: "= passed on", zero: "0 to begin with",
-  unpaired: "not compared", share: "… a part by rows", undecided: "? undecided", other: "not compared",
+  unpaired: "not compared", share: "… a part by rows", undecided: "? undecided", other: "not compared", suspect: "✗? the mistake may be here",
 };
 
 /** The strip below the bench. */

@@ -22,9 +22,10 @@ def _listing(data: dict[str, Any]) -> str:
         f"<pre>{html.escape(chr(10).join(source['lines']))}</pre>" for source in data["sources"])
 
 
-DERIVATION = Layout(("derivation",), ("katex.css", "stepping.css", "derivation.css"), (
+STYLES = ("katex.css", "stepping.css", "inside.css", "derivation.css")
+DERIVATION = Layout(("derivation",), STYLES, (
     "format", "packed", "weights", "data", "evaluate", "address", "state", "code", "heatmap",
-    "network", "alignment", "heads", "logits", "charts", "formula", "verification", "breaks",
-    "flow", "guide", "jumps", "keys", "play", "player"),
+    "network", "inside", "alignment", "heads", "logits", "charts", "formula", "verification",
+    "breaks", "flow", "guide", "jumps", "keys", "play", "player"),
     "take fewer words, fewer layers or a smaller hidden size", (ASSETS, SHARED),
     {"formulas": _equations}, {"listing": _listing})

@@ -15,7 +15,7 @@ const SIGNS = { "-": "−", "*": "×", "/": "÷" };
 /** The panel in the centre. */
 export function showFormula(panel) {
   const step = steps[state.step];
-  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...(step.cited ?? []).map(citation), ...substitution(), ...sumOverLoop());
+  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...substitution(), ...sumOverLoop(), ...(step.cited ?? []).map(citation));
 }
 
 function equation(step) {
@@ -24,7 +24,7 @@ function equation(step) {
     return el("div", { class: "formula plain" }, el("pre", {}, step.text),
       step.bookkeeping ? el("p", { class: "note" }, "Bookkeeping: no equation of its own.") : null);
   }
-  const box = el("div", { class: "formula" });
+  const box = el("div", { class: "formula" }, el("pre", { class: "line-here" }, step.text));
   const set = el("div", { class: "typeset" });
   set.innerHTML = formula.html; // KaTeX's, made at development time
   box.append(set);

@@ -88,20 +88,20 @@ def gated(state: str = "h", context: bool = False, after: bool = False) -> Drawi
     keeps, adds = ("z", "1 − z") if after else ("1 − z", "z")
     nodes = [Node(204, 36, "×"), Node(304, 36, "+"), Node(304, 92, "×"), Node(100, 92, "×"),
              Node(100, 140, "σ", 30), Node(204, 140, "σ", 30), Node(304, 140, "tanh", 38),
-             *(Node(x, 190, "W · + b" if after and x > 204 else "W · + U ·", 58)
+             *(Node(x, 196, "W · + b" if after and x > 204 else "W · + U ·", 58)
                for x in (100, 204, 304))]
     flows = [
-        Flow("x", ("M6 216 H318 V201", "M114 216 V201", "M218 216 V201"), (4, 198)),
-        Flow("a_r", ("M100 179 V151",), (104, 163)),
-        Flow("a_z", ("M204 179 V151",), (208, 163)),
-        Flow("a", ("M304 179 V151",), (308, 163)),
+        Flow("x", ("M6 222 H318 V207", "M114 222 V207", "M218 222 V207"), (30, 200)),
+        Flow("a_r", ("M100 185 V151",), (104, 170)),
+        Flow("a_z", ("M204 185 V151",), (208, 170)),
+        Flow("a", ("M304 185 V151",), (308, 170)),
         Flow("r", ("M100 129 V103",), (104, 116)),
         Flow("z", ("M204 129 V47", "M204 92 H293"), (208, 116)),
         Flow(candidate, ("M304 129 V103",), (324, 106)),
         Flow(state, ("M215 36 H293", "M304 81 V47"), None),
         Flow(state, ("M315 36 H352",), (328, 14))]
-    inside = "M111 92 H152 V157 H262 V190 H274"
-    into_gates = ("M24 36 V228 H190 V201", "M86 228 V201")
+    inside = "M111 92 H152 V156 H262 V196 H274"
+    into_gates = ("M24 36 V234 H190 V207", "M86 234 V207")
     if after:
         nodes.append(Node(46, 92, "U ·", 30))
         flows += [Flow(previous, ("M6 36 H193", "M46 36 V81", *into_gates), (6, 14)),
@@ -110,11 +110,11 @@ def gated(state: str = "h", context: bool = False, after: bool = False) -> Drawi
         flows += [Flow(previous, ("M6 36 H193", "M100 36 V81", *into_gates), (6, 14)),
                   Flow("m", (inside,), (116, 76))]
     if context:
-        flows.append(Flow("c", ("M6 240 H304 V201", "M100 240 V201", "M204 240 V201"), (4, 254)))
+        flows.append(Flow("c", ("M6 246 H304 V207", "M100 246 V207", "M204 246 V207"), (4, 260)))
     return Drawing(
         f"A gated unit: the reset gate r, the update gate z and a candidate; along the top the "
         f"state, kept by {keeps}, added to by {adds} times the candidate.",
-        270 if context else 236, tuple(nodes), tuple(flows))
+        278 if context else 240, tuple(nodes), tuple(flows))
 
 
 # --- attention ------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ def block(placed: str, sublayers: tuple[str, ...]) -> Drawing:
                       Flow(f"u[{k}]", (), (plus - 6, 182))]
         else:
             nodes.append(Node(plus + 32, 156, "N", 20))
-            flows += [Flow(f"r.{k}", (f"M{plus + 11} 156 H{plus + 21}",), (plus - 12, 182)),
-                      Flow(f"u[{k}]", (), (plus + 26, 182))]
+            flows += [Flow(f"r.{k}", (f"M{plus + 11} 156 H{plus + 21}",), (plus - 16, 182)),
+                      Flow(f"u[{k}]", (), (plus + 20, 182))]
         start = plus + (43 if placed == "post" else 11)
     flows[-1] = flows[-1]._replace(lines=(f"M{start} 156 H{WIDTH - 4}",))
     return Drawing("A Transformer's layer: the residual stream runs through; each sublayer reads "

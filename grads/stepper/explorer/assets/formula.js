@@ -38,7 +38,7 @@ function equation(step) {
 /** What the line cites, in full: a lemma, a remark, an erratum. */
 function citation(name) {
   const { title, text } = data.cited[name];
-  return el("aside", { class: "cited" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
+  return el("div", { class: "cited", role: "note" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
 }
 
 /** An equation that is too wide breaks between its terms (derivation.css), then shrinks; what is then still cut shows that it scrolls. */

@@ -1,7 +1,7 @@
 // The cell drawn from inside: what flows on its lines, forward, and back as wide as the gradient's norm.
 
 import { data, isWrong, makerOf, steps, tensors, valuesOf } from "./data.js";
-import { el, iterations, short } from "./format.js";
+import { el, inCell, iterations } from "./format.js";
 import { inspected, state } from "./state.js";
 
 const WIDEST = 7; // pixels, of the line with the largest gradient
@@ -36,8 +36,11 @@ export function showInside(panel) {
     point(flow, (back ? backward : null) ?? forward, isKnown(tensor) ? tensor : null);
   }
   const where = steps.find((one) => one.inside?.[0] === (runsAt[state.step] ?? first));
-  panel.replaceChildren(el("h2", {}, "Inside ", el("code", {}, drawing.split(" ")[0]), where.loops.length ? ` at ${iterations(where.loops)}` : ""), picture,
-    el("p", { class: "legend" }, `${back ? "Gradients flow back, as wide as their norms. " : ""}Numbers: ${entryOf() === null ? "" : "the selected entry, or "}the ‖norm‖.`));
+  if (!panel.firstChild) panel.append(el("h2"), el("div"), el("p", { class: "legend" }));
+  const [title, box, legend] = panel.children; // which stay, so that a line that has the focus keeps it
+  title.replaceChildren("Inside ", el("code", {}, drawing.split(" ")[0]), where.loops.length ? ` at ${iterations(where.loops)}` : "");
+  if (box.firstChild !== picture) box.replaceChildren(picture);
+  legend.textContent = `${back ? "Gradients flow back, as wide as their norms. " : ""}Numbers: ${entryOf() === null ? "" : "the selected entry, or "}the ‖norm‖.`;
 }
 
 function element(text) {
@@ -72,7 +75,8 @@ function numberOf(tensor) {
 function point(flow, step, tensor) {
   const number = flow.querySelector(".number");
   const [value, isNorm] = tensor === null ? [null, false] : numberOf(tensor);
-  const text = tensor === null ? "" : isNorm ? `‖${short(value, 2)}‖` : short(value, 3);
+  const said = tensor === null ? "" : inCell(value, Math.abs(value) < 1 ? 3 : Math.abs(value) < 10 ? 2 : 1);
+  const text = isNorm ? `‖${said}‖` : said;
   if (number && number.textContent !== text) number.textContent = text;
   number?.classList.toggle("positive", !isNorm && value > 0);
   number?.classList.toggle("negative", !isNorm && value < 0);

@@ -232,7 +232,8 @@ function movePlayhead(box, now) {
   requestAnimationFrame(() => {
     const svg = box.firstElementChild;
     const scale = svg.clientWidth / svg.viewBox.baseVal.width;
-    if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+    box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1; // what scrolls can be reached by the keyboard
+    if (box.tabIndex === 0) box.scrollLeft = x * scale - box.clientWidth / 2;
   });
 }
 

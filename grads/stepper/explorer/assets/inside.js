@@ -75,7 +75,7 @@ function numberOf(tensor) {
 function point(flow, step, tensor) {
   const number = flow.querySelector(".number");
   const [value, isNorm] = tensor === null ? [null, false] : numberOf(tensor);
-  const said = tensor === null ? "" : inCell(value, Math.abs(value) < 1 ? 3 : Math.abs(value) < 10 ? 2 : 1);
+  const said = tensor === null ? "" : inCell(value, (Math.abs(value) < 1 ? 3 : Math.abs(value) < 10 ? 2 : 1) - isNorm);
   const text = isNorm ? `‖${said}‖` : said;
   if (number && number.textContent !== text) number.textContent = text;
   number?.classList.toggle("positive", !isNorm && value > 0);

@@ -122,7 +122,7 @@ function caption(id, step, exponent, wrong, written) {
   const alias = written && written !== tensor.name && written.replace(/\.T$/, "") !== tensor.name ? written : null;
   return el("figcaption", {},
     alias ? [el("code", {}, alias), " is "] : null, el("code", {}, tensor.name),
-    own && before(id) !== null && tensors[before(id)].name !== tensor.name ? [" is ", el("code", {}, tensors[before(id)].name)] : null,
+    own && before(id) !== null && tensors[before(id)].name !== tensor.name ? el("span", { class: "iteration" }, " is ", el("code", {}, tensors[before(id)].name)) : null,
     loops && !own ? el("span", { class: "iteration" }, ` ${loops}`) : null,
     exponent ? el("span", { class: "scale" }, ` × ${power(exponent)}`) : null,
     wrong ? el("strong", { class: "flag" }, " ✗ wrong") : null,

@@ -182,8 +182,9 @@ def test_lines_by_the_keyboard_alone(opened: Any, made: Any) -> None:
             break
     assert "step" in window.page.evaluate("document.activeElement.getAttribute('aria-label')")
     window.page.keyboard.press("Enter")
-    window.page.wait_for_function(f"location.hash !== '#step={step + 1}'")
-    assert d["steps"][window.step() - 1]["text"] == "i, f, o, h_hat = np.split(u, 4)"
+    gates = d["inside"]["runs"][d["steps"][step]["inside"][0]]["flows"]["o"][1]
+    window.page.wait_for_function(AT, arg=gates + 1)
+    assert d["steps"][gates]["text"] == "i, f, o, h_hat = np.split(u, 4)"
     assert window.page.evaluate("document.activeElement.dataset.variable") == "o"
 
 

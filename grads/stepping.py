@@ -68,7 +68,8 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
     )
     _add_example(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="the page to write (default: NAME.html)")
+                        help="the page to write (default: NAME.html); FILE.svg: drawings of the "
+                             "functions, for slides")
 
 
 def run_explore(options: argparse.Namespace) -> int:

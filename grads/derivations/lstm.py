@@ -113,7 +113,7 @@ def forward(
     c = {0: zero if c_0 is None else c_0}
     v, p, l = {}, {}, {}
     for t in range(1, len(x) + 1):
-        v[t] = embed(x[t - 1], W_e)                              # x_t, a column of W_e
+        v[t] = embed(x[t - 1], W_e)                              # x_t, the word's row of W_e
         h[t], c[t] = lstm(h[t - 1], c[t - 1], v[t], T, b)        # (2.40)
         l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y), (2.1)

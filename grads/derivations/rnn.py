@@ -153,7 +153,7 @@ def forward(
     h = {0: np.zeros((len(T), 1)) if h_0 is None else h_0}
     v, p, l = {}, {}, {}
     for t in range(1, len(x) + 1):
-        v[t] = embed(x[t - 1], W_e)                              # x_t, a column of W_e
+        v[t] = embed(x[t - 1], W_e)                              # x_t, the word's row of W_e
         h[t] = rnn(v[t], h[t - 1], T, b)                         # (2.3)
         l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y), (2.1)

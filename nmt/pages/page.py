@@ -37,6 +37,7 @@ class Layout(NamedTuple):
     smaller: str = ""  # what to do about a page that is too large
     directories: tuple[Path, ...] = (ASSETS,)  # a file is taken from the first that has it
     elements: Mapping[str, Callable[[dict[str, Any]], Any]] = {}  # further data beside `data`
+    texts: Mapping[str, Callable[[dict[str, Any]], str]] = {}  # HTML made from the data
     connects: str = "'none'"  # where scripts may fetch from
 
 
@@ -76,6 +77,7 @@ def page_of(data: dict[str, Any], layout: Layout) -> str:
                                                        for style in layout.styles)]),
         "data": packed(data), "script": script,
         **{name: packed(make(data)) for name, make in layout.elements.items()},
+        **{name: make(data) for name, make in layout.texts.items()},
     }
     text = "".join(read(layout, f"{name}.html") for name in ("head", *layout.templates, "end"))
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)

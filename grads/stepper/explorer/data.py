@@ -7,10 +7,13 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
+from backend.errors import UserError
 from grads.stepper.explorer.cited import all_said
+from grads.stepper.explorer.drawings import DRAWINGS, standalone
 from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.heads import heads_json
+from grads.stepper.explorer.inside import inside_json
 from grads.stepper.explorer.logits import logits_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.own import containing, titled
@@ -22,9 +25,11 @@ from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, numbe
 from grads.stepper.explorer.variants import variants_json
 from grads.stepper.explorer.verifications import H, X, verifications_json
 from grads.stepper.tracing.derivations import Run
+from nmt.files import write_text
 from nmt.pages.page import LIMIT, page_of, size_of, write_page
 
 VERSION = 1
+PICTURE = ".svg"
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
 DEPTH = 2  # calls around a decoder's loop
 UNBROKEN = "No bugs can be injected on this page: it would become too large."
@@ -58,17 +63,34 @@ def build(
 def explore(name: str, output: str | Path | None = None, **settings: Any) -> Path:
     """Writes the page of `build(name, **settings)` and returns its path, NAME.html if None.
 
-    Raises `UserError` as `build`, and for a path that cannot be written.
+    To a path that ends in .svg it writes the drawings of the functions instead, for slides: the
+    first there, further ones beside it with their names, as in NAME-attend.svg.
+    Raises `UserError` as `build`, for a path that cannot be written, and for a derivation without a
+    drawing.
     """
     return write(build(name, **settings), page_name(name) if output is None else output)
 
 
 def write(data: dict[str, Any], output: str | Path) -> Path:
-    """Writes the page of what `build` has made, and returns its path."""
+    """Writes the page of what `build` has made, or its drawings, and returns its path."""
     path = Path(output)
+    if path.suffix == PICTURE:
+        return write_drawings(data, path)
     if data["variants"] and size_of(page_of(data, DERIVATION)) >= LIMIT:
         data = data | {"variants": [], "notes": [*data["notes"], UNBROKEN]}
     write_page(data, path, DERIVATION)
+    return path
+
+
+def write_drawings(data: dict[str, Any], path: Path) -> Path:
+    """Write each drawing of a page's data as a file of its own; returns the first one's path."""
+    names = list(data["inside"]["drawings"])
+    if not names:
+        raise UserError(f"{path}: {data['name']} has no drawing: expected one that runs "
+                        f"{', '.join(sorted({name.split()[0] for name in DRAWINGS}))}")
+    for name in names:
+        further = f"-{name.replace(' ', '-')}" if name != names[0] else ""
+        write_text(path.with_stem(path.stem + further), standalone(DRAWINGS[name]))
     return path
 
 
@@ -81,6 +103,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
     table = Table(run, shown.steps)
     steps = Steps(run, table, verifications)
     verified = verifications_json(run, table, steps, verifications)
+    inside = inside_json(table, steps)
     return {
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(),
@@ -92,6 +115,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "flow": flow_json() if run.derivation.recurrent else None, "network": network(run),
         "vocabularies": vocabularies(run), "attention": weights_of_attention(table, steps),
         "heads": heads_json(table, steps), "logits": logits_json(table, steps.numbers),
+        "inside": inside,
         "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
         "tensors": table.entries,
     }

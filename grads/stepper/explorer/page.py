@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 from grads.stepper.explorer.formulas import ASSETS, used
@@ -14,9 +15,17 @@ def _equations(data: dict[str, Any]) -> dict[str, Any]:
     return used(data["steps"])
 
 
-DERIVATION = Layout(("derivation",), ("katex.css", "stepping.css", "derivation.css"), (
+def _listing(data: dict[str, Any]) -> str:
+    """The functions that are stepped through, as text, for a browser without JavaScript."""
+    return "\n".join(
+        f"<h2>{source['function']}, {html.escape(source['file'])}</h2>\n"
+        f"<pre>{html.escape(chr(10).join(source['lines']))}</pre>" for source in data["sources"])
+
+
+STYLES = ("katex.css", "stepping.css", "inside.css", "derivation.css")
+DERIVATION = Layout(("derivation",), STYLES, (
     "format", "packed", "weights", "data", "evaluate", "address", "state", "code", "heatmap",
-    "network", "alignment", "heads", "logits", "charts", "formula", "verification", "breaks",
-    "flow", "guide", "jumps", "keys", "play", "player"),
+    "network", "inside", "alignment", "heads", "logits", "charts", "formula", "verification",
+    "breaks", "flow", "guide", "jumps", "keys", "play", "player"),
     "take fewer words, fewer layers or a smaller hidden size", (ASSETS, SHARED),
-    {"formulas": _equations})
+    {"formulas": _equations}, {"listing": _listing})

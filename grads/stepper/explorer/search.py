@@ -22,7 +22,7 @@ from nmt.system import System
 NAME, PAGE = "search", "search.html"
 OWN = "attention"  # of the package's models, the one that is searched
 OWN_BEAM = 3
-OWN_SENTENCE = "Sonntag oder vor 12 Sekunden"  # the beam finds better than greedy search
+OWN_SENTENCE = "vor 2 Minuten, Samstag und vor 5 Sekunden"  # beam search is right, greedy not
 VERSION = 1
 
 

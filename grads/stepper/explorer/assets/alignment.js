@@ -11,10 +11,10 @@ const rows = []; // {t, step, row}
 /** The table beside the network, empty; nothing without attention. */
 export function drawAlignment(box) {
   const { columns } = data.network;
-  box.hidden = !data.attention.length;
-  if (box.hidden) return;
-  box.classList.toggle("many", data.network.columns.filter((column) => column.side === "encoder").length > MANY);
   const source = columns.filter((column) => column.side === "encoder").map((column) => column.word);
+  box.hidden = !data.attention.length || !source.length; // two encoders do not stand in a row
+  if (box.hidden) return;
+  box.classList.toggle("many", source.length > MANY);
   if (data.network.mirrored) source.reverse(); // weights are by written words
   const target = columns.filter((column) => column.side !== "encoder");
   const body = data.attention.map((known, k) => {

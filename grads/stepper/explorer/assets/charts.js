@@ -70,7 +70,8 @@ export function bars(terms, total, label) {
   const [width, row] = [380, 22];
   const height = row * (terms.length + 1) + 10;
   const largest = Math.max(1e-300, ...terms.map((term) => Math.abs(term.value)), Math.abs(total));
-  const [left, right] = [62, 84];
+  const right = 84;
+  const left = 16 + 6.5 * Math.max(7, ...terms.map(({ name }) => name.length)); // room for the names
   const middle = left + (width - left - right) / 2;
   const reach = (width - left - right) / 2;
   const svg = draw("svg", { class: "chart bars", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });

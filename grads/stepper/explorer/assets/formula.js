@@ -15,7 +15,7 @@ const SIGNS = { "-": "−", "*": "×", "/": "÷" };
 /** The panel in the centre. */
 export function showFormula(panel) {
   const step = steps[state.step];
-  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...(step.cited ?? []).map(citation), ...substitution(), ...sumOverTime());
+  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...substitution(), ...sumOverLoop(), ...(step.cited ?? []).map(citation));
 }
 
 function equation(step) {
@@ -24,7 +24,7 @@ function equation(step) {
     return el("div", { class: "formula plain" }, el("pre", {}, step.text),
       step.bookkeeping ? el("p", { class: "note" }, "Bookkeeping: no equation of its own.") : null);
   }
-  const box = el("div", { class: "formula" });
+  const box = el("div", { class: "formula" }, el("pre", { class: "line-here" }, step.text));
   const set = el("div", { class: "typeset" });
   set.innerHTML = formula.html; // KaTeX's, made at development time
   box.append(set);
@@ -38,7 +38,7 @@ function equation(step) {
 /** What the line cites, in full: a lemma, a remark, an erratum. */
 function citation(name) {
   const { title, text } = data.cited[name];
-  return el("aside", { class: "cited" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
+  return el("div", { class: "cited", role: "note" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
 }
 
 /** An equation that is too wide breaks between its terms (derivation.css), then shrinks; what is then still cut shows that it scrolls. */
@@ -138,18 +138,24 @@ function token({ number, label, tensor, entry, sign, word }) {
   return el("button", { type: "button", class: "number", title: `${label} = ${exact(number)}: where it came from`, onclick: () => pick(tensor, entry) }, inside);
 }
 
-/** What a gradient that is a sum over time is the sum of, at the inspected entry. */
-function sumOverTime() {
+const COUNTED = { l: "layer", u: "update", n: "encoder", r: "rare word" }; // what a loop's index counts
+const counted = (index) => COUNTED[index] ?? (data.network.drawn ? "time step" : index === "i" ? "head" : "word");
+
+/** What a gradient that is a sum over a loop is the sum of, at the inspected entry. */
+function sumOverLoop() {
   const one = inspected();
   const sum = one && sumOf(one.tensor);
   if (!sum) return [];
   const { name, shape } = tensors[one.tensor];
   const entry = name + place(one.entry, shape);
-  const terms = sum.terms.map((term, k) => ({ name: iterations(term.loops), value: term.value[one.entry], done: k < sum.taken }));
+  const [first] = sum.terms;
+  const changes = first.loops.map(([index]) => index).find((index, k) => sum.terms.some((term) => term.loops[k]?.[1] !== first.loops[k][1]));
+  const said = changes ? counted(changes) : "line";
+  const terms = sum.terms.map((term, k) => ({ name: iterations(changes ? term.loops.filter(([index]) => index === changes) : []), value: term.value[one.entry], done: k < sum.taken }));
   const total = terms.filter((term) => term.done).reduce((all, term) => all + term.value, 0);
   const broken = isWrong(one.tensor, state.variant) ? ` The bars show the correct backward pass; with the bug it is ${short(valuesOf(one.tensor, state.variant)[one.entry])}.` : "";
   const open = sum.taken < terms.length ? " Outlined bars are still to come." : "";
-  return [el("h3", {}, "Sum over time"),
+  return [el("h3", {}, said === "time step" ? "Sum over time" : `Sum over ${said}s`),
     bars(terms, total, `${entry} as a sum: ${terms.map((term) => `${term.name} ${short(term.value)}`).join(", ")}`),
-    el("p", { class: "note" }, `Each time step adds one term to ${entry}.${open}${broken}`)];
+    el("p", { class: "note" }, `Each ${said} adds one term to ${entry}.${open}${broken}`)];
 }

@@ -1,6 +1,6 @@
 // Tensors as numbered heat maps.
 
-import { data, functionOf, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { before, data, functionOf, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
 import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
 import { inspected, pick, state } from "./state.js";
 
@@ -31,7 +31,8 @@ export function showTensors(panel) {
   const step = steps[state.step];
   const written = new Set(step.targets);
   const cached = new Set(step.cached ?? []);
-  const reads = unique(step.reads).filter(({ tensor }) => !written.has(tensor));
+  const renamed = new Set(step.targets.map(before)); // what the line only gives another name
+  const reads = unique(step.reads).filter(({ tensor }) => !written.has(tensor) && !renamed.has(tensor));
   const gradient = ({ tensor }) => tensors[tensor].gradient;
   const of = verificationOf(step.targets[0])?.of;
   const groups = [
@@ -121,6 +122,7 @@ function caption(id, step, exponent, wrong, written) {
   const alias = written && written !== tensor.name && written.replace(/\.T$/, "") !== tensor.name ? written : null;
   return el("figcaption", {},
     alias ? [el("code", {}, alias), " is "] : null, el("code", {}, tensor.name),
+    own && before(id) !== null && tensors[before(id)].name !== tensor.name ? el("span", { class: "iteration" }, " is ", el("code", {}, tensors[before(id)].name)) : null,
     loops && !own ? el("span", { class: "iteration" }, ` ${loops}`) : null,
     exponent ? el("span", { class: "scale" }, ` × ${power(exponent)}`) : null,
     wrong ? el("strong", { class: "flag" }, " ✗ wrong") : null,

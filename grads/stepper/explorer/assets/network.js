@@ -5,7 +5,7 @@ import { draw, el, short } from "./format.js";
 import { goTo, state } from "./state.js";
 
 const WIDTH = 96; // of a column
-const ROW = 38;
+const ROW = 36;
 const BOX = { width: 52, height: 26 };
 // search: attention comes before the unit; mirrored: the encoder reads the last of the written words first
 const { columns, drawn, layers, attention, fed, search, both_ends: bothEnds, mirrored } = data.network;
@@ -16,7 +16,7 @@ const parts = [ // from the bottom up
   ...(attention ? [{ part: "attention", layer: null, name: search ? "c" : "h̃" }] : []),
   { part: "output", layer: null, name: "p" },
 ];
-const top = 46;
+const top = 38;
 const height = top + parts.length * ROW + 22;
 const nodes = new Map();
 const lines = []; // the edges but those of attention, {line, from, to}
@@ -41,8 +41,8 @@ export function drawNetwork(box) {
   svg.append(draw("defs", {}, arrow("tip"), hatch()));
   playhead = draw("g", { class: "playhead" },
     draw("line", { x1: 0, x2: 0, y1: top + 2, y2: height - 20 }),
-    draw("path", { class: "to-right", d: "M-6 7 L8 14 L-6 21 Z" }),
-    draw("path", { class: "to-left", d: "M6 7 L-8 14 L6 21 Z" }));
+    draw("path", { class: "to-right", d: "M-6 1 L8 8 L-6 15 Z" }),
+    draw("path", { class: "to-left", d: "M6 1 L-8 8 L6 15 Z" }));
   svg.append(playhead, ...edges(), ...attending(), ...boxes(), ...words());
   box.replaceChildren(svg);
 }
@@ -232,7 +232,8 @@ function movePlayhead(box, now) {
   requestAnimationFrame(() => {
     const svg = box.firstElementChild;
     const scale = svg.clientWidth / svg.viewBox.baseVal.width;
-    if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+    box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1; // what scrolls can be reached by the keyboard
+    if (box.tabIndex === 0) box.scrollLeft = x * scale - box.clientWidth / 2;
   });
 }
 

@@ -4,6 +4,7 @@ import { data, stepIsWrong, steps, tensors, firstBackward } from "./data.js";
 import { showBreaks } from "./breaks.js";
 import { showCode } from "./code.js";
 import { showFlow } from "./flow.js";
+import { showInside } from "./inside.js";
 import { showFormula } from "./formula.js";
 import { count, el, short, iterations } from "./format.js";
 import { listenToCells, showPicked, showTensors } from "./heatmap.js";
@@ -37,6 +38,7 @@ function show(what) {
     showBreaks(byId("breaks"));
     showMarks();
   }
+  showInside(byId("inside"));
   showFormula(byId("equation"));
   showVerification(byId("verification"));
 }

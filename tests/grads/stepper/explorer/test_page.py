@@ -159,6 +159,81 @@ def test_sum_over_time_has_one_bar_for_each_step(opened: Any, made: Any) -> None
     assert len(bars) == len(data["network"]["columns"]) == 4
 
 
+def test_sums_say_what_they_are_over(opened: Any, made: Any) -> None:
+    """In a Transformer a sum over heads is none over time; its labels stay inside of its column."""
+    data, _ = made("transformer")
+    found = next(one["target"] for one in data["sums"]
+                 if {name for name, _ in one["terms"][0]["loops"]} == {"l", "k", "i"})
+    step = next(k for k, one in enumerate(data["steps"]) if found in one["targets"])
+    page = opened("transformer", f"#all=1&step={step + 1}").page
+    assert "Sum over heads" in page.eval_on_selector_all(
+        "#equation h3", "all => all.map((one) => one.textContent)")
+    assert page.text_content("#equation .bars text") == "i = 1"
+    left = "(all) => Math.min(...all.map((one) => one.getBoundingClientRect().left))"
+    assert page.eval_on_selector_all("#equation .bars text", left) >= page.eval_on_selector_all(
+        "#equation", left)
+    page = opened("lstm", f"#step={len(made('lstm')[0]['steps'])}").page
+    titles = page.eval_on_selector_all("#equation h3", "all => all.map((one) => one.textContent)")
+    assert "Sum over time" in titles
+
+
+def test_what_a_line_renames_is_printed_once(opened: Any, made: Any) -> None:
+    data, _ = made("gru")
+    assert data["steps"][0]["text"].endswith("= unit")
+    page = opened("gru", "#all=1&step=1").page
+    assert page.query_selector(".side.writes") and not page.query_selector(".side.kept")
+    assert "W is unit.W" in page.inner_text(".side.writes")
+
+
+def test_back_goes_one_step_back(opened: Any) -> None:
+    window = opened("lstm", "#all=1&step=3", fresh=True)
+    for key, step in (("ArrowRight", 4), ("ArrowRight", 5)):
+        window.page.keyboard.press(key)
+        assert window.address() == f"#step={step}&all=1"
+    for step in (4, 3):
+        window.page.go_back()
+        window.page.wait_for_function(
+            "step => document.querySelector('#where b').textContent === `Step ${step}`", arg=step)
+
+
+def test_without_javascript_the_lines_are_there(browser: Any, made: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(made("lstm")[1].as_uri())
+    assert "c = f * c_prev + i * h_hat" in page.inner_text("body")
+    assert not page.is_visible(".transport")
+    context.close()
+
+
+def test_paper_has_no_controls(opened: Any) -> None:
+    page = opened("lstm", "#step=20", fresh=True).page
+    page.emulate_media(media="print")
+    assert page.is_visible("#algorithm .line.current") and page.is_visible("#equation .typeset")
+    assert [name for name in ("button.more", ".buttons", "#slider", "#jump", "#speed", "#all",
+                              "#break", "#guide") if page.is_visible(name)] == []
+
+
+@pytest.mark.parametrize("size", [(1400, 900), (768, 1024), (390, 844)])
+@pytest.mark.parametrize("name", ["lstm", "gru", "trained", "transformer"])
+def test_the_first_screen_shows_line_equation_and_numbers(
+        name: str, size: tuple[int, int], opened: Any) -> None:
+    window = opened(name, viewport=dict(zip(("width", "height"), size, strict=True)))
+    bar = window.page.evaluate(
+        "(() => { const bar = document.querySelector('.transport').getBoundingClientRect();"
+        " return bar.top > 100 && bar.bottom >= innerHeight ? bar.top : innerHeight; })()")
+    top = {place: window.page.evaluate(
+        "(all) => Math.min(...[...document.querySelectorAll(all)]"
+        ".map((one) => one.getBoundingClientRect()).filter((one) => one.height)"
+        ".map((one) => one.bottom))", place)
+        for place in (".line.current, .line-here", ".typeset",
+                      ".numbers .value, .writes .cell, .equation h3")}
+    assert max(top.values()) <= bar, top
+    if size[0] == 1400:
+        code = window.page.evaluate(
+            "document.querySelector('#algorithm .lines').getBoundingClientRect()")
+        assert code["top"] < 0.5 * size[1] and code["width"] > 500
+
+
 def test_a_backward_line_lights_its_forward_partner(opened: Any, made: Any) -> None:
     data, _ = made("lstm")
     step = next(k for k, one in enumerate(data["steps"]) if one["text"] == "df = c_prev * dc")

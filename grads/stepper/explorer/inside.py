@@ -1,0 +1,154 @@
+"""Which drawing shows a step from inside, and what flows on its lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from grads.stepper.explorer.drawings import DRAWINGS, svg
+from grads.stepper.explorer.steps import Steps
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
+from grads.stepper.trace import Step, Trace
+
+LAYER = "layer"  # the function that calls a Transformer's sublayers, each in its iteration of K
+K = "k"
+RETURNED = "return"  # what has no name inside of the function
+PLACED = {"pre_norm": "pre", "post_norm": "post"}
+NAMED = {"z": ("dr", "dy")}  # other names of a gradient: what leaves a branch is added
+
+
+def inside_json(table: Table, steps: Steps) -> dict[str, Any]:
+    """Drawings by name; for each run of a function that has one, by variable the tensor, the step
+    that makes it, the tensor of its gradient and the step that makes that. Each step inside of one
+    gets its number, and the variables that it writes and reads."""
+    forward, backward = Frames(table, steps, FORWARD), Frames(table, steps, BACKWARD)
+    waiting: dict[Any, list[int]] = defaultdict(list)
+    for frame in forward.drawn:
+        waiting[forward.place(frame)].append(frame)
+    back = {waiting[backward.place(frame)].pop(): frame for frame in backward.drawn
+            if waiting[backward.place(frame)]}
+    runs = []
+    for number, (frame, name) in enumerate(forward.drawn.items()):
+        names = [flow.variable for flow in DRAWINGS[name].flows]
+        flows = {}
+        for variable in dict.fromkeys(names):
+            gradient = backward.gradient(back[frame], variable) if frame in back else (None, None)
+            flows[variable] = [*forward.variable(frame, variable), *gradient]
+        runs.append({"drawing": name, "flows": flows})
+        forward.mark(frame, number, flows)
+        if frame in back:
+            backward.mark(back[frame], number, flows)
+    used = dict.fromkeys(forward.drawn.values())
+    return {"drawings": {name: svg(DRAWINGS[name]) for name in used}, "runs": runs}
+
+
+class Frames:
+    """The calls of functions that have a drawing, in a pass, and the steps inside of each."""
+
+    def __init__(self, table: Table, steps: Steps, name: str) -> None:
+        self.table, self.shown, self.name = table, steps, name
+        self.trace: Trace = table.traces[name]
+        self.inside: dict[int, list[Step]] = defaultdict(list)
+        self.drawn: dict[int, str] = {}  # frame -> its drawing
+        for step in self.trace.steps:
+            owner = self.owner(step.frame)
+            if owner is not None:
+                self.inside[owner].append(step)
+        for frame, found in self.inside.items():
+            drawing = self.drawing(frame, found)
+            if drawing in DRAWINGS:
+                self.drawn[frame] = drawing
+
+    def function(self, frame: int) -> str:
+        """The function that is drawn: `lstm` of `lstm_grad` too."""
+        return self.trace.calls[frame].function.removesuffix("_grad")
+
+    def owner(self, frame: int | None) -> int | None:
+        """The innermost call around a step whose function has a drawing."""
+        wanted = "" if self.name == FORWARD else "_grad"
+        while frame is not None:
+            call = self.trace.calls[frame]
+            if call.function.endswith(wanted) and (
+                    self.function(frame) in DRAWINGS or self.function(frame) == LAYER):
+                return frame
+            frame = call.caller
+        return None
+
+    def drawing(self, frame: int, found: list[Step]) -> str:
+        """The name of a call's drawing: of a layer's by its sublayers."""
+        if self.function(frame) != LAYER:
+            return self.function(frame)
+        calls = [step.function.removesuffix("_grad") for step in found if step.kind == "call"]
+        placed = [PLACED[name] for name in calls if name in PLACED]
+        return f"{LAYER} {placed[0]} {len(placed)}" if placed else ""
+
+    def place(self, frame: int) -> tuple[str, frozenset[tuple[str, int]]]:
+        """What a call shares with its backward's: the function, and the iterations of loops."""
+        return self.function(frame), frozenset(self.trace.calls[frame].loops)
+
+    def name_of(self, step: Step, frame: int, written: str) -> str:
+        """A variable as a drawing names it: of a sublayer with its number."""
+        number = dict(step.loops).get(K)
+        if self.function(frame) != LAYER or step.frame == frame or number is None:
+            return written
+        return f"{written}.{number}"
+
+    def targets(self, frame: int) -> Iterator[tuple[str, int | None, int | None]]:
+        """Variables with their tensors and steps: of the innermost functions first, and of what
+        the call returned."""
+        for step in sorted(self.inside[frame], key=lambda step: -step.depth):
+            for i, target in enumerate(step.targets):
+                tensor = self.table.follow(self.name, (step.number, i))[0]
+                if target.shape is not None and tensor is not None:
+                    named = self.name_of(step, frame, target.name)
+                    yield RETURNED if step.kind == "return" else named, tensor, self.maker(
+                        frame, tensor, step)
+
+    def maker(self, frame: int, tensor: int, step: Step) -> int | None:
+        """The step inside of a call that computed a tensor, if there is one; else the one given;
+        of what was returned without a name the step outside that names it."""
+        name, origin = self.table.origins[self.table.root(tensor)]
+        made = self.trace.steps[origin[0]] if name == self.name else None
+        inside = made is not None and made.kind == "assign" and self.owner(made.frame) == frame
+        number = origin[0] if inside or step.kind == "return" else step.number
+        return self.shown.numbers.get((self.name, number))
+
+    def known(self, frame: int) -> dict[str, tuple[int | None, int | None]]:
+        """By variable its last tensor, and the step: of what was given the first that reads it."""
+        found = {name: (tensor, step) for name, tensor, step in self.targets(frame)}
+        for name, (tensor, step) in found.items():
+            if step is None:
+                readers = (self.shown.numbers.get((self.name, one.number))
+                           for one in self.inside[frame] if one.kind == "assign"
+                           and name in self.read(one, frame))
+                found[name] = tensor, next((one for one in readers if one is not None), None)
+        return found
+
+    def read(self, step: Step, frame: int) -> set[str]:
+        """The variables that a step reads."""
+        return {self.name_of(step, frame, one.name.removesuffix(".T")) for one in step.reads}
+
+    def variable(self, frame: int, name: str) -> tuple[int | None, int | None]:
+        """The tensor of a variable, and the step that makes it."""
+        found = self.known(frame)
+        given = RETURNED if name == DRAWINGS[self.drawn[frame]].flows[-1].variable else name
+        return found.get(name, found.get(given, (None, None)))
+
+    def gradient(self, frame: int, name: str) -> tuple[int | None, int | None]:
+        """The tensor of a variable's gradient, and the step that makes it."""
+        found, (letter, dot, number) = self.known(frame), name.partition(".")
+        tried = [f"d{name}", f"d_{name}", *(f"{one}{dot}{number}" for one in NAMED.get(letter, ()))]
+        return next((found[one] for one in tried if one in found), (None, None))
+
+    def mark(self, frame: int, number: int, flows: Mapping[str, Any]) -> None:
+        """Note for each step of a call which variables it writes and reads, gradients or not."""
+        names = {"x": "u[0]"} if self.function(frame) == LAYER else {}
+        names |= {f"{prefix}{name}": name for name in flows for prefix in ("", "d", "d_")}
+        for step in self.inside[frame]:
+            shown = self.shown.numbers.get((self.name, step.number))
+            if shown is not None:
+                written = {self.name_of(step, frame, target.name) for target in step.targets}
+                self.shown.entries[shown]["inside"] = [number, *(
+                    sorted({names[one] for one in variables if one in names})
+                    for variables in (written, self.read(step, frame)))]

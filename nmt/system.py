@@ -31,11 +31,12 @@ from nmt.models.contract import Model, check_lengths_searched, check_positions
 from nmt.processes import map_in_processes
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
+from nmt.search.constraint import Restriction
 from nmt.search.every_beam import every_beam_search
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import best_of_draws
-from nmt.search.shortlist import Find, Shortlist
+from nmt.search.shortlist import Find
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.texts import Texts
@@ -113,6 +114,12 @@ class System(Texts):
         """`perplexity`, and for a hybrid model `character_perplexity`, per character of the
         target's unknown words with the boundary after each, if there are any; for one that counts
         down `length_perplexity`, per sentence."""
+        return {f"{name}perplexity": perplexity(*loss)
+                for name, loss in self.losses(pairs).items()}
+
+    def losses(self, pairs: Sequence[Pair]) -> dict[str, tuple[float, int]]:
+        """By the beginnings of `perplexities`' names the nats of all pairs, and over how many words
+        (characters, sentences) they are. Nats of words, "", are -log p of all targets."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
         totals = {"": 0.0, "character_": 0.0, "length_": 0.0}
         counts = {"": 0, "character_": 0, "length_": 0}
@@ -129,32 +136,33 @@ class System(Texts):
             if lengths is not None:
                 totals["length_"] += float(to_host(lengths))
                 counts["length_"] += len(batch.indices)
-        return {f"{name}perplexity": perplexity(totals[name], number)
-                for name, number in counts.items() if number or not name}
+        return {name: (totals[name], number) for name, number in counts.items()
+                if number or not name}
 
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions,
-        observer: SearchObserver | None = None, shortlist: Shortlist | None = None, jobs: int = 1,
-        prefix: Sequence[str] = (),
+        observer: SearchObserver | None = None, restriction: Restriction | None = None,
+        jobs: int = 1, prefix: Sequence[str] = (),
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` returns it; hypotheses cut at the limit are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
-        observer: is told of each step of each batch's search, but with `every_beam`. shortlist:
-        which words each batch may be translated into; None for all. jobs: processes that share the
+        observer: is told of each step of each batch's search, but with `every_beam`. restriction:
+        such as a `Shortlist`, or trees alone; None for none. jobs: processes that share the
         batches, which are the same ones. prefix: the words that each translation begins with; not
-        with a shortlist. Raises UserError as `prefix_ids`.
+        with a restriction. Raises UserError as `prefix_ids`.
         """
         ids = self.prefix_ids(prefix)
         find = partial(every_beam_search, options=options, prefix=ids) if options.every_beam else \
             partial(beam_search, options=options, observer=observer, prefix=ids)
-        return self._search(sentences, find, options, shortlist, jobs)
+        return self._search(sentences, find, options, restriction, jobs)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
         rng: np.random.Generator, draws: int = 1, prefix: Sequence[str] = (),
+        restriction: Restriction | None = None,
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature), or the
         most probable of several draws."""
@@ -166,7 +174,7 @@ class System(Texts):
                                   ids)
             return [[hypothesis] for hypothesis in drawn]
 
-        return self._search(sentences, find, options)
+        return self._search(sentences, find, options, restriction)
 
     def prefix_ids(self, words: Sequence[str]) -> list[int]:
         """The ids of the words that a translation is to begin with.
@@ -252,7 +260,7 @@ class System(Texts):
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
-        find: Find, options: SearchOptions, shortlist: Shortlist | None = None, jobs: int = 1,
+        find: Find, options: SearchOptions, restriction: Restriction | None = None, jobs: int = 1,
     ) -> list[list[Translation]]:
         """Run `find` over batches of similar length; results in the order of the sentences, the
         unknown words of a hybrid model spelled."""
@@ -263,7 +271,7 @@ class System(Texts):
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         batches = self._by_length(sentences)
         owns = [[sentences[i] for i in places] for places in batches]
-        finds = [shortlist.limited(find, own) if shortlist else find for own in owns]
+        finds = [restriction.limited(find, own) if restriction else find for own in owns]
         most = max(map(len, owns), default=0) * options.beam * options.lengths
         parameters = for_search(self.parameters, most)
         found = map_in_processes(lambda k: self._found(owns[k], finds[k], parameters, options),

@@ -26,6 +26,7 @@ from nmt.data.stored import Mapped
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import CHARACTERS, check_positions
 from nmt.recipe import Recipe
+from nmt.training.options import ONCE
 
 
 @dataclass
@@ -74,26 +75,34 @@ class Texts(BaseSystem):
             check_tags(self.readers[0].factors, sentences, name, numbers)
 
     def batches(
-        self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
+        self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None,
+        seed: int | None = None,
     ) -> TextBatches:
         """Word pairs as batches of ids, which are looked up as a batch is made."""
         return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
                            (self._rare("source", Mapped(itemgetter(0), pairs)),
                             self._rare("target", Mapped(itemgetter(1), pairs))),
-                           self._lengths(pairs), budget, self.reader.batch)
+                           self._lengths(pairs), budget, seed, self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """The same to train on: by the recipe's batch size, with its word dropout and its BPE
-        dropout, whose epochs are sorted by the lengths that pairs have without it."""
+        """The same to train on: by the recipe's batch size, with frequent words that are spelled,
+        word dropout and BPE dropout, whose epochs are sorted by the lengths that pairs have without
+        it."""
         data, train = self.recipe.data, self.recipe.train
-        if not data.subwords.dropout and not data.word_dropout:
-            return self.batches(pairs, train.batch_size, train.batch_tokens)
+        seed = train.seed if train.shuffle == ONCE else None
+        share = getattr(self.recipe.model, "character_sample", 0.0)
+        if not (data.subwords.dropout or data.word_dropout or share):
+            return self.batches(pairs, train.batch_size, train.batch_tokens, seed)
         ids = DrawnPairs(pairs, self._drawn_ids) if data.subwords.dropout else \
             Mapped(self._pair_ids, pairs)
+        characters = [*map(self.spellings["target"].spelled, self.target.words)] if share else []
         return DrawnBatches(ids, train.batch_size, data.reverse_source, train.sorted_within,
-                            lengths=self._lengths(pairs), budget=train.batch_tokens,
-                            finish=self.reader.batch, word_dropout=data.word_dropout)
+                            (self._rare("source", Mapped(itemgetter(0), pairs)),
+                             self._rare("target", Mapped(itemgetter(1), pairs))),
+                            lengths=self._lengths(pairs), budget=train.batch_tokens, seed=seed,
+                            finish=self.reader.batch, word_dropout=data.word_dropout,
+                            spelled=(share, characters))
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""

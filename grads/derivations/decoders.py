@@ -19,6 +19,8 @@ from grads.derivations.reading import (
     decode_fused_grad,
     decode_reading,
     decode_reading_grad,
+    decode_states,
+    decode_states_grad,
 )
 from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.units import Layers, Part, add, deep_step, deep_step_grad, zero_states
@@ -106,4 +108,5 @@ def decode_attending_grad(
 DECODERS = {"plain": Part(decode_plain, decode_plain_grad),
             "attention": Part(decode_attending, decode_attending_grad),
             "context": Part(decode_reading, decode_reading_grad),
+            "state": Part(decode_states, decode_states_grad),
             "fused": Part(decode_fused, decode_fused_grad)}

@@ -272,7 +272,7 @@ def first_state(
     """s_0 = tanh(W_s <-h_1 + b_s), with ->h_S if the encoder has one direction."""
     W_s, b_s, last = parameters["bridge.W_s"], bias(parameters, "bridge.b"), ends[1][-H:]
     a_s = W_s @ last + b_s                                       # W_s <-h_1
-    s_0 = np.tanh(a_s)                                           # (Bahdanau A.2.2 initial)
+    s_0 = np.tanh(a_s)                         # (Bahdanau A.2.2 initial), (Nair 6.2 step 3)
     return {1: s_0}, {1: s_0[:0]}
 
 

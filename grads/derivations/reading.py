@@ -18,7 +18,7 @@ from grads.derivations.fusion import (
     fused_output_grad,
 )
 from grads.derivations.nmt import END
-from grads.derivations.rnn import embed, embed_grad
+from grads.derivations.rnn import embed, embed_grad, predictions, predictions_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
 from grads.derivations.units import (
@@ -58,7 +58,7 @@ class Decoded(NamedTuple):
 def the_last(s_prev: Array, h: Array, alignment: Any) -> tuple[Array, Array]:
     """c_i = ->h_S at every step ("if we fix c_i to ->h_Tx"), with weight 1 on it."""
     alpha = np.eye(h.shape[1])[:, -1:]
-    c = h @ alpha
+    c = h @ alpha                                                # (Nair 6.2 step 2)
     return c, alpha
 
 
@@ -112,7 +112,7 @@ def reading_step(
     """s_i (H, 1), c_i (He, 1) and the weights alpha_i, from E y_{i-1} and s_{i-1}."""
     q = asked(s_prev, v, model.query)
     c, alpha = CONTEXTS[model.context].forward(q, h_bar, alignment)  # (Bahdanau 5), (Bahdanau 6)
-    z = np.vstack([v, c])
+    z = np.vstack([v, c])                      # (Nair 6.2 step 4a), (Sennrich decoder)
     s, _ = UNITS[model.unit].forward(s_prev, s_prev[:0], z, W, b)    # (Bahdanau A.2.2 state)
     return s, c, alpha
 
@@ -216,6 +216,30 @@ def decode_reading_grad(
         model, parameters, y, h_bar, kept.read, dv, ds, dc)
     return ({**gradients, **named_parts(parameters, d_output)}, dh_bar, {1: ds_0},
             {1: np.zeros((0, 1))})
+
+
+def decode_states(
+    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
+    c_0: Layers,
+) -> tuple[Any, Decoded]:
+    """The prediction reads m_t, s_t here, and nothing else (Nair and Shah, 6.2)."""
+    v, s, c, alpha = read_contexts(model, parameters, y, h_bar, h_0[1])
+    J, p, l = predictions(parameters, [*y, END], s)              # (Nair 5 logits)
+    return J, Decoded(Read(v, s, c, alpha), p, l)
+
+
+def decode_states_grad(
+    model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array,
+    kept: Decoded,
+) -> tuple[dict[str, Array], Array, Layers, Layers]:
+    """Gradients by name, dh_bar, dm_0, and no dc_0."""
+    v, s, c, _ = kept.read
+    ds, output = predictions_grad(parameters, [*y, END], kept.p, s)
+    ds[0] = np.zeros_like(s[0])                                  # nothing is predicted from m_0
+    dv, dc = ({i: np.zeros_like(part[i]) for i in part} for part in (v, c))
+    gradients, dh_bar, ds_0 = read_contexts_grad(
+        model, parameters, y, h_bar, kept.read, dv, ds, dc)
+    return {**gradients, **output}, dh_bar, {1: ds_0}, {1: np.zeros((0, 1))}
 
 
 # --- deep fusion --------------------------------------------------------------------------------

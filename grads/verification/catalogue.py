@@ -35,6 +35,7 @@ SHAPES_OF = {  # tier -> shapes of its batches
     "every": ("ragged",),
 }
 OF_CHARACTERS = {  # tier -> more shapes, of models that read or write characters
+    "tiny": ("frequent words too",),
     "real": ("real, no rare word", "real, rare words only"),
 }
 TIERS = tuple(SHAPES_OF)

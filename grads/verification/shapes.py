@@ -10,7 +10,7 @@ import numpy as np
 
 from lstm.parameters import Weight
 from nmt.data.batches import Batch, Side
-from nmt.data.characters import spelled_words
+from nmt.data.characters import spelled_too, spelled_words
 from nmt.data.vocabulary import END, UNKNOWN
 
 FIRST = END + 1  # ids of words; those before are the special symbols
@@ -31,6 +31,7 @@ class Shape(NamedTuple):
     reverse: bool = True  # whether sources are reversed, so that positions count from the end
     rare: tuple[int, ...] = ()  # the numbers of characters of the first words:
     # for a model that reads or writes characters, those words are outside the vocabulary
+    spelled: float = 0.0  # the share of the target's other words that are spelled too
 
     @property
     def batch(self) -> int:
@@ -54,6 +55,7 @@ SHAPES = {
     "one sentence": Shape((4,), reverse=False, rare=(1,)),
     "one step": Shape((1, 1, 1), rare=(2, 1)),
     "smallest": Shape((1,), rare=(1,)),
+    "frequent words too": Shape((4, 2), rare=(2,), spelled=0.7),
     "real": REAL,
     "real, no rare word": REAL._replace(rare=()),
     "real, rare words only": REAL._replace(rare=(1, 3, 2, 1) * 4 + (4,)),
@@ -87,7 +89,14 @@ def spell(rng: Rng, batch: Batch, shape: Shape) -> Batch:
     """The batch with its shape's rare words outside the vocabulary, and their characters."""
     words = [tuple(rng.integers(FIRST, FIRST + LETTERS, n).tolist()) for n in shape.rare]
     sources = tuple(_spelled(side, 0, words) for side in batch.sources)
-    return replace(batch, sources=sources, target=_spelled(batch.target, 1, words))
+    target = _spelled(batch.target, 1, words)
+    if shape.spelled:
+        known = [words[0]] * FIRST + [
+            tuple(rng.integers(FIRST, FIRST + LETTERS, 1 + n % 3).tolist())
+            for n in range(shape.words)]
+        target = replace(target, characters=spelled_too(
+            target.ids[1:], target.lengths, target.characters, shape.spelled, known, rng, least=1))
+    return replace(batch, sources=sources, target=target)
 
 
 def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:

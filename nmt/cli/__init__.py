@@ -62,6 +62,7 @@ VERBS = (
     Verb("brackets", "write linear trees in brackets for EVALB", "nmt.cli.trees"),
     Verb("detokenise", "join the tokens of text, by Moses' rules", "nmt.cli.texts"),
     Verb("statistics", "count sentences, words and characters of files", "nmt.cli.texts"),
+    Verb("join-pairs", "join short pairs into long ones", "nmt.cli.texts"),
     Verb("attention", "draw what the decoder attends to", "nmt.cli.attention",
          heading="look inside a model"),
     Verb("similarity", "compare word vectors with human ratings", "nmt.cli.words"),

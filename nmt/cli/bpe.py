@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -34,6 +35,11 @@ def add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dropout", type=chance, default=0.0, metavar="P",
                         help="leave each merge out with this probability (default: 0)")
     parser.add_argument("--seed", type=natural, default=1, help="of --dropout")
+    parser.add_argument("--vocabulary", type=Path, metavar="FILE",
+                        help="pieces and their counts, as by subword-nmt get-vocab: other pieces "
+                             "are cut further")
+    parser.add_argument("--vocabulary-threshold", type=positive, metavar="N",
+                        help="... and those with lower counts")
     add_join(parser)
 
 
@@ -57,17 +63,37 @@ def run_learn(options: argparse.Namespace) -> None:
 
 def run_apply(options: argparse.Namespace) -> None:
     """`nmt bpe apply`."""
-    codes = Codes.read(options.codes)
+    codes, known = Codes.read(options.codes), _vocabulary(options)
     draw = Random(options.seed).random
 
     def cut(word: str) -> Sequence[str]:
         if stays_whole(word):
             return [word]
-        return codes.cut(word, options.dropout, draw if options.dropout else None)
+        pieces = codes.cut(word, options.dropout, draw if options.dropout else None)
+        return pieces if known is None else codes.finer(pieces, known)
 
     pieces_of = cut if options.dropout else cache(cut)
     write_joined(options, ([piece for word in words for piece in pieces_of(word)]
                            for words in read_words(options)))
+
+
+def _vocabulary(options: argparse.Namespace) -> Collection[str] | None:
+    """The pieces of `--vocabulary`; None for all. Raises UserError, with the line, for one that is
+    no piece and its count."""
+    path, threshold = options.vocabulary, options.vocabulary_threshold
+    if path is None:
+        if threshold is not None:
+            raise UserError("--vocabulary-threshold: expected --vocabulary FILE beside it")
+        return None
+    known = set()
+    for number, line in enumerate(stream_lines(path), 1):
+        piece, count = [*line.split(" "), ""][:2]
+        if line != f"{piece} {count}" or not re.fullmatch(r"[0-9]{1,18}", count):
+            raise UserError(f"{path}:{number}: expected a piece, a space and its count, got "
+                            f"{line!r:.60}")
+        if int(count) >= (threshold or 0):
+            known.add(piece)
+    return known
 
 
 def run_join(options: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ from nmt.cli.options import (
 )
 from nmt.cli.restoring import add_restore, check_restore, copying_of
 from nmt.cli.sources import add_second_source, check_second_source, need_one_source, read_sources
-from nmt.cli.trees import check_trees, tell_long_trees
+from nmt.cli.trees import check_trees, tell_long_trees, trees_only
 from nmt.console.arguments import positive
 from nmt.console.terminal import print
 from nmt.data.annotation import is_symbol
@@ -43,6 +43,7 @@ from nmt.files import make_directory
 from nmt.run_directory import epochs_of
 from nmt.run_files import checkpoint_path
 from nmt.search.combine import AVERAGES
+from nmt.search.constraint import Restriction
 from nmt.system import System
 from nmt.training.run import LOG
 
@@ -70,6 +71,8 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
                         help="only BLEU, length ratio, empty outputs by beam")
     parser.add_argument("--trees", action="store_true",
                         help="F1 of linear trees (nmt trees), by length")
+    parser.add_argument("--valid-trees", action="store_true",
+                        help="with --trees: search among the trees over each sentence only")
     parser.add_argument("--gold", type=Path, metavar="FILE",
                         help="alignments in Pharaoh or NAACL format, of words between spaces, for "
                              "the alignment error rate")
@@ -119,7 +122,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
         tell_precision(system, test.pairs)
         questions = Questions(search_options(system, options), options.buckets, dictionary, gold,
                               options.without_unk, _rarity(system, test, options),
-                              dictionary_to_restore, options.trees)
+                              dictionary_to_restore, options.trees,
+                              _restriction(subject, system, options))
         results.append(evaluate(system, subject, test, questions))
     print(report.as_text(results))
     if options.second_source is not None:
@@ -130,9 +134,21 @@ def run_evaluate(options: argparse.Namespace) -> None:
             print(line)
 
 
+def _restriction(
+    subject: Subject, system: System, options: argparse.Namespace
+) -> Restriction | None:
+    """What `--valid-trees` asks for."""
+    if not options.valid_trees:
+        return None
+    if not options.trees:
+        raise UserError("--valid-trees: expected --trees beside it")
+    return trees_only(subject.name, system, search_options(system, options))
+
+
 def _check_beams(options: argparse.Namespace) -> None:
     """Raise UserError for an option beside `--beams` that asks for what it does not print."""
-    for name in ("beam", "gold", "replace_unk", "restore", "rarity", "trees", "without_unk"):
+    for name in ("beam", "gold", "replace_unk", "restore", "rarity", "trees", "valid_trees",
+                 "without_unk"):
         if getattr(options, name) not in (None, False):
             raise UserError(f"--beams: expected no --{name.replace('_', '-')} beside it")
 

@@ -32,6 +32,7 @@ from nmt.evaluation.scores import (
     TESTS,
     compare,
     metrics_of,
+    perplexity,
     score_against,
 )
 from nmt.files import check_writable
@@ -138,14 +139,15 @@ def run_perplexity(options: argparse.Namespace) -> None:
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
                         "empty lines only")
-    perplexities = system.perplexities(prepared.pairs)
-    print(f"perplexity {perplexities['perplexity']:.4f} over "
+    losses = system.losses(prepared.pairs)
+    print(f"perplexity {perplexity(*losses['']):.4f} over "
           f"{several(len(prepared.pairs), 'pair')} ({prepared.empty} with an empty side left out)")
-    if "character_perplexity" in perplexities:
-        print(f"character perplexity {perplexities['character_perplexity']:.4f} of words "
+    print(f"negative log-likelihood {losses[''][0] / len(prepared.pairs):.4f} nats per sentence")
+    if "character_" in losses:
+        print(f"character perplexity {perplexity(*losses['character_']):.4f} of words "
               "outside the vocabulary")
-    if "length_perplexity" in perplexities:
-        print(f"length perplexity {perplexities['length_perplexity']:.4f} per sentence")
+    if "length_" in losses:
+        print(f"length perplexity {perplexity(*losses['length_']):.4f} per sentence")
     if options.log_probabilities is not None:
         pairs = [(system.cut_source(x), cut_target.tokenise(y))
                  for x, y in zip(texts, targets, strict=True)]

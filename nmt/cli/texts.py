@@ -1,4 +1,4 @@
-"""`nmt detokenise` and `nmt statistics`: text in tokens, joined and counted."""
+"""`nmt detokenise`, `nmt statistics`, `nmt join-pairs`: text joined and counted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from rich.table import Table
 
 from backend.errors import UserError
 from nmt.cli.bpe import add_join, read_words, write_joined
+from nmt.cli.options import add_pairs
 from nmt.console.arguments import positive
-from nmt.console.terminal import Console
+from nmt.console.messages import several
+from nmt.console.terminal import Console, print
 from nmt.data.characters import LIMIT
-from nmt.data.corpus import split_words, stream_lines
+from nmt.data.corpus import split_words, stream_lines, stream_parallel, write_lines
+from nmt.data.joined_pairs import join_pairs
 from nmt.data.letters import letters
 
 
@@ -74,3 +77,37 @@ def _counts(path: Path, limit: int) -> tuple[str, ...]:
     covered = sum(frequent.issuperset(letters(word)) for word in words)
     numbers = sentences, words.total(), characters.total(), len(words), len(characters)
     return *(f"{number:,}" for number in numbers), f"{100 * covered / len(words):.1f} %"
+
+
+def add_join_pairs(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt join-pairs`."""
+    parser.description = (
+        "Make long sentences of short ones: join 1, 2 .. N, 1, 2 .. consecutive pairs. Each pair "
+        "is in one window, for text to score, or with --overlapping a window begins at each pair, "
+        "for text to train on. The result is the same each time."
+    )
+    add_pairs(parser)
+    parser.add_argument("--most", type=positive, required=True, metavar="N",
+                        help="pairs in the longest windows")
+    parser.add_argument("--overlapping", action="store_true", help="begin a window at each pair")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="DIR",
+                        help="where the files go, under their own names")
+
+
+def run_join_pairs(options: argparse.Namespace) -> None:
+    """`nmt join-pairs`. Raises UserError where a file would be overwritten, or nothing is left."""
+    paths = options.source, options.target
+    outputs = [options.output / path.name for path in paths]
+    if outputs[0] == outputs[1] or {path.resolve() for path in outputs} & {
+            path.resolve() for path in paths}:
+        raise UserError(f"--output: expected another directory than that of {paths[0]}, and files "
+                        "whose names differ")
+    pairs = (tuple(line.strip(" ") for line in pair) for pair in stream_parallel(*paths))
+    windows = list(join_pairs(pairs, options.most, options.overlapping))
+    if not windows:
+        raise UserError(f"{paths[0]}, {paths[1]}: expected at least one pair of sentences, got "
+                        "none")
+    options.output.mkdir(parents=True, exist_ok=True)
+    for path, side in zip(outputs, zip(*windows, strict=True), strict=True):
+        write_lines(path, side)
+    print(f"{', '.join(map(str, outputs))}: {several(len(windows), 'pair')}")

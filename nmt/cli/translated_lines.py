@@ -18,6 +18,7 @@ from nmt.cli.options import (
     unk_replacement,
 )
 from nmt.cli.sources import check_tokens, need_one_source
+from nmt.cli.trees import trees_only
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import pharaoh_line, tokens_line
@@ -32,6 +33,7 @@ from nmt.evaluation.alignment_map import in_terminal
 from nmt.files import check_writable
 from nmt.joint_sources import JointSources
 from nmt.pruning.inference import use_sparse_products
+from nmt.search.constraint import Restriction
 from nmt.search.interface import SearchOptions
 from nmt.search.shortlist import Shortlist
 from nmt.system import System
@@ -59,6 +61,9 @@ class Lines:
         self._prefix = _prefix(self.system, options)
         self._rng = np.random.default_rng(options.seed)
         self._shortlist = _shortlist(self.system, options)
+        self._restriction: Restriction | None = self._shortlist
+        if options.valid_trees:
+            self._restriction = _trees_only(self.system, self.search, options)
         self._cut_words = self._smaller = self._same = 0
         self._links, self._tokens = StoredSentences(), StoredSentences()
 
@@ -66,11 +71,12 @@ class Lines:
         """The translations of each sentence, best first."""
         if self._options.sample is not None:
             translations = self.system.sample(block, self.search, self._options.sample, self._rng,
-                                              self._options.draws or 1, self._prefix)
+                                              self._options.draws or 1, self._prefix,
+                                              self._restriction)
         else:
             jobs = self._options.jobs
-            translations = self.system.translate(block, self.search, shortlist=self._shortlist,
-                                                 jobs=jobs, prefix=self._prefix)
+            translations = self.system.translate(
+                block, self.search, restriction=self._restriction, jobs=jobs, prefix=self._prefix)
             if self._options.shortlist_check:
                 whole = self.system.translate(block, self.search, jobs=jobs)
                 self._same += sum(ours[0].words == theirs[0].words
@@ -200,6 +206,16 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
                   for word, translations in read_dictionary(options.shortlist).items()}
     frequent = FREQUENT if options.frequent is None else options.frequent
     return Shortlist(candidates, frequent, len(system.target))
+
+
+def _trees_only(
+    system: System, search: SearchOptions, options: argparse.Namespace
+) -> Restriction:
+    """What `--valid-trees` asks for."""
+    for name in ("shortlist", "prefix"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--valid-trees: expected no --{name} beside it")
+    return trees_only("--model", system, search)
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:

@@ -61,6 +61,8 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help=f"... and the N most frequent (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
                         help="report how often all words give the same")
+    parser.add_argument("--valid-trees", action="store_true",
+                        help="search among the linear trees over each sentence only")
     parser.add_argument("--target-token", metavar="L",
                         help="the target language, such as <2de>")
     parser.add_argument("--prefix", metavar="TEXT",

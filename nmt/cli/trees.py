@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
+from nmt.cli.sources import need_one_source
 from nmt.console.arguments import positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
@@ -19,6 +20,7 @@ from nmt.data.corpus import read_parallel, split_words, write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
 from nmt.evaluation.evaluate import TestSet
+from nmt.search.constraint import TreesOnly
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
@@ -133,12 +135,28 @@ def check_trees(name: str, system: System, test: TestSet, options: argparse.Name
     """Raise UserError for a system that writes no linear trees, or a reference that is none."""
     if options.restore is not None:
         raise UserError("--trees: expected no --restore beside it")
-    data = system.recipe.data
-    if data.tokenise != "none" or WORD not in system.target.words:
-        raise UserError(f"--trees: expected models of linear trees, with {WORD} among their target "
-                        f"words and data.tokenise none; {name} is not")
+    _need_trees("--trees", name, system)
     for number, (sentence, tree) in enumerate(zip(test.sources, test.targets, strict=True), 1):
         _compared(tree, tree, sentence, f"{options.target}:{number}")
+
+
+def trees_only(name: str, system: System, search: SearchOptions) -> TreesOnly:
+    """What `--valid-trees` asks for. Raises UserError for a system that writes no linear trees."""
+    option = "--valid-trees"
+    _need_trees(option, name, system)
+    need_one_source(system, option)
+    if system.model.counts_down or system.recipe.data.reverse_target:
+        key = "model.target_positions countdown" if system.model.counts_down else \
+            "data.reverse_target"
+        raise UserError(f"{option}: expected a model without {key}; {name} has it")
+    return TreesOnly(system.target.words, search)
+
+
+def _need_trees(option: str, name: str, system: System) -> None:
+    """Raise UserError for a system that writes no linear trees."""
+    if system.recipe.data.tokenise != "none" or WORD not in system.target.words:
+        raise UserError(f"{option}: expected models of linear trees, with {WORD} among their "
+                        f"target words and data.tokenise none; {name} is not")
 
 
 def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:

@@ -133,10 +133,9 @@ def bucketed_batches(
 ) -> list[np.ndarray]:
     """One epoch in random order, sentences of similar lengths together.
 
-    The corpus is shuffled and taken in pools of `pool_size` batches (Bahdanau B.2 pools), who
-    shuffle once and keep the order; a pool is sorted by target then source length and cut into
-    batches; then the batches are shuffled. Every position occurs in exactly one batch, and only one
-    batch can be smaller than batch_size.
+    The corpus is shuffled and taken in pools of `pool_size` batches (Bahdanau B.2 pools); a pool is
+    sorted by target then source length and cut into batches; then the batches are shuffled. Every
+    position occurs in exactly one batch, and only one batch can be smaller than batch_size.
 
     lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
     """
@@ -148,6 +147,27 @@ def bucketed_batches(
         by_length = np.lexsort((lengths[pool, 0], lengths[pool, 1]))  # last key sorts first
         batches += _cut(pool[by_length], batch_size)
     return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def ordered_batches(
+    lengths: np.ndarray, batch_size: int, seed: int, pool_size: int = POOL
+) -> list[np.ndarray]:
+    """One epoch as the code of Bahdanau et al. reads it, the same each time.
+
+    Source: B.2, "the training data was shuffled once before training and was traversed
+    sequentially"; their code sorts a pool of `pool_size` batches by the length of the longer side
+    and reads its batches from short to long.
+
+    lengths: (N, 2) int, words of source and target; seed, of the shuffling. Returns arrays of
+    positions (B,) int64.
+    """
+    _check_batch_size(batch_size)
+    order, batches = np.random.default_rng(seed).permutation(len(lengths)), list[np.ndarray]()
+    for start in range(0, len(order), pool_size * batch_size):
+        pool = order[start : start + pool_size * batch_size]
+        by_length = np.argsort(lengths[pool].max(axis=1), kind="stable")
+        batches += _cut(pool[by_length], batch_size)
+    return batches
 
 
 def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
@@ -184,7 +204,8 @@ class TextBatches:
     rare: see `make_batch`. lengths: (N, 2) int, ids of source and target, if they are known: pairs
     that are made when they are asked for are then asked for in batches only. budget: tokens of a
     batch of an epoch, in place of batch_size; its gradient is then divided by target tokens.
-    finish: makes of a batch of such ids what a model reads.
+    seed: of an order that all epochs have (`ordered_batches`); None: each is shuffled anew. finish:
+    makes of a batch of such ids what a model reads.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
@@ -193,12 +214,13 @@ class TextBatches:
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
                  pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None),
                  lengths: np.ndarray | None = None, budget: int | None = None,
+                 seed: int | None = None,
                  finish: Callable[[Batch], Batch] | None = None) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
-        self.pool_size, self.rare, self.budget = pool_size, rare, budget
+        self.pool_size, self.rare, self.budget, self.seed = pool_size, rare, budget, seed
         self.finish = finish
         self.lengths = lengths_of(pairs) if lengths is None else lengths  # (N, 2)
         if not self.lengths[:, 0].all():
@@ -211,6 +233,8 @@ class TextBatches:
 
     def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
         """The positions (B,) of each batch of one shuffled epoch; the same for the same state."""
+        if self.seed is not None:
+            return ordered_batches(self.lengths, self.batch_size, self.seed, self.pool_size)
         if self.budget is not None:
             return token_batches(self.lengths, self.budget, rng, self.pool_size)
         return bucketed_batches(self.lengths, self.batch_size, rng, self.pool_size)

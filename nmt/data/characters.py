@@ -108,6 +108,29 @@ def by_length(
                  for kept in np.array_split(order, groups))
 
 
+def spelled_too(
+    steps: np.ndarray, lengths: np.ndarray, groups: Sequence[Spelled], share: float,
+    characters: Sequence[Word], rng: np.random.Generator, least: int = LEAST,
+) -> tuple[Spelled, ...]:
+    """The characters of a target's unknown words and of a share of its other words, by token.
+
+    The author's `charTgtSample`: so many words of the vocabulary, drawn for each batch, are spelled
+    in training too; the end marker is not.
+
+    Arguments: steps (T, B), ids of which `lengths` (B,) are real; groups, the unknown words'; share
+    of the other words, rounded down; characters, of each word of the vocabulary; rng: host
+    generator; least, as in `spelled_words`.
+    """
+    real = np.arange(len(steps))[:, None] < lengths
+    known = np.flatnonzero(real & (steps != UNKNOWN) & (steps != END))
+    drawn = rng.choice(known, int(share * len(known)), replace=False)
+    words = [tuple(group.ids[: group.lengths[word] - 1, word].tolist())
+             for group in groups for word in group.words]
+    words += [characters[id_] for id_ in steps.reshape(-1)[drawn]]
+    places = np.concatenate([*(group.places for group in groups), drawn])
+    return by_length(words, places.astype(np.int64), False, least)
+
+
 def _group(
     columns: Sequence[Word], kept: np.ndarray, column_of: np.ndarray, places: np.ndarray
 ) -> Spelled:

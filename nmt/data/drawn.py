@@ -1,7 +1,8 @@
-"""What is drawn of the training pairs anew in each epoch: how words are cut, and which are dropped.
+"""What is drawn of the training pairs anew in each epoch: how words are cut, which are dropped, and
+which are spelled.
 
-BPE dropout (`nmt.data.bpe`) draws by the place of a pair, word dropout by batch; both from one
-number that the epoch's generator gives behind its order, so that a resumed run draws the same.
+BPE dropout (`nmt.data.bpe`) draws by the place of a pair, the others by batch; all from one number
+that the epoch's generator gives behind its order, so that a resumed run draws the same.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from nmt.data.batches import Batch, IdPair, Indices, TextBatches
 from nmt.data.bpe import Draw
+from nmt.data.characters import Word, spelled_too
 from nmt.data.corpus import Pair
 from nmt.data.stored import Lazy
 from nmt.data.vocabulary import END, UNKNOWN
@@ -42,14 +44,15 @@ class DrawnPairs(Lazy[IdPair]):
 class DrawnBatches(TextBatches):
     """Batches in which something is drawn anew in each epoch.
 
-    pairs: DrawnPairs are cut anew. word_dropout: the chance that a word is read as `<unk>`. Other
-    arguments as of TextBatches.
+    pairs: DrawnPairs are cut anew. word_dropout: the chance that a word is read as `<unk>`.
+    spelled: the share of the target's known words that are spelled, by the characters of each word
+    of the vocabulary. Other arguments as of TextBatches.
     """
 
     def __init__(self, pairs: Sequence[IdPair], *arguments: Any, word_dropout: float = 0.0,
-                 **named: Any) -> None:
+                 spelled: tuple[float, Sequence[Word]] = (0.0, ()), **named: Any) -> None:
         super().__init__(pairs, *arguments, **named)
-        self._word_dropout, self._draw = word_dropout, 0
+        self._word_dropout, self._spelled, self._draw = word_dropout, spelled, 0
 
     def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
         """As `TextBatches.epoch`."""
@@ -61,11 +64,15 @@ class DrawnBatches(TextBatches):
 
     def batch(self, indices: Indices) -> Batch:
         """As `TextBatches.batch`."""
-        batch = super().batch(indices)
-        if not self._word_dropout:
-            return batch
+        batch, (share, characters) = super().batch(indices), self._spelled
         rng = np.random.default_rng([self._draw, int(indices[0])])
-        return drop_words(batch, self._word_dropout, rng)
+        if self._word_dropout:
+            batch = drop_words(batch, self._word_dropout, rng)
+        if share:
+            batch = replace(batch, target=replace(batch.target, characters=spelled_too(
+                batch.target_out, batch.target.lengths, batch.target.characters, share, characters,
+                rng)))
+        return batch
 
 
 def drop_words(batch: Batch, rate: float, rng: np.random.Generator) -> Batch:

@@ -18,6 +18,7 @@ from nmt.evaluation.rare import Group, bleu_by_rarity, is_position, perplexities
 from nmt.evaluation.restoring import Copying, restored
 from nmt.evaluation.scores import Score, bleu, chrf, finite
 from nmt.evaluation.speed import TrainingSpeed
+from nmt.search.constraint import Restriction
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.translation import Translation
@@ -35,7 +36,7 @@ class Questions:
     the alignment error rate; None: not computed. known: whether to compute BLEU of the sentences
     without unknown words (`KnownWords`). rarity: of each source, for BLEU by rarity, or None.
     restore: the dictionary for unknown words of systems of annotated text, or None. trees: whether
-    the targets are linear trees over the sources, for bracketing F1.
+    the targets are linear trees over the sources, for bracketing F1. restriction: of the search.
     """
 
     search: SearchOptions
@@ -46,6 +47,7 @@ class Questions:
     rarity: Sequence[float] | None = None
     restore: Dictionary | None = None
     trees: bool = False
+    restriction: Restriction | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,8 @@ def evaluate(
         questions = replace(questions, dictionary=None, gold=None)
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
-    nbests = system.translate([source for source, _ in test.lines], questions.search)
+    nbests = system.translate([source for source, _ in test.lines], questions.search,
+                              restriction=questions.restriction)
     best = [nbest[0] for nbest in nbests]
     seconds = time.perf_counter() - began
     output = _output(system, test, best, questions)

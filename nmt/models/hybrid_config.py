@@ -20,6 +20,7 @@ class HybridConfig(ModelConfig):
     character_layers: int = 1  # depth of both character networks
     character_embedding_size: int = 256  # of a character
     character_dropout: float = 0.0  # probability, in both character networks
+    character_sample: float = 0.0  # share of the target's other words spelled in training too
     alpha: float = 1.0  # weight of the characters' loss (5.5)
 
     def __post_init__(self) -> None:
@@ -47,6 +48,12 @@ class HybridConfig(ModelConfig):
         if not 0.0 <= self.character_dropout < 1.0:
             raise ValueError(f"character_dropout: expected 0 <= character_dropout < 1, got "
                              f"{self.character_dropout}")
+        if not 0.0 <= self.character_sample <= 1.0:
+            raise ValueError("character_sample: expected 0 <= character_sample <= 1, got "
+                             f"{self.character_sample}")
+        if self.character_sample and not self.target_characters:
+            raise ValueError("character_sample: expected 0 without target_characters, got "
+                             f"{self.character_sample}")
         if not 0.0 < self.alpha < float("inf"):
             raise ValueError(f"alpha: expected a positive number, got {self.alpha}")
         if self.seed_matrix and self.attention == "none":

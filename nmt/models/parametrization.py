@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 
 from backend import Array, array_module, on_host, to_device
 from backend.rows import Gradient, RowGradient, add_gradients
-from lstm.parameters import Axis, Parameters, Weight, initialise
+from lstm.parameters import Axis, Parameters, Weight, initialise, uniform
 from nmt.data.batches import Batch
 from nmt.models.contract import Cache, Gradients, Losses, Noise, Trainable
 
@@ -101,20 +101,26 @@ class Normalized:
     Eq. 3.7).
 
     radius: r; learned: whether r is a parameter, `{name}.radius` (1,), with this initial value; of:
-    the stored table, by default that of the parameter's own name.
+    the stored table, by default that of the parameter's own name; scale: half-width of its uniform
+    initial values, None for those of the model. Shorter rows turn faster: dg is r / |g| of dw.
     """
 
     radius: float
     learned: bool = False
     of: str | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.radius > 0:
-            raise ValueError(f"radius: expected a positive number, got {self.radius}")
+        for name in ("radius", "scale"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}: expected a positive number, got {value}")
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         if len(weight.shape) != 2:
             raise ValueError(f"{name}: expected a matrix to normalise, got shape {weight.shape}")
+        if self.scale is not None:
+            weight = weight._replace(initial=uniform(self.scale))  # Nguyen, section 3.3.3.3
         radius = Weight((Axis("radius", 1),), lambda rng, shape: np.full(shape, self.radius))
         return {self.of or name: weight} | ({f"{name}.radius": radius} if self.learned else {})
 

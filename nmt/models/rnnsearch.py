@@ -46,10 +46,12 @@ from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, 
 from nmt.models.heads.deep_output import DeepOutput
 from nmt.models.heads.head import Decoded, Head
 from nmt.models.heads.hidden_layer import LAYERS
+from nmt.models.heads.state_output import StateOutput
 from nmt.models.rnnsearch_config import (
     ADDITIVE,
     CONTEXTS,
     DEEP_STATES,
+    NO_LAYER,
     QUERIES,
     UNITS,
     RNNSearchConfig,
@@ -241,13 +243,14 @@ def _first_state_backward(
 
 def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:
     """The model of a configuration."""
-    return RNNSearch(config, tables.sources[0], tables.target, tables.reverse_source)
+    head = StateOutput if config.layer == NO_LAYER else DeepOutput
+    return RNNSearch(config, tables.sources[0], tables.target, tables.reverse_source, head)
 
 
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines."""
     tiny = {
-        "context": CONTEXTS, "query": QUERIES, "unit": sorted(UNITS), "layer": tuple(LAYERS),
+        "context": CONTEXTS, "query": QUERIES, "unit": sorted(UNITS), "layer": (*LAYERS, NO_LAYER),
         "deep_state": DEEP_STATES, "biases": (True, False), "output_bias": (True, False),
         "clip_elements": (None, NEVER), "hidden_size": (2,), "embedding_size": (3,),
         "layer_size": (5,),

@@ -12,6 +12,7 @@ from lstm.sampled import check_sample
 from lstm.stack import Stack, check_among, check_clip
 from nmt.models.heads.hidden_layer import LAYERS
 
+NO_LAYER = "none"
 CONTEXTS = ("search", "last")
 QUERIES = ("state", "state-word")
 DEEP_STATES = ("before", "now")
@@ -25,8 +26,9 @@ class RNNSearchConfig:
 
     The defaults are RNNsearch's at paper size (A.2.3). `context: last` is RNNencdec: an encoder
     that reads forward only, and its last state as c_i at every step. Sennrich's simplified model
-    (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`,
-    or `query: state-word` (their f_score(z_{t-1}, y_{t-1}, h_i), 7.2).
+    (2016) has `unit: rnn` and `layer: tanh`; that of Nair and Shah (2016), section 6.2, has
+    `unit: rnn`, `layer: none` and `context: last`, and where it searches `query: state-word`,
+    their f_score(z_{t-1}, y_{t-1}, h_i).
     """
 
     attends_before_reading: ClassVar[bool] = True  # a_i is made from s_{i-1}: y_{i-1} comes after
@@ -36,7 +38,7 @@ class RNNSearchConfig:
     unit: str = "gru"  # recurrent unit: gru, gru-after or rnn
     hidden_size: int = 1000  # n, units of a state, and of the alignment model
     embedding_size: int = 620  # m
-    layer: str = "maxout"  # hidden layer of the output: maxout or tanh
+    layer: str = "maxout"  # hidden layer of the output: maxout, tanh or none, the state alone
     layer_size: int = 500  # l, its units
     deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
     biases: bool = True  # of units, initial state and hidden layer
@@ -51,12 +53,15 @@ class RNNSearchConfig:
         check_among("context", self.context, CONTEXTS)
         check_among("query", self.query, QUERIES)
         check_among("unit", self.unit, UNITS)
-        check_among("layer", self.layer, LAYERS)
+        check_among("layer", self.layer, (*LAYERS, NO_LAYER))
         check_among("deep_state", self.deep_state, DEEP_STATES)
         check_among("initialisation", self.initialisation, SCHEMES)
         for name in ("hidden_size", "embedding_size", "layer_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.layer == NO_LAYER and self.deep_state != "now":
+            raise ValueError("deep_state: expected now with layer none, which predicts y_i from a "
+                             f"state that has read the word before it, got {self.deep_state}")
         check_clip(self.clip_elements)
         check_sample(self)
 
@@ -103,6 +108,7 @@ class DeepFusionConfig(RNNSearchConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_among("layer", self.layer, LAYERS)
         check_among("lm_unit", self.lm_unit, tuple(CELLS))
         for name in ("lm_layers", "lm_hidden_size", "lm_embedding_size"):
             if getattr(self, name) < 1:

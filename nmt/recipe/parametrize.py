@@ -29,6 +29,7 @@ class ParametrizeConfig:
     tied: dict[str, str] = field(default_factory=dict)  # parameter: the one that it is tied to
     normalized: dict[str, float] = field(default_factory=dict)  # parameter: rows' length (fixnorm)
     learned_radius: bool = False  # those lengths are initial values of learned ones (fixnorm)
+    normalized_scale: float | None = None  # half-width of their uniform start; null: the model's
     frozen: list[str] = field(default_factory=list)  # parameters not trained; * is any characters
 
     def __post_init__(self) -> None:
@@ -39,6 +40,12 @@ class ParametrizeConfig:
             raise ValueError(f"normalized: expected parameters that are not tied too, got {name}")
         if self.learned_radius and not self.normalized:
             raise ValueError("learned_radius: expected false where nothing is normalized, got true")
+        if self.normalized_scale is not None and not 0.0 < self.normalized_scale < float("inf"):
+            raise ValueError("normalized_scale: expected a positive number, got "
+                             f"{self.normalized_scale}")
+        if self.normalized_scale is not None and not self.normalized:
+            raise ValueError("normalized_scale: expected null where nothing is normalized, got "
+                             f"{self.normalized_scale}")
 
 
 def parametrized(
@@ -58,7 +65,7 @@ def parametrized(
     try:
         own = Parametrized(model, tied) if tied else model
         key = "normalized"
-        table |= {name: Normalized(radius, config.learned_radius)
+        table |= {name: Normalized(radius, config.learned_radius, scale=config.normalized_scale)
                   for name, radius in config.normalized.items()}
         Parametrized(own, table)
         key = "frozen"

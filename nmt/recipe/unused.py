@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from backend.errors import UserError
 from nmt.data.monolingual import PAIRINGS
 from nmt.models.contract import character_tables
+from nmt.models.rnnsearch_config import NO_LAYER
 from nmt.recipe import GENERATED, AnyRecipe, LanguageModelRecipe, Recipe
 
 Where = Callable[[str], str]  # where a dotted key was given: file and line, "override", or the file
@@ -68,7 +69,7 @@ RULES = (
              train.schedule == "thesis"),
     _section("train", "plateau_factor plateau_patience plateau_minimum", "schedule",
              lambda train: train.schedule == "plateau"),
-    Rule(("train.batch_size", "train.sorted_within"), ("model.architecture",),
+    Rule(("train.batch_size", "train.sorted_within", "train.shuffle"), ("model.architecture",),
          lambda recipe: not isinstance(recipe, LanguageModelRecipe)),
     _section("text", "dev_share", "dev", lambda text: not text.dev),
     _section("model", "window", "attention", lambda model: model.attention.startswith("local")),
@@ -79,6 +80,7 @@ RULES = (
              model.initialisation in ("uniform", "xavier")),
     _section("model", "forget_bias", "unit biases", lambda model:
              model.unit == "lstm" and model.biases),
+    _section("model", "layer_size", "layer", lambda model: model.layer != NO_LAYER),
     _section("model", "query", "context", lambda model: model.context == "search"),
     _section("model", "path alpha", "target_characters", lambda model: model.target_characters),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     OptimizerName = str
 else:
     OptimizerName = Literal[*OPTIMIZERS]
+EPOCH, ONCE = SHUFFLES = ("epoch", "once")
 SCHEDULES = ("thesis", "plateau", "constant", "inverse-sqrt")
 _LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other scores: higher
 
@@ -28,6 +29,7 @@ class TrainOptions:
     batch_size: int = 128  # sentences per batch; a language model has text.streams
     batch_tokens: int | None = None  # words of a batch instead, padding too, of its longer side
     accumulate: int = 1  # batches an update, computed one by one: a larger batch in less memory
+    shuffle: Literal["epoch", "once"] = "epoch"  # the data anew in each epoch, or once before all
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: OptimizerName = "sgd"  # adadelta as printed has rate 1
     beta1: float = 0.9  # adam: decay of the gradient's average, per update
@@ -74,6 +76,9 @@ class TrainOptions:
                     "a positive number or None")
         self._check("optimizer", self.optimizer in OPTIMIZERS,
                     " or ".join(", ".join(map(repr, OPTIMIZERS)).rsplit(", ", 1)))
+        self._check("shuffle", self.shuffle in SHUFFLES, f"one of {', '.join(SHUFFLES)}")
+        self._check("shuffle", self.shuffle == EPOCH or self.batch_tokens is None,
+                    "epoch beside batch_tokens")
         self._check("schedule", self.schedule in SCHEDULES,
                     f"one of {', '.join(SCHEDULES)}")
         self._check("warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",

@@ -11,6 +11,7 @@ import pytest
 from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_recipe
 
 from backend.errors import UserError
+from nmt.data.corpora import load_corpus
 from nmt.data.rare_words import UNK
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.evaluation.scores import perplexity
@@ -72,6 +73,30 @@ def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid):
     last = json.loads((corpus / "cut" / "log.jsonl").read_text().splitlines()[-1])
     assert last["event"] == "epoch" and last["scores"].keys() == {
         "perplexity", "character_perplexity", "bleu"}
+
+
+def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hybrid):
+    recipe = recipe_of(corpus, character_sample=0.5)
+    system = train(recipe, corpus / "sampled", Observer())
+    pairs = load_corpus(recipe.data).train
+    batches, rng = system.training_batches(pairs), np.random.default_rng(1)
+
+    def spelled(keys):
+        return [sorted(int(place) for group in batches.batch(key).target.characters
+                       for place in group.places) for key in keys]
+
+    first, keys = spelled(batches.epoch(rng)), batches.epoch(rng)
+    assert spelled(keys) == spelled(keys) != first
+    plain = system.batches(pairs, recipe.train.batch_size)
+    more = [len(places) - sum(len(group.places) for group in plain.batch(key).target.characters)
+            for key, places in zip(keys, spelled(keys), strict=True)]
+    assert sum(more) > len(keys) // 2
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(5))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    for name, parameter in resumed.parameters.items():
+        np.testing.assert_array_equal(parameter, system.parameters[name], err_msg=name)
+    assert not np.array_equal(parameter, hybrid[1].parameters[name])
 
 
 @pytest.mark.parametrize("options", [

@@ -10,9 +10,11 @@ from tiny_run import RECIPE, Crash, CrashAt
 from backend.errors import UserError
 from nmt.data.batches import make_sources
 from nmt.models.hybrid_config import HybridConfig
+from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
+from nmt.recipe.parametrize import ParametrizeConfig, parametrized
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
@@ -96,6 +98,19 @@ def test_a_tied_table_is_the_normalized_one_and_logits_are_cosines(corpus, model
     assert np.linalg.norm(scaled) == pytest.approx(g, rel=1e-4)  # of h, so that s = W h
 
 
+@pytest.mark.parametrize("scale, normalized", [(None, {}), (0.01, {"encoder.W_e": 1.0})])
+def test_initial_values_of_one_table_for_both_sides(scale, normalized) -> None:
+    """Nguyen 3.3.3.3: of variance 1/d without FixNorm, in [-0.01, 0.01] with it."""
+    config = TransformerConfig(1, 1, hidden_size=8, inner_size=5, heads=2)
+    tied = {"decoder.W_e": "encoder.W_e", "output.W_hy": "encoder.W_e"}
+    trained = parametrized(Transformer(config, 5000, 4000), ParametrizeConfig(
+        tied, normalized, normalized_scale=scale), shared_vocabulary=True)
+    table = trained.initial_parameters(np.random.default_rng(1), "float64")["encoder.W_e"]
+    expected = 8 ** -0.5 if scale is None else scale / 3**0.5
+    assert table.std() == pytest.approx(expected, rel=0.01)
+    assert (np.abs(table).max() <= 0.01) == (scale is not None)
+
+
 def test_h_of_one_length_is_no_hybrid_model_s():
     with pytest.raises(ValueError, match="output_norm: expected null in a hybrid model"):
         HybridConfig(output_norm=1.0)
@@ -130,6 +145,9 @@ def test_what_the_model_does_not_have_is_refused(corpus, parametrize, message) -
     ({"tied": {"output.W_hy": "x"}, "normalized": {"output.W_hy": 1.0}},
      r"r\.yaml:\d+: parametrize\.normalized: expected parameters that are not tied too, got outp"),
     ({"learned_radius": True}, r"r\.yaml:\d+: parametrize\.learned_radius: expected false where"),
+    ({"normalized_scale": 0.01}, r"r\.yaml:\d+: parametrize\.normalized_scale: expected null wh"),
+    ({"normalized": {"output.W_hy": 1.0}, "normalized_scale": -1.0},
+     r"r\.yaml:\d+: parametrize\.normalized_scale: expected a positive number, got -1"),
     ({"tied": ["decoder.W_e"]}, r"r\.yaml:\d+: parametrize\.tied: expected dict\[str, str\]"),
 ])
 def test_a_section_that_makes_no_sense_is_refused_with_its_line(

@@ -7,7 +7,7 @@ from typing import Any
 from grads.derivations.scores import Variant
 from grads.derivations.translator import Model
 from nmt.console.messages import several
-from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
+from nmt.models.rnnsearch_config import NO_LAYER, DeepFusionConfig, RNNSearchConfig
 from nmt.models.transformer import TransformerConfig
 from nmt.models.translator_config import ModelConfig
 
@@ -35,7 +35,8 @@ def translator(config: ModelConfig, reverse_source: bool = False) -> Model:
 def search(config: RNNSearchConfig) -> Model:
     """The parts of RNNsearch or RNNencdec, with deep fusion or without."""
     encoder = "both ends" if config.searches else "one end"
-    made = Model(config.unit, config.hidden_size, encoder, "first state", "context",
+    decoder = "state" if config.layer == NO_LAYER else "context"
+    made = Model(config.unit, config.hidden_size, encoder, "first state", decoder,
                  context=config.context, layer=config.layer, deep_state=config.deep_state,
                  query=config.query if config.searches else "state")
     if isinstance(config, DeepFusionConfig):
@@ -60,10 +61,11 @@ def described(config: Any) -> str:
     """A model in words, for a page's title."""
     if isinstance(config, RNNSearchConfig):
         kind = "RNNsearch" if config.searches else "RNNencdec"
+        output = "no hidden layer" if config.layer == NO_LAYER else f"{config.layer} output"
         score = ", score of state and word" if config.asks_with_word else ""
         fused = (f", deep fusion with a language model of {stacked(config.language)}"
                  if isinstance(config, DeepFusionConfig) else "")
-        return (f"{kind}: unit {config.unit}, {config.layer} output, state {config.deep_state}"
+        return (f"{kind}: unit {config.unit}, {output}, state {config.deep_state}"
                 + score + fused)
     parts = [stacked(config)]
     parts += ["bidirectional encoder"] * config.bidirectional + ["bridge"] * config.bridge

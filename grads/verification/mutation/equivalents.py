@@ -76,8 +76,8 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.decoder._attention_backward: "
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "made by the call before",
     "nmt.models.decoder.decoder_backward: d_top = d_top * cache.mask": "made by the head",
-    "nmt.models.heads.deep_output.DeepOutput.backward: d_states[self._read_states(T)] = ds":
-        "zero before",
+    "nmt.models.heads.deep_output.DeepOutput._hidden_backward: "
+    "d_states[self._read_states(T)] = ds": "zero before",
     "nmt.models.heads.lexical.lexical_backward: dh = dh * cache.mask": "made by the call before",
     "nmt.models.heads.softmax.Softmax.backward: d_align -> d_source":
         "the lexical module gives both, or there is none",

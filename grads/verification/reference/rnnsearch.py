@@ -3,8 +3,8 @@
 Parameters: `encoder.W_e`, `decoder.W_e` (V, E); the stack `encoder`, one layer (`recurrent`);
 `decoder.0.W` with the columns [word, context, state] and `.b`; `bridge.W_s` (H, H), `bridge.b`;
 `attention.W_a`, `.U_a`, `.v_a`; `output.U_o`, `.V_o`, `.C_o` of state, word and context, `.b_t`;
-`output.W_o` (V, M), `output.b`. With deep fusion a language model, `lm.W_e` and the stack `lm`, and
-`output.L_o`, `.v_g`, `.b_g`.
+`output.W_o` (V, M), `output.b`; without a hidden layer `output.W_hy` (V, H) of the state. With deep
+fusion a language model, `lm.W_e` and the stack `lm`, and `output.L_o`, `.v_g`, `.b_g`.
 """
 
 from __future__ import annotations
@@ -47,11 +47,14 @@ def loss(
     y = F.embedding(target.inputs, W_e)                          # E y_{i-1}, (T, B, E)
     s, c = decode(config, parameters, y, s_0, search)
     s = s[:-1] if config.deep_state == "before" else s[1:]       # s_{i-1} or s_i (erratum 18)
+    b = sampled(parameters.get("output.b"), masks)
+    if config.layer == "none":                                   # (Nair 5 logits)
+        return negative_log_likelihood(s, parameters["output.W_hy"], b, target)
     language = (language_part(config, parameters, target.inputs)
                 if hasattr(config, "language") else 0.0)
     t = hidden_layer(config, parameters, s, y, c, language)
     return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
-        t, parameters["output.W_o"], sampled(parameters.get("output.b"), masks), target)
+        t, parameters["output.W_o"], b, target)
 
 
 def encode(

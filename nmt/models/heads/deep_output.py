@@ -99,15 +99,15 @@ def deep_backward(
 
 
 class DeepOutputCache(NamedTuple):
-    deep: DeepCache
+    read: Any  # what the hidden layer's backward reads
     output: OutputCache | SampledCache  # the second with a sampled vocabulary
-    parts: Any = None  # what a head with a further part keeps of it
 
 
 class DeepOutput:
     """The head of RNNsearch: t_i from s, E y_{i-1} and c_i, then the softmax of W_o t_i."""
 
     reads = frozenset({"states", "words", "contexts"})
+    matrix = "W_o"  # of the prediction
 
     def __init__(self, config: RNNSearchConfig, target_size: int, workspace: Workspace) -> None:
         self.config, self.target_size, self.workspace = config, target_size, workspace
@@ -134,14 +134,11 @@ class DeepOutput:
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch, noise: Noise
     ) -> tuple[Array, DeepOutputCache]:
         """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads."""
-        further, kept = self._further(parameters, batch)
-        t, deep = deep_forward("output", parameters, (*self._parts(decoded), *further),
-                               self.config.layer)
-        given = ("output", parameters, t.reshape(*batch.target_in.shape, -1), batch.target_out,
-                 batch.target.lengths, self.workspace)
-        loss, output = (sampled_forward(*given, noise[SITE], "W_o") if SITE in noise
-                        else output_forward(*given, "W_o"))
-        return loss, DeepOutputCache(deep, output, kept)
+        t, read = self._hidden(parameters, decoded, batch)
+        given = ("output", parameters, t, batch.target_out, batch.target.lengths, self.workspace)
+        loss, output = (sampled_forward(*given, noise[SITE], self.matrix) if SITE in noise
+                        else output_forward(*given, self.matrix))
+        return loss, DeepOutputCache(read, output)
 
     def backward(self, cache: DeepOutputCache) -> tuple[Decoded, Gradients]:
         """Gradients of the states (T + 1, B, H), words and contexts, and of the parameters."""
@@ -149,13 +146,27 @@ class DeepOutput:
             dt, gradients = sampled_backward(cache.output, self.workspace)
         else:
             dt, gradients = output_backward(cache.output, self.workspace)
-        xp, (T, B, M) = array_module(dt), dt.shape
-        d_parts, of_layer = deep_backward(dt.reshape(T * B, M), cache.deep)
+        d, of_layer = self._hidden_backward(dt, cache.read)
+        return d, gradients | of_layer
+
+    def _hidden(
+        self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch
+    ) -> tuple[Array, Any]:
+        """t_i (T, B, M) of all steps, and what `_hidden_backward` reads."""
+        further, kept = self._further(parameters, batch)
+        t, deep = deep_forward("output", parameters, (*self._parts(decoded), *further),
+                               self.config.layer)
+        return t.reshape(*batch.target_in.shape, -1), (deep, kept)
+
+    def _hidden_backward(self, dt: Array, cache: Any) -> tuple[Decoded, Gradients]:
+        """As `backward`, from dt (T, B, M)."""
+        (T, B, M), (deep, kept) = dt.shape, cache
+        d_parts, of_layer = deep_backward(dt.reshape(T * B, M), deep)
         ds, dy, dc, *further = (d_rows.reshape(T, B, -1) for d_rows in d_parts)
-        d_states = xp.zeros((T + 1, *ds.shape[1:]), dtype=dt.dtype)
+        d_states = array_module(dt).zeros((T + 1, *ds.shape[1:]), dtype=dt.dtype)
         d_states[self._read_states(T)] = ds
         return (Decoded(states=d_states, words=dy, contexts=dc),
-                gradients | of_layer | self._further_backward(further, cache.parts))
+                of_layer | self._further_backward(further, kept))
 
     def _parts(self, decoded: Decoded) -> tuple[Array, ...]:
         """The hidden layer's inputs of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
@@ -193,7 +204,7 @@ class DeepOutput:
 
     def _logits(self, parameters: Mapping[str, Array], parts: tuple[Array, ...]) -> Array:
         t, _ = deep_forward("output", parameters, parts, self.config.layer)
-        return output_step("output", parameters, t, "W_o")                 # (Bahdanau A.2.2 output)
+        return output_step("output", parameters, t, self.matrix)           # (Bahdanau A.2.2 output)
 
     def select(self, state: Any, rows: Array, sentences: Array) -> Any:
         """It has no state."""

@@ -88,10 +88,10 @@ class Spelling(Softmax):
         """J = J_w + alpha J_c (5.5), in nats, summed over words and characters.
 
         J_w is the softmax's loss, `<unk>` among its words; J_c that of the characters of each
-        target token outside the vocabulary and of the boundary after it. `</s>` is never spelled,
-        and frequent words are not (the author's `charTgtSample` is 0). Spelling comes after all
-        words are decoded: `<unk>` is fed back as its own embedding, "as is". The cache has both
-        losses separately.
+        target token outside the vocabulary and of the boundary after it. `</s>` is never spelled;
+        of other words those whose characters the batch has (`character_sample`). Spelling comes
+        after all words are decoded: `<unk>` is fed back as its own embedding, "as is". The cache
+        has both losses separately.
         Raises ValueError where the batch lacks the characters of an unknown word.
         """
         check_characters("target", batch.target_out, batch.target)

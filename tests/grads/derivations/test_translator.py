@@ -13,6 +13,7 @@ from grads.verification.completeness import called_by
 from nmt.data.batches import make_batch
 from nmt.models.heads.deep_output import DeepOutput
 from nmt.models.heads.fusion import Fusion
+from nmt.models.heads.state_output import StateOutput
 from nmt.models.rnnsearch import RNNSearch
 from nmt.models.rnnsearch_config import DeepFusionConfig, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
@@ -28,6 +29,9 @@ KINDS = [
 READERS = [
     (DeepOutput, RNNSearchConfig, {"unit": "rnn", "layer": "tanh", "query": "state-word"}),
     (DeepOutput, RNNSearchConfig, {"context": "last", "deep_state": "now"}),
+    (StateOutput, RNNSearchConfig,
+     {"unit": "rnn", "context": "last", "layer": "none", "deep_state": "now"}),
+    (StateOutput, RNNSearchConfig, {"layer": "none", "deep_state": "now", "biases": False}),
     (Fusion, DeepFusionConfig, {"lm_unit": "rnn", "lm_layers": 2}),
     (Fusion, DeepFusionConfig, {"layer": "tanh", "unit": "rnn", "deep_state": "now"}),
 ]
@@ -37,8 +41,8 @@ PARTS = {
                "encode_both_grad", "hand_over_grad", "bridge", "bridge_grad", "first_state",
                "first_state_grad"],
     reading: ["the_last", "the_last_grad", "reading_step", "reading_step_grad", "read_contexts",
-              "read_contexts_grad", "decode_reading", "decode_reading_grad", "decode_fused",
-              "decode_fused_grad"],
+              "read_contexts_grad", "decode_reading", "decode_reading_grad",
+              "decode_states", "decode_states_grad", "decode_fused", "decode_fused_grad"],
     units: ["rnn_step", "rnn_step_grad", "gru_step", "gru_step_grad", "deep_step",
             "deep_step_grad"],
 }

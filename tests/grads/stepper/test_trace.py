@@ -37,7 +37,10 @@ def test_result_is_bit_for_bit_that_of_a_plain_run(name):
     plain = derivation.forward(*run.example.arguments, **run.example.named)
     assert flat(plain)
     for traced, expected in zip(flat(run.forward.result), flat(plain), strict=True):
-        np.testing.assert_array_equal(traced, expected)
+        if isinstance(expected, tuple):  # options of a model
+            assert traced == expected
+        else:
+            np.testing.assert_array_equal(traced, expected)
     plain_gradients = derivation.backward(*derivation.given(run.example, plain))
     for traced, expected in zip(flat(run.backward.result), flat(plain_gradients), strict=True):
         np.testing.assert_array_equal(traced, expected)

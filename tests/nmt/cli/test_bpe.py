@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,35 @@ def test_bpe_of_files(capsys) -> None:
     drawn = lines_of(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
     assert drawn != read_lines("cut")
     assert drawn == lines_of(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
+
+
+def test_pieces_out_of_a_vocabulary_are_cut_further_as_by_the_library(capsys, tmp_path) -> None:
+    library = pytest.importorskip("subword_nmt.apply_bpe")
+    words = sorted({word for line in read_lines("train.de") for word in line.split()})
+    pieces = lines_of(capsys, "bpe", "apply", "own.codes", "train.de")
+    counts = Counter(piece for line in pieces for piece in line.split())
+    (tmp_path / "vocabulary").write_text("".join(f"{piece} {n}\n" for piece, n in counts.items()))
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in words))
+    apply = ["bpe", "apply", "own.codes", tmp_path / "words"]
+    plain = lines_of(capsys, *apply)
+    assert lines_of(capsys, *apply, "--vocabulary", tmp_path / "vocabulary") == plain
+    most = sorted(counts.values())[-3]
+    found = lines_of(capsys, *apply, "--vocabulary", tmp_path / "vocabulary",
+                     "--vocabulary-threshold", most)
+    with open(tmp_path / "vocabulary") as file:
+        known = library.read_vocabulary(file, most)
+    with open("own.codes") as codes:
+        theirs = library.BPE(codes, vocab=known)
+        assert found == [theirs.process_line(word) for word in words] != plain
+
+
+def test_a_vocabulary_that_is_none(capsys, tmp_path) -> None:
+    (tmp_path / "v").write_text("a 3\nb\n")
+    apply = ["bpe", "apply", "own.codes", "train.de"]
+    assert complaint(capsys, *apply, "--vocabulary", tmp_path / "v") == (
+        f"{tmp_path}/v:2: expected a piece, a space and its count, got 'b'")
+    assert complaint(capsys, *apply, "--vocabulary-threshold", "2") == (
+        "--vocabulary-threshold: expected --vocabulary FILE beside it")
 
 
 def test_what_cannot_be(capsys, tmp_path) -> None:

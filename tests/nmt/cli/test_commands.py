@@ -428,8 +428,10 @@ def test_perplexity(trained, capsys) -> None:
     assert nmt("perplexity", trained / "s", trained / "t", *model) == 0
     expected = System.open(trained / "model").perplexity(
         [(["one", "two"], ["eins", "zwei"]), (["four"], ["vier"])])
-    assert capsys.readouterr().out \
-        == f"perplexity {expected:.4f} over 2 pairs (2 with an empty side left out)\n"
+    said, likelihood = capsys.readouterr().out.splitlines()
+    assert said == f"perplexity {expected:.4f} over 2 pairs (2 with an empty side left out)"
+    assert likelihood == (  # of five words, with the end markers, in two sentences
+        f"negative log-likelihood {5 * np.log(expected) / 2:.4f} nats per sentence")
     assert nmt("perplexity", trained / "s", trained / "t", *model, "--log-probabilities",
                trained / "scores") == 0
     first, *empty, last = (trained / "scores").read_text().split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""`nmt detokenise` and `nmt statistics`."""
+"""`nmt detokenise`, `nmt statistics` and `nmt join-pairs`."""
 
 from __future__ import annotations
 
@@ -30,3 +30,33 @@ def test_what_table_5_1_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "t", "3", "7", "16", "4", "4", "50.0 %", ""]
     (tmp_path / "empty").write_text("\n", encoding="utf-8")
     assert "found no word" in complaint(capsys, "statistics", tmp_path / "empty")
+
+
+def test_consecutive_pairs_are_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Windows of 1, 2, 1, 2 .. pairs: apart each pair is in one, overlapping one begins at each."""
+    source, target = tmp_path / "text.de", tmp_path / "text.en"
+    source.write_text("a\nb \n\nd\ne\n", encoding="utf-8")
+    target.write_text("A\nB\nC\nD\nE\n", encoding="utf-8")
+    apart, overlapping = tmp_path / "apart", tmp_path / "overlapping"
+    assert nmt("join-pairs", source, target, "--most", "2", "-o", apart) == 0
+    assert "3 pairs" in capsys.readouterr().out
+    assert (apart / "text.de").read_text("utf-8") == "a\nb\nd\n"
+    assert (apart / "text.en").read_text("utf-8") == "A\nB C\nD\n"
+    assert nmt("join-pairs", source, target, "--most", "2", "--overlapping", "-o", overlapping) == 0
+    assert (overlapping / "text.en").read_text("utf-8") == "A\nB C\nC\nD E\nE\n"
+
+
+def test_nothing_is_overwritten_by_joined_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    for path in (source, target):
+        path.write_text("x\n", encoding="utf-8")
+    asked = "--most", "2", "-o"
+    assert "another directory" in complaint(capsys, "join-pairs", source, target, *asked, tmp_path)
+    assert "names differ" in complaint(capsys, "join-pairs", source, source, *asked, tmp_path / "d")
+    for path in (source, target):
+        path.write_text("", encoding="utf-8")
+    assert "got none" in complaint(capsys, "join-pairs", source, target, *asked, tmp_path / "d")

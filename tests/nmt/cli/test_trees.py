@@ -8,6 +8,7 @@ import pytest
 from tiny_run import complaint, files_in, nmt, write_recipe
 
 from nmt.cli.trees import tell_long_trees
+from nmt.data.trees import repair
 from nmt.data.vocabulary import Vocabulary
 from nmt.evaluation.evaluate import TestSet
 from nmt.recipe import Recipe
@@ -111,15 +112,20 @@ def test_what_cannot_be_scored_is_named(parses, tmp_path, capsys) -> None:
     assert "words has 1 line" in complaint(capsys, *arguments)
 
 
-def model_of_trees(monkeypatch):
-    """A run directory of an untrained model, which writes FOUND whatever it is."""
+def untrained_model():
+    """A run directory of an untrained model of trees."""
     recipe = load_recipe(Recipe, write_recipe(Path("r.yaml"), model={"attention": "none"}))
     words = {side: Vocabulary.build([text.split()])
              for side, text in (("source", WORDS), ("target", GOLD))}
     RunDirectory("model", recipe, resume=False).write(System.create(recipe, words), {"epoch": 0})
     (Path("model") / "last.safetensors").rename(Path("model") / "best.safetensors")
+
+
+def model_of_trees(monkeypatch):
+    """The same, which writes FOUND whatever it is."""
+    untrained_model()
     found = [[Translation(line.split(), 0.0, 0.0, None)] for line in FOUND.splitlines()]
-    monkeypatch.setattr(System, "translate", lambda *_: found)
+    monkeypatch.setattr(System, "translate", lambda *_, **__: found)
 
 
 def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
@@ -145,11 +151,45 @@ def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
         "gold:3: expected the symbols of a tree over 2 words, got '(X XX )X'")
 
 
+def test_valid_trees_alone(parses, capsys) -> None:
+    """An untrained model writes no tree, with the constraint it writes nothing else."""
+    untrained_model()
+    capsys.readouterr()
+    evaluate = ["evaluate", "words", "gold", "--model", "model", "--trees"]
+    unfit = []
+    for options in ([], ["--valid-trees"]):
+        assert nmt(*evaluate, *options) == 0
+        rows = dict(re.findall(r"^(\S.*?)  +(\S+)$", capsys.readouterr().out, re.MULTILINE))
+        unfit.append(rows["trees of another number of words"])
+    assert unfit == ["3", "0"]
+    for options in ([], ["--sample", "1", "--seed", "3"]):
+        assert nmt("translate", "words", "--model", "model", "--valid-trees", *options) == 0
+        trees = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [tree.count("XX") for tree in trees] == [3, 1, 2]
+        assert trees == [repair(tree) for tree in trees]
+
+
+def test_what_does_not_go_with_valid_trees(parses, capsys) -> None:
+    untrained_model()
+    evaluate = ["evaluate", "words", "gold", "--model", "model", "--valid-trees"]
+    assert complaint(capsys, *evaluate) == "--valid-trees: expected --trees beside it"
+    assert "expected no --valid-trees beside it" in complaint(capsys, *evaluate, "--beams", "1")
+    translate = ["translate", "words", "--model", "model", "--valid-trees"]
+    Path("dictionary").write_text("a\tXX\n")
+    assert complaint(capsys, *translate, "--shortlist", "dictionary") == (
+        "--valid-trees: expected no --shortlist beside it")
+    assert complaint(capsys, *translate, "--prefix", "XX") == (
+        "--valid-trees: expected no --prefix beside it")
+
+
 def test_a_translator_writes_no_trees(trained, monkeypatch, capsys) -> None:
     monkeypatch.chdir(trained)
+    wrong = ("expected models of linear trees, with XX among their target words and data.tokenise "
+             "none;")
     assert complaint(capsys, "evaluate", "dev.en", "dev.de", "--model", "model", "--trees") == (
-        "--trees: expected models of linear trees, with XX among their target words and "
-        "data.tokenise none; model is not")
+        f"--trees: {wrong} model is not")
+    assert complaint(capsys, "translate", "dev.en", "--model", "model", "--valid-trees") == (
+        f"--valid-trees: {wrong} --model is not")
 
 
 def test_a_search_that_ends_before_the_trees_do_is_told(capsys) -> None:

@@ -124,6 +124,22 @@ def test_sorted_batches_go_by_target_then_source() -> None:
     assert [b.tolist() for b in sorted_batches(lengths, 3)] == [[2, 1, 3], [0]]
 
 
+def test_batches_of_an_order_that_all_epochs_have() -> None:
+    """Pools of 3 batches in the order of the one shuffle, each from short to long."""
+    lengths = np.array(_lengths(100))
+    pairs = [([2] * int(s), [3] * int(t)) for s, t in lengths]
+    batches = TextBatches(pairs, 7, reverse_source=False, pool_size=3, seed=5)
+    first, second = (batches.epoch(np.random.default_rng(n)) for n in (1, 2))
+    assert all(map(np.array_equal, first, second)) and len(first) == 15
+    order = np.concatenate(first)
+    assert sorted(order.tolist()) == list(range(100)) != order.tolist()
+    for start in range(0, 100, 21):
+        longer = lengths[order[start : start + 21]].max(axis=1)
+        assert (np.diff(longer) >= 0).all()
+        shuffled = np.random.default_rng(5).permutation(100)
+        assert {*order[start : start + 21]} == {*shuffled[start : start + 21]}
+
+
 def test_a_corpus_resumes_inside_an_epoch() -> None:
     pairs = [([2] * int(s), [3] * int(t)) for s, t in _lengths(100)]
     batches = TextBatches(pairs, 7, reverse_source=False)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from nmt.data.batches import make_batch, make_sources
-from nmt.data.characters import GROUPS, LEAST, Spelling, by_length, character_vocabulary
+from nmt.data.characters import (
+    GROUPS,
+    LEAST,
+    Spelling,
+    by_length,
+    character_vocabulary,
+    spelled_too,
+)
 from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
 
 SENTENCES = [["cat", "a", "cat"], ["tact"]]
@@ -60,6 +67,30 @@ def test_a_batch_without_them_and_without_a_rare_word():
     assert make_sources([[5, 6]], True, [()])[0].characters == ()
     with pytest.raises(ValueError, match="rare: expected a word for each of 1 unknown ids, got 2"):
         make_sources([[0, 6]], True, [[(2,), (3,)]])
+
+
+def test_a_share_of_the_other_words_is_spelled_too():
+    """Ids 5 to 7 at random, END and padding never; the unknown words as before."""
+    characters = [(), (), (), (), (), (2, 3), (4,), (2, 2, 2)]
+    targets = [([], [5, 0, 6]), ([], [7, 5, 5, 0, 6])]
+    target = make_batch([([3], y) for _, y in targets], (0, 1), False,
+                        (None, [[(9,)], [(8, 8)]])).target
+    steps, rng = target.ids[1:], np.random.default_rng(3)
+    expected = {(1, 0): (9,), (3, 1): (8, 8)}
+    assert found(target.characters, 2) == expected
+    known = {(t, b): characters[y[t]] for b, (_, y) in enumerate(targets)
+             for t in range(len(y)) if y[t] != UNKNOWN}
+    seen = set()
+    for _ in range(30):
+        words = found(spelled_too(steps, target.lengths, target.characters, 0.5, characters, rng),
+                      2)
+        drawn = {place: word for place, word in words.items() if place not in expected}
+        assert len(drawn) == 3 and words.items() >= expected.items()
+        assert drawn.items() <= known.items()
+        seen |= drawn.keys()
+    assert seen == known.keys()
+    assert found(spelled_too(steps, target.lengths, target.characters, 1.0, characters, rng),
+                 2) == expected | known
 
 
 def test_groups_are_by_length_and_hold_every_word_once():

@@ -171,6 +171,8 @@ def test_a_batch_that_lacks_the_characters_is_refused():
     ({"character_embedding_size": 0}, "character_embedding_size: expected at least 1, got 0"),
     ({"character_dropout": 1.0}, "character_dropout: expected 0 <= character_dropout < 1, got 1"),
     ({"source_characters": False, "target_characters": False}, "source_characters: expected true"),
+    ({"character_sample": 1.5}, "character_sample: expected 0 <= character_sample <= 1, got 1.5"),
+    ({"character_sample": 0.5, "target_characters": False}, "character_sample: expected 0 without"),
 ])  # fmt: skip
 def test_a_configuration_that_makes_no_sense(options, message):
     with pytest.raises(ValueError, match=message):

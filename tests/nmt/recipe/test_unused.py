@@ -33,6 +33,8 @@ def load(directory, text, *overrides, **others):
     (FILES, "train.epsilon", "1.0e-6"),
     (FILES + "train: {schedule: constant}\n", "train.halve_after", "9"),
     (STREAM, "train.batch_size", "9"), (STREAM, "train.sorted_within", "9"),
+    (STREAM, "train.shuffle", "once"), (FILES + "model: {architecture: rnnsearch, layer: none, "
+                                        "deep_state: now}\n", "model.layer_size", "9"),
     (STREAM, "text.dev_share", "0.5"),
     (FILES, "model.window", "9"), (FILES, "model.location_length", "9"),
     (FILES + "model: {attention: none}\n", "model.score", "dot"),

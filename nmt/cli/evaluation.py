@@ -72,7 +72,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trees", action="store_true",
                         help="F1 of linear trees (nmt trees), by length")
     parser.add_argument("--valid-trees", action="store_true",
-                        help="with --trees: search among the trees over each sentence only")
+                        help="... and write valid ones only")
     parser.add_argument("--gold", type=Path, metavar="FILE",
                         help="alignments in Pharaoh or NAACL format, of words between spaces, for "
                              "the alignment error rate")

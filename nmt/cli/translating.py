@@ -62,7 +62,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shortlist-check", action="store_true",
                         help="report how often all words give the same")
     parser.add_argument("--valid-trees", action="store_true",
-                        help="search among the linear trees over each sentence only")
+                        help="write valid linear trees only")
     parser.add_argument("--target-token", metavar="L",
                         help="the target language, such as <2de>")
     parser.add_argument("--prefix", metavar="TEXT",

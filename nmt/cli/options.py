@@ -105,7 +105,7 @@ def need_attention(system: System, wanted: str) -> None:
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
     """`--aligned-word`."""
     parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT, metavar="WHICH",
-                        help=f"the word that weights align: {', '.join(ALIGNED_WORDS)}")
+                        help=f"word aligned: {', '.join(ALIGNED_WORDS)}")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:

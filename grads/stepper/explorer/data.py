@@ -14,6 +14,7 @@ from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.heads import heads_json
 from grads.stepper.explorer.inside import inside_json
+from grads.stepper.explorer.live import live_json
 from grads.stepper.explorer.logits import logits_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.own import containing, titled
@@ -117,6 +118,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "heads": heads_json(table, steps), "logits": logits_json(table, steps.numbers),
         "inside": inside,
         "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
+        "live": None if run.derivation.own else live_json(example, table),
         "tensors": table.entries,
     }
 

@@ -22,10 +22,11 @@ def _listing(data: dict[str, Any]) -> str:
         f"<pre>{html.escape(chr(10).join(source['lines']))}</pre>" for source in data["sources"])
 
 
-STYLES = ("katex.css", "stepping.css", "inside.css", "derivation.css")
-DERIVATION = Layout(("derivation",), STYLES, (
-    "format", "packed", "weights", "data", "evaluate", "address", "state", "code", "heatmap",
-    "network", "inside", "alignment", "heads", "logits", "charts", "formula", "verification",
-    "breaks", "flow", "guide", "jumps", "keys", "play", "player"),
+STYLES = ("stepping.css", "inside.css", "derivation.css", "practice.css")
+DERIVATION = Layout(("derivation",), ("katex.css", *STYLES), (
+    "format", "packed", "weights", "data", "evaluate", "address", "state", "tape", "live", "code",
+    "heatmap", "network", "inside", "alignment", "heads", "logits", "charts", "formula",
+    "verification", "breaks", "flow", "guide", "jumps", "keys", "play", "change", "mistakes",
+    "predict", "hunt", "practice", "player"),
     "take fewer words, fewer layers or a smaller hidden size", (ASSETS, SHARED),
     {"formulas": _equations}, {"listing": _listing})

@@ -14,9 +14,11 @@ ROUGH = 6  # significant digits of a term
 
 
 def sums_json(table: Table) -> list[dict[str, Any]]:
-    """The complete sums, each with its terms in the order in which they were added."""
+    """The complete sums, each with its terms in the order in which they were added, and the tensor
+    of each stage, null where it is not shown."""
     trace = table.run.backward
-    return [{"target": table.ids[BACKWARD, chain[-1]], "terms": terms(trace, chain)}
+    return [{"target": table.ids[BACKWARD, chain[-1]], "terms": terms(trace, chain),
+             "chain": [table.ids.get((BACKWARD, origin)) for origin in chain]}
             for chain in chains(trace) if len(chain) > 1 and (BACKWARD, chain[-1]) in table.ids]
 
 

@@ -11,6 +11,7 @@ const rows = []; // {t, step, row}
 /** The table beside the network, empty; nothing without attention. */
 export function drawAlignment(box) {
   const { columns } = data.network;
+  rows.length = 0;
   const source = columns.filter((column) => column.side === "encoder").map((column) => column.word);
   box.hidden = !data.attention.length || !source.length; // two encoders do not stand in a row
   if (box.hidden) return;
@@ -24,7 +25,7 @@ export function drawAlignment(box) {
     return row;
   });
   const attended = source.slice(0, weightsOf(data.attention[0]).length);
-  box.append(weightsTable("Attention weights, by word to be predicted and word read", attended, body));
+  box.replaceChildren(weightsTable("Attention weights, by word to be predicted and word read", attended, body));
 }
 
 /** Fill the rows that are known, and mark the one of this step. */

@@ -8,7 +8,8 @@ const FEW = 24; // names that are listed without being asked for
 
 /** The menu, and under it what the chosen mistake does. */
 export function showBreaks(panel) {
-  if (!variants.size) { panel.hidden = true; return; }
+  panel.hidden = !variants.size || Boolean(state.variant?.secret);
+  if (panel.hidden) return;
   if (!panel.querySelector("select")) panel.append(menu(), el("div", { class: "damage" }));
   panel.querySelector("select").value = state.variant?.id ?? "";
   panel.classList.toggle("broken", Boolean(state.variant));

@@ -117,6 +117,7 @@ function line(text, number, source, edit) {
 function edited(code, edit) {
   if (!edit || !code.includes(edit.from)) return [code];
   const [before, ...after] = code.split(edit.from);
+  if (edit.secret) return [before, edit.to, after.join(edit.from)];
   return [before, el("del", {}, edit.from), el("ins", {}, edit.to), after.join(edit.from)];
 }
 

@@ -6,6 +6,9 @@ import { unpacked } from "./packed.js";
 export const data = await unpacked("data");
 export const formulas = await unpacked("formulas");
 
+/** The numbers computed in the page after a change (live.js): of a tensor, and the loss; null before any. */
+export const now = { values: null, loss: null };
+
 export const steps = data.steps;
 export const tensors = data.tensors;
 export const sources = new Map(data.sources.map((source) => [source.id, source]));
@@ -52,6 +55,8 @@ export const before = (id) => tensors[id].same_as ?? null;
 
 /** A tensor's numbers, flat, as a variant (or null) computes them. */
 export function valuesOf(id, variant = null) {
+  const computed = now.values?.(id);
+  if (computed) return computed;
   const changed = variant?.values?.[id];
   if (changed?.length) return changed;
   const before = tensors[id].same_as;
@@ -60,13 +65,13 @@ export function valuesOf(id, variant = null) {
 }
 
 /** The weights of attention at a time, of all source words, also where the tensor is shown in part. */
-export const weightsOf = (known) => known.weights ?? valuesOf(known.tensor);
+export const weightsOf = (known) => (!now.values && known.weights) || valuesOf(known.tensor);
 
 const wrongSets = new Map();
 
 /** The tensors that a variant gets wrong. */
 export function wrongOf(variant) {
-  if (!variant) return new Set();
+  if (!variant || variant.secret) return new Set(); // a bug to be found shows no mark
   if (!wrongSets.has(variant.id)) {
     wrongSets.set(variant.id, new Set([...(variant.wrong ?? []), ...Object.keys(variant.values).map(Number)]));
   }
@@ -159,7 +164,7 @@ export const alongs = (data.verifications ?? []).filter((verification) => verifi
 /** The sum over time that a gradient is a stage of: {terms, taken}, taken of them so far. */
 export function sumOf(id) {
   const whole = sumsByTensor.get(id) ?? sumsByTensor.get(original(id));
-  if (whole) return { ...whole, taken: whole.terms.length };
+  if (whole) return { ...withTerms(whole), taken: whole.terms.length };
   const maker = makers.get(id);
   if (maker === undefined) return null;
   for (const sum of sumsByTensor.values()) {
@@ -167,9 +172,16 @@ export function sumOf(id) {
     if (end === undefined || tensors[sum.target].name !== tensors[id].name) continue;
     if (steps[end].source !== steps[maker].source || steps[end].line !== steps[maker].line) continue;
     const here = sum.terms.findIndex((term) => same(term.loops, steps[maker].loops));
-    if (here >= 0 && same(side(end), side(maker))) return { ...sum, taken: here + 1 };
+    if (here >= 0 && same(side(end), side(maker))) return { ...withTerms(sum), taken: here + 1 };
   }
   return null;
+}
+
+/** A sum with its terms; after a change they are the differences of its stages. */
+function withTerms(sum) {
+  if (!now.values) return sum;
+  const stages = sum.chain.map((id) => (id === null ? [] : valuesOf(id)));
+  return { ...sum, terms: sum.terms.map((term, k) => ({ ...term, value: stages[k + 1].map((x, entry) => x - stages[k][entry]) })) };
 }
 
 /** Whether a step only keeps books: no equation of its own. */

@@ -30,7 +30,7 @@ function equation(step) {
   box.append(set);
   requestAnimationFrame(() => fit(set));
   if (formula.tag) box.append(el("p", { class: "tag" }, `(${formula.tag})`));
-  if (editOf(state.step)) box.append(el("p", { class: "note changed" }, "✗ This is what the line should compute; broken, it is ", el("code", {}, editOf(state.step).text)));
+  if (editOf(state.step) && !state.variant.secret) box.append(el("p", { class: "note changed" }, "✗ This is what the line should compute; broken, it is ", el("code", {}, editOf(state.step).text)));
   if (formula.note) box.append(el("p", { class: "note" }, prose(formula.note)));
   return box;
 }

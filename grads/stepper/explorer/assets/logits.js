@@ -1,6 +1,6 @@
 // What the logits of a prediction are made of: norms, cosines and bias, of the word to be predicted and its rivals.
 
-import { data, steps } from "./data.js";
+import { data, now, steps } from "./data.js";
 import { el, exact, short } from "./format.js";
 import { state } from "./state.js";
 
@@ -17,8 +17,8 @@ function predictionAt(number) {
 /** The panel, at the steps of a prediction. */
 export function showLogits(panel) {
   const found = predictionAt(state.step);
-  panel.hidden = !found;
-  if (!found || found === shown) return;
+  panel.hidden = !found || Boolean(now.values); // they are of the numbers as given
+  if (panel.hidden || found === shown) return;
   shown = found;
   const { words } = found;
   const lexical = words[0].products.length > 1;

@@ -175,6 +175,13 @@ function words() {
   ]).filter(Boolean);
 }
 
+/** The words anew, when one was replaced. */
+export function drawWords(box) {
+  if (!drawn) return;
+  box.querySelectorAll(".word").forEach((word) => word.remove());
+  box.firstElementChild.append(...words());
+}
+
 const keys = steps.map(({ cell }) => (cell ? key(cell.side, cell.t, cell.part ?? "unit", cell.layer) : null));
 
 /** Go to the first step at a cell, in the pass that the reader is in or, if there is none, the other. */
@@ -249,12 +256,13 @@ function columnOf(number) {
 }
 
 function describe(legend, now) {
-  const shown = `${now.pass} ${Boolean(state.variant)}`;
+  const broken = Boolean(state.variant && !state.variant.secret);
+  const shown = `${now.pass} ${broken}`;
   if (legend.dataset.shown === shown) return;
   legend.dataset.shown = shown;
   const sample = (kind, text) => el("span", { class: `sample ${kind}` }, text);
   legend.replaceChildren(
     sample("now", "this step"), sample("forward", "forward done"),
     ...(now.pass === "backward" ? [sample("backward", "gradient computed"), sample("kept", "cached from forward")] : []),
-    ...(state.variant ? [sample("wrong", "✗ wrong")] : []));
+    ...(broken ? [sample("wrong", "✗ wrong")] : []));
 }

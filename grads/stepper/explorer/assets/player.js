@@ -1,6 +1,6 @@
 // Puts the page together, and plays it.
 
-import { data, stepIsWrong, steps, tensors, firstBackward } from "./data.js";
+import { data, now, stepIsWrong, steps, tensors, firstBackward } from "./data.js";
 import { showBreaks } from "./breaks.js";
 import { showCode } from "./code.js";
 import { showFlow } from "./flow.js";
@@ -14,14 +14,16 @@ import { drawHeads, showHeads } from "./heads.js";
 import { showLogits } from "./logits.js";
 import { drawGuide } from "./guide.js";
 import { drawJumps, firstWrong, showJumps } from "./jumps.js";
-import { drawNetwork, showNetwork } from "./network.js";
+import { drawNetwork, drawWords, showNetwork } from "./network.js";
 import { player } from "./play.js";
+import { drawPractice, showPractice } from "./practice.js";
 import { showVerification } from "./verification.js";
 import { advance, goTo, onChange, readAddress, state } from "./state.js";
 
 const byId = (id) => document.getElementById(id);
 
 function show(what) {
+  if (what === "numbers") showChanged();
   if (what === "entry") {
     showPicked(byId("tensors"));
   } else {
@@ -41,6 +43,14 @@ function show(what) {
   showInside(byId("inside"));
   showFormula(byId("equation"));
   showVerification(byId("verification"));
+  showPractice(what);
+}
+
+/** What is drawn once, anew after a change of numbers or words. */
+function showChanged() {
+  drawWords(byId("network"));
+  drawAlignment(byId("alignment"));
+  showAbout();
 }
 
 function showWhere() {
@@ -51,7 +61,7 @@ function showWhere() {
   slider.setAttribute("aria-valuetext", at);
   byId("where").replaceChildren(el("b", {}, `Step ${state.step + 1}`), ` of ${steps.length} `,
     el("span", { class: "at" }, el("span", { class: `pass ${step.pass}` }, step.pass === "forward" ? "forward →" : "← backward"), ` ${iterations(step.loops)}`));
-  byId("live").textContent = `${at}: ${step.text.split("\n")[0]}`;
+  byId("live").textContent = `${at}: ${document.body.dataset.hidden === "formula" ? "" : step.text.split("\n")[0]}`;
   byId("first").disabled = byId("previous").disabled = byId("back-cell").disabled = state.step === 0;
   byId("last").disabled = byId("next").disabled = byId("next-cell").disabled = state.step === steps.length - 1;
 }
@@ -66,7 +76,8 @@ function showMarks() {
 }
 
 function showAbout() {
-  const { settings, loss, network } = data;
+  const { settings, network } = data;
+  const loss = now.loss ?? data.loss;
   const sentence = (side) => network.columns.filter((one) => one.side === side).map((one) => one.word).join(" ");
   const [source, words] = [sentence("encoder") && (settings.sentence ?? []).join(" "), network.columns.filter((one) => one.side !== "encoder").map((one) => one.word).join(" ")];
   const said = [el("q", {}, source || words)];
@@ -98,6 +109,7 @@ function start() {
   drawHeads(byId("heads"));
   drawAlignment(byId("alignment"));
   drawJumps(byId("jump"), byId("all"));
+  drawPractice(byId("practice"), showWhere);
   listenToCells(byId("tensors"));
   byId("slider").max = steps.length;
   byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value) - 1));

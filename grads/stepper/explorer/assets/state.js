@@ -7,7 +7,7 @@ export const state = { step: 0, variant: null, picked: null, picks: 0, all: fals
 
 const listeners = [];
 
-/** Call `listener(what)` after each change: what is "step", "variant" or "entry". */
+/** Call `listener(what)` after each change: what is "step", "variant", "entry" or "numbers". */
 export function onChange(listener) {
   listeners.push(listener);
 }
@@ -44,6 +44,9 @@ export function breakIt(id) {
   remember();
   tell("variant");
 }
+
+/** Tell all panels that numbers were changed. */
+export const numbersChanged = () => tell("numbers");
 
 /** Pick one entry of a tensor. */
 export function pick(tensor, entry) {

@@ -1,12 +1,14 @@
 // The verification strip: the gradient against its numerical derivatives, the V curve, the tangent.
 
-import { alongs, complexOf, data, gradientsOf, verificationOf, steps, tensors, valuesOf } from "./data.js";
+import { alongs, complexOf, data, gradientsOf, now, verificationOf, steps, tensors, valuesOf } from "./data.js";
 import { chart, path } from "./charts.js";
 import { draw, el, exact, fixed, place, power, scientific, short } from "./format.js";
+import { difference } from "./live.js";
 import { largest, inspected, pick, state } from "./state.js";
 
 const ROWS = 8;
 const FLOOR = 1e-18; // where an error of zero is drawn
+const ROUGH = 1e-5; // of a central difference in the page
 const ROUNDED = 1e-6; // relative: numerical derivatives are kept to seven digits
 const SAID = {
   verified: "✓ verified", wrong: "✗ wrong", partial: "… not complete yet", same: "= passed on", zero: "0 to begin with",
@@ -32,12 +34,30 @@ function nothing(step) {
 const go = (number) => `#step=${number + 1}${state.variant ? `&break=${state.variant.id}` : ""}`;
 
 function gradientVerification(verification) {
+  if (now.values) return recomputed(verification);
   const status = el("p", { class: `status ${verification.status}` }, el("strong", {}, SAID[verification.status] ?? verification.status), " ", ...sentence(verification));
   if (!verification.complex) {
     const link = verification.other === null || verification.other === undefined ? null : el("a", { href: go(verification.other) }, `Step ${verification.other + 1}`);
     return [status, link ? el("p", { class: "note" }, link) : null].filter(Boolean);
   }
   return [status, el("div", { class: "panels" }, table(verification), vCurve(verification), tangent(verification))];
+}
+
+/** After a change: the inspected entry against a central difference of the loss, taken in the page. */
+function recomputed({ name, status, target, of, of_name: variable }) {
+  if (!["verified", "wrong"].includes(status) || of === null || of === undefined) return [el("p", { class: "note" }, el("code", {}, name), ": nothing is compared at this step.")];
+  const one = inspected();
+  const entry = one?.tensor === target ? one.entry : largest(valuesOf(target));
+  const [analytic, central] = [valuesOf(target)[entry], difference(of, entry)];
+  if (central === null) return [el("p", { class: "note" }, el("code", {}, name), ": depends on nothing that can be changed.")];
+  const good = Math.abs(analytic - central) <= ROUGH * Math.max(Math.abs(analytic), Math.abs(central), ROUGH);
+  const row = (head, ...values) => el("tr", {}, el("th", { scope: "row" }, head), values.map((value) => el("td", { title: exact(value) }, short(value, 5))));
+  return [
+    el("p", { class: `status ${good ? "verified" : "wrong"}` }, el("strong", {}, good ? "✓ recomputed" : "✗ differs"), " ", el("code", {}, name + place(entry, tensors[target].shape)),
+      " with your numbers, against a central difference of the loss for ", el("code", {}, variable || "its forward variable"), ", taken in this page. The complex step was taken of the numbers as given."),
+    el("div", { class: "scroll" }, el("table", { class: "compare" },
+      el("thead", {}, el("tr", {}, ["entry", "analytic", "central"].map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, row(place(entry, tensors[target].shape) || "value", analytic, central))))];
 }
 
 function sentence(verification) {

@@ -1,0 +1,109 @@
+// "Find the bug": a wrong backward pass without its marks; the student marks the line.
+
+import { firstBackward, sources, steps, tensors, variants, verificationOf } from "./data.js";
+import { count, el, prose, short } from "./format.js";
+import { breakIt, goTo, state } from "./state.js";
+
+const SECRET = "hidden";
+const hunt = { on: false, found: 0, begun: 0, tries: 0, checks: 0, said: "", solved: false };
+const bugs = [...variants.values()].filter((variant) => variant.edited.length);
+let box = null;
+
+// Each bug once more, under a name that gives nothing away: an address can hold it
+mixed(bugs).forEach((variant, k) => variants.set(`${SECRET}-${k + 1}`, { ...variant, id: `${SECRET}-${k + 1}`, of: variant.id, secret: true }));
+
+/** How many bugs there are to be found. */
+export const bugCount = bugs.length;
+
+/** Whether the address asks for one. */
+export const isHunted = () => Boolean(state.variant?.secret);
+
+/** Fill the panel, once. */
+export function drawHunt(panel) {
+  box = panel;
+}
+
+/** Begin or end. */
+export function setHunt(on) {
+  hunt.on = on;
+  if (on && !isHunted()) begin();
+  else if (!on && (isHunted() || hunt.solved)) breakIt("");
+  showHunt();
+}
+
+function begin() {
+  hunt.begun += 1;
+  Object.assign(hunt, { tries: 0, checks: 0, said: "", solved: false });
+  const k = 1 + (hunt.begun - 1 + Math.floor(performance.timeOrigin)) % bugs.length;
+  breakIt(`${SECRET}-${k}`);
+  if (state.step < firstBackward) goTo(firstBackward);
+}
+
+/** The panel. */
+export function showHunt() {
+  document.body.classList.toggle("hunting", hunt.on && !hunt.solved);
+  if (!hunt.on) return;
+  if (isHunted()) hunt.solved = false;
+  const step = steps[state.step];
+  box.replaceChildren(
+    el("p", { class: "note" }, "One line of the backward pass is wrong. Its lines are shown as they ran; the equations are right. Go to the line that you think is wrong, and mark it."),
+    el("p", { class: "controls" },
+      hunt.solved ? null : el("button", { type: "button", id: "mark", onclick: mark }, "Mark this line"), hunt.solved ? null : el("code", {}, step.text.split("\n")[0]),
+      hunt.solved ? null : el("button", { type: "button", id: "check", onclick: check }, "Verify what it writes"),
+      hunt.solved ? null : el("button", { type: "button", id: "give-up", onclick: () => solve(false) }, "Show me"),
+      hunt.solved ? el("button", { type: "button", id: "another", onclick: () => { begin(); showHunt(); } }, "Another bug") : null,
+      el("span", { class: "score", id: "hunt-score" }, `${count(hunt.found, "bug")} found, ${count(hunt.tries, "line")} marked, ${hunt.checks} verified`)),
+    el("p", { id: "hunted", class: `judged${hunt.solved ? " right" : ""}`, role: "status" }, hunt.said));
+}
+
+/** The lines that are wrong, by the steps that ran them. */
+const wrongLines = () => new Set(state.variant.edited.map(({ step }) => `${steps[step].source}:${steps[step].line}`));
+
+function mark() {
+  const step = steps[state.step];
+  hunt.tries += 1;
+  if (wrongLines().has(`${step.source}:${step.line}`)) return solve(true);
+  hunt.said = `Not this line. ${hint(step)}`;
+  return showHunt();
+}
+
+/** Why a line is right, by what it reads and writes. */
+function hint(step) {
+  const bug = steps[state.variant.edited[0].step];
+  if (step.pass === "forward") return "The forward pass is right: the bug is in the backward pass.";
+  const wrong = new Set([...state.variant.wrong, ...Object.keys(state.variant.values).map(Number)]);
+  const read = step.reads.find(({ tensor }) => wrong.has(tensor));
+  if (read) return `It is right, but ${read.written}, which it reads, is wrong already.`;
+  if (sources.get(step.source).function !== sources.get(bug.source).function) return "What it reads is right, and so is what it writes. The bug is in another function.";
+  return `What it reads is right, and so is what it writes. The bug is ${bug.line < step.line ? "above" : "below"} it in this function.`;
+}
+
+/** The verification of what the step writes: it may be asked for, and is counted. */
+function check() {
+  hunt.checks += 1;
+  const variant = { ...state.variant, secret: false };
+  const found = steps[state.step].targets.map((id) => [id, verificationOf(id, variant)]).filter(([, one]) => one?.error !== null && one?.error !== undefined);
+  hunt.said = found.length ? found.map(([id, { status, error }]) => `${tensors[id].name}: ${status === "wrong" ? `✗ wrong, relative error ${short(error, 2)}` : "✓ verified"}`).join("; ")
+    : "Nothing that this line writes is compared with the loss.";
+  showHunt();
+}
+
+/** Show the bug, with all its marks. */
+function solve(byStudent) {
+  const { of } = state.variant;
+  const bug = state.variant.edited[0].step;
+  hunt.found += byStudent ? 1 : 0;
+  hunt.solved = true;
+  const { title, why, from, to } = variants.get(of);
+  breakIt(of);
+  if (!byStudent) goTo(bug);
+  hunt.said = `${byStudent ? "Found" : "Here it is"}: ${title}. It has ${to} where ${from} is right. ${why}`;
+  showHunt();
+  document.getElementById("hunted").replaceChildren(...prose(hunt.said));
+  document.getElementById("another").focus();
+}
+
+/** In an order that does not give the bug away, the same for every reader. */
+function mixed(list) {
+  return list.map((one, k) => [Math.sin(97 * (k + 1) * list.length), one]).sort(([a], [b]) => a - b).map(([, one]) => one);
+}

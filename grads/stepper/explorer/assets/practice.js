@@ -1,0 +1,63 @@
+// What a student may do beside watching: change a number, predict, find the bug; one at a time.
+
+import { canChange, chooseChange, drawChange, showChange } from "./change.js";
+import { el } from "./format.js";
+import { bugCount, drawHunt, isHunted, setHunt, showHunt } from "./hunt.js";
+import { isChanged, restore } from "./live.js";
+import { drawPredict, setPredict, showPredict } from "./predict.js";
+
+const modes = [
+  { name: "change", title: "Change a number", key: "c", able: () => canChange, set: (on) => (on ? draw("change", drawChange) : isChanged() && restore()) },
+  { name: "predict", title: "Predict", key: "p", able: () => true, set: setPredict },
+  { name: "hunt", title: "Find the bug", key: "b", able: () => bugCount > 0, set: setHunt },
+];
+let open = null;
+let panel = null;
+const drawn = new Set();
+
+const box = (name) => document.getElementById(`practice-${name}`);
+
+function draw(name, make) {
+  if (!drawn.has(name)) make(box(name));
+  drawn.add(name);
+  if (name === "change") showChange();
+}
+
+/** The buttons, and below them the panel of the mode that is on. */
+export function drawPractice(section, changed) {
+  panel = section;
+  const able = modes.filter((mode) => mode.able());
+  section.append(el("p", { class: "modes", role: "group", "aria-label": "Practise" }, able.map(({ name, title, key }) =>
+    el("button", { type: "button", id: `mode-${name}`, "aria-pressed": "false", "aria-controls": `practice-${name}`, title: `${title} (key ${key})`, onclick: () => toggle(name) }, title))),
+  able.map(({ name }) => el("div", { id: `practice-${name}`, class: "mode", hidden: true })));
+  drawPredict(box("predict"), changed);
+  if (box("hunt")) drawHunt(box("hunt"));
+  document.addEventListener("keydown", (event) => {
+    const mode = able.find(({ key }) => key === event.key);
+    if (!mode || event.altKey || event.ctrlKey || event.metaKey || event.target.matches?.("input, select, textarea")) return;
+    event.preventDefault();
+    toggle(mode.name);
+    document.getElementById(`mode-${mode.name}`).focus();
+  });
+}
+
+function toggle(name) {
+  const before = open;
+  open = before === name ? null : name;
+  modes.find((mode) => mode.name === before)?.set(false);
+  for (const mode of modes) {
+    if (!box(mode.name)) continue;
+    box(mode.name).hidden = mode.name !== open;
+    document.getElementById(`mode-${mode.name}`).setAttribute("aria-pressed", String(mode.name === open));
+    if (mode.name === open) mode.set(true);
+  }
+}
+
+/** The panel that is open, after a change of what is said: "step", "variant", "entry", "numbers". */
+export function showPractice(what) {
+  if (isHunted() && open !== "hunt") toggle("hunt"); // the address asks for it
+  if (open === "change" && what === "entry") chooseChange();
+  if (open === "change" && what === "numbers") showChange();
+  if (open === "predict" && what !== "entry") showPredict();
+  if (open === "hunt" && what !== "entry") showHunt();
+}

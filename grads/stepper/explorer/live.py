@@ -1,0 +1,175 @@
+"""What a page needs to compute its numbers anew when the reader changes one: a run on a tape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from grads.stepper.explorer.examples import RunExample
+from grads.stepper.explorer.tape import Tape, Taped, Untaped
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
+from grads.stepper.trace import Trace, trace
+from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.values import is_named
+
+MOST = 40_000  # numbers of all inputs together
+EVERY = 2**62  # numbers of an array that are kept: all
+RECURRENT = re.compile(r"T|(?:en|de)coder\.\d+\.W|(?:.*\.)?U(?:_[zr])?")  # weights of h_{t-1}
+BIASES = re.compile(r"b|(?:en|de)coder\.\d+\.b")
+GATES = {"rnn": 1, "lstm": 4, "nmt": 4, "attention": 4, "gru": 1}  # blocks of rows of such weights
+FORGETTING = ("lstm", "nmt", "attention")  # whose second block of a bias is the forget gate's
+
+
+def live_json(example: RunExample, table: Table) -> dict[str, Any] | None:
+    """The operations of a forward and its backward, with their inputs in full precision; None where
+    a number decides what is done, or there are too many.
+
+    "lines", "shapes" and "tables" are those of a `Tape`. "inputs" are its leaves: "line", "name",
+    "values", "single" where they are float32 numbers in as few digits as these need. "nodes" has the
+    line that made each tensor of the page, null for one that depends on no input; "loss" the
+    line that made the loss. "words" and "knobs" can be changed by name: `words_json`, `knobs_json`.
+    """
+    run = example.run
+    try:
+        taped = TapedRun(run)
+    except Untaped:
+        return None
+    leaves = taped.leaves
+    if sum(leaf.size for leaf in leaves.values()) > MOST:
+        return None
+    nodes = [taped.node(table, number) for number in range(len(table.entries))]
+    return {
+        "lines": taped.tape.lines, "shapes": taped.tape.shapes, "tables": taped.tape.tables,
+        "inputs": [{"line": leaf.node, "name": name, **written(np.asarray(leaf))}
+                   for name, leaf in leaves.items()],
+        "nodes": nodes, "loss": taped.loss.node,
+        "words": words_json(run, leaves), "knobs": knobs_json(run, leaves)}
+
+
+class TapedRun:
+    """A run of a derivation on a tape. Raises `Untaped`."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.tape = run, Tape()
+        self.leaves: dict[str, Taped] = {}
+        derivation, given = run.derivation, run.example
+        example = replace(
+            given, upstream=self.with_leaves("upstream", given.upstream),
+            arguments=tuple(self.with_leaves(f"{i}", one) for i, one in enumerate(given.arguments)))
+        forward = trace(derivation.forward, *example.arguments, follow=derivation.follow,
+                        keep=EVERY, **example.named)
+        backward = trace(derivation.backward, *derivation.given(example, forward.result),
+                         follow=derivation.follow, keep=EVERY)
+        self.traces: dict[str, Trace] = {FORWARD: forward, BACKWARD: backward}
+        self.loss: Taped = derivation.loss(example, forward.result)
+        if not isinstance(self.loss, Taped):
+            raise Untaped("a loss that depends on no input")
+
+    def with_leaves(self, name: str, value: Any) -> Any:
+        """An argument whose arrays, and numbers of lists, are leaves; named as the forward names
+        them where they are parameters."""
+        if isinstance(value, Mapping):
+            return {key: self.with_leaves(str(key), one) for key, one in value.items()}
+        if is_named(value):
+            return type(value)(*(self.with_leaves(key, one) for key, one in
+                                 zip(value._fields, value, strict=True)))
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.leaf(f"{name}[{i}]", one) if type(one) is int
+                               else self.with_leaves(f"{name}[{i}]", one)
+                               for i, one in enumerate(value))
+        real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        return self.leaf(name, value) if real else value
+
+    def leaf(self, name: str, value: Any) -> Taped:
+        """An input under a name of its own."""
+        while name in self.leaves:
+            name += "'"
+        self.leaves[name] = self.tape.leaf(value)
+        return self.leaves[name]
+
+    def node(self, table: Table, number: int) -> int | None:
+        """The line that made a tensor of the page, or the part of it that is shown."""
+        entry, (name, (step, place)) = table.entries[number], table.origins[number]
+        made = self.traces[name]
+        if entry["shape"] is None:
+            return None
+        named = [i for i, one in enumerate(made.steps[step].targets) if one.name == entry["name"]]
+        if len(named) == 1:  # a list of words is one target, of leaves it is several
+            place, = named
+        value = made.alive.get((step, place))
+        if not isinstance(value, Taped):
+            return None
+        if "full_shape" in entry:
+            value = value[tuple(slice(0, size) for size in entry["shape"])]
+        return int(value.node)
+
+
+def written(values: np.ndarray) -> dict[str, Any]:
+    """Numbers for JSON, without loss; float32 ones in their own digits."""
+    flat = np.ravel(values)
+    single = flat.astype(np.float32)
+    if flat.dtype.kind == "f" and np.array_equal(single.astype(np.float64), flat):
+        return {"values": [float(str(one)) for one in single], "single": True}
+    return {"values": flat.tolist()}
+
+
+def words_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
+    """The words of a sentence that can be replaced: "word", its number; "vocabulary", input or
+    output; "lines", the leaves that hold it; "read" and "next", the columns of the network that
+    read it and that predict it."""
+    tables, found = list(run.example.words), []
+    if tables not in (["W_e"], ["encoder.W_e", "decoder.W_e"]) or len(run.example.arguments) < 3:
+        return []
+    x, y = run.example.arguments[1:3]
+    if not all(type(one) is int for one in (*x, *y)):
+        return []
+    one_side = len(tables) == 1
+    for k, word in enumerate(x):
+        names = [f"1[{k}]", *([f"2[{k - 1}]"] if one_side and k else [])]
+        found.append({"word": word, "vocabulary": "input", "read": k,
+                      "next": k - 1 if one_side and k else None,
+                      "lines": [leaves[name].node for name in names]})
+    for k, word in enumerate([] if one_side else y):
+        found.append({"word": word, "vocabulary": "output", "read": len(x) + k + 1,
+                      "next": len(x) + k, "lines": [leaves[f"2[{k}]"].node]})
+    return found
+
+
+def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
+    """What moves many numbers at once: "kind", scale or shift; its "value" now, "least" and "most";
+    "blocks", each the line of a leaf, the first row and the one after the last, and columns."""
+    name = run.derivation.name
+    gates = GATES.get(name)
+    if gates is None:
+        return []
+    found = []
+    weights = {key: leaf for key, leaf in leaves.items() if RECURRENT.fullmatch(key)}
+    blocks = [(leaf.node, rows, rows + size, leaf.shape[1] - size, leaf.shape[1])
+              for leaf in weights.values() for size in [leaf.shape[0] // gates]
+              for rows in range(0, leaf.shape[0], size)]
+    if blocks:
+        at = {leaf.node: np.asarray(leaf) for leaf in weights.values()}
+        radius = max(spectral_radius(at[node][top:end, left:right])
+                     for node, top, end, left, right in blocks)
+        found.append({"name": "spectral radius", "kind": "scale", "value": radius, "least": 0,
+                      "most": max(2.0, 2 * radius), "blocks": blocks,
+                      "what": "Of the recurrent weights; of several blocks, the largest. All "
+                              "blocks are scaled alike."})
+    biases = [leaf for key, leaf in leaves.items() if BIASES.fullmatch(key)]
+    if name in FORGETTING and biases:
+        parts = [(leaf.node, len(leaf) // 4, len(leaf) // 2, 0, 1) for leaf in biases]
+        mean = float(np.mean([np.asarray(leaf)[len(leaf) // 4 : len(leaf) // 2]
+                              for leaf in biases]))
+        found.append({"name": "forget bias", "kind": "shift", "value": mean, "least": -6, "most": 6,
+                      "blocks": parts, "what": "The mean of the forget gate's biases; all of them "
+                                               "are shifted alike."})
+    return found
+
+
+def spectral_radius(W: np.ndarray) -> float:
+    """The largest size of an eigenvalue of a square matrix."""
+    return float(np.abs(np.linalg.eigvals(W)).max())

@@ -24,7 +24,7 @@ from nmt.search.combine import AVERAGES
 
 EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
            "seed", "model", "checkpoint")  # options of the example to step through
-SEARCH = "search"  # a name that is no derivation
+SEARCH, VANISHING = "search", "vanishing"  # names that are no derivation; the second, a page only
 SHARED = ("sentence", "model", "checkpoint")  # options that it has too
 OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
 
@@ -38,7 +38,7 @@ def add_walk(parser: argparse.ArgumentParser) -> None:
         "alone. Exit status 0: right; 1: wrong; 3: undecided, or nothing was verified. "
         "With NAME search, print a trained translator's beam search of a sentence."
     )
-    _add_example(parser)
+    _add_example(parser, [*DERIVATIONS, SEARCH])
     parser.add_argument("--all", action="store_true", help="print every step")
 
 
@@ -62,11 +62,12 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a page that steps through a derivation, or through a user's own function, "
         "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
-        "sentence, as nmt translate runs it. A derivation's weights are those of a tiny trained "
+        "sentence, as nmt translate runs it; or with NAME vanishing compare how far gradients "
+        "reach in an RNN, an LSTM and a GRU. A derivation's weights are those of a tiny trained "
         "model that comes with the package; random ones where a size, a score, a window or a seed "
         "is given; those of your own model with --model, whatever its parts."
     )
-    _add_example(parser)
+    _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="the page to write (default: NAME.html); FILE.svg: drawings of the "
                              "functions, for slides")
@@ -78,6 +79,8 @@ def run_explore(options: argparse.Namespace) -> int:
 
     if options.name == SEARCH:
         path = _explore_search(options)
+    elif options.name == VANISHING:
+        path = _explore_vanishing(options)
     else:
         chosen = _of_derivation(options)
         try:
@@ -99,10 +102,9 @@ def _not_finished(options: argparse.Namespace) -> int:
     return 3
 
 
-def _add_example(parser: argparse.ArgumentParser) -> None:
+def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """The example to step through: a derivation, its sentence, its sizes or a trained model."""
-    names = ", ".join([*DERIVATIONS, SEARCH])
-    parser.add_argument("name", metavar="NAME", help=f"one of {names}")
+    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--sentence", metavar="WORDS",
                         help="words between spaces")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
@@ -169,6 +171,14 @@ def _explore_search(options: argparse.Namespace) -> Path:
     from grads.stepper.explorer.search import SearchSettings, explore_search
 
     return explore_search(options.output, SearchSettings(**_of_search(options)))
+
+
+def _explore_vanishing(options: argparse.Namespace) -> Path:
+    """The page of vanishing gradients, written."""
+    from grads.stepper.explorer.vanishing import explore_vanishing
+
+    _only(options, {*EXAMPLE, *OF_SEARCH, "time_limit"}, VANISHING, "")
+    return explore_vanishing(options.output)
 
 
 def _of_search(options: argparse.Namespace) -> dict[str, Any]:

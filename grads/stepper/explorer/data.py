@@ -33,7 +33,10 @@ VERSION = 1
 PICTURE = ".svg"
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
 DEPTH = 2  # calls around a decoder's loop
-UNBROKEN = "No bugs can be injected on this page: it would become too large."
+# What is left out of a page that would become too large, in this order, and what is then said
+SPARED: tuple[tuple[str, Any, str], ...] = (
+    ("live", None, "No number can be changed on this page: it would become too large."),
+    ("variants", [], "No bugs can be injected on this page: it would become too large."))
 WORDS = 100  # of a vocabulary that is shown
 ROUGH = 4  # significant digits of a weight of attention that no tensor shows
 
@@ -77,8 +80,9 @@ def write(data: dict[str, Any], output: str | Path) -> Path:
     path = Path(output)
     if path.suffix == PICTURE:
         return write_drawings(data, path)
-    if data["variants"] and size_of(page_of(data, DERIVATION)) >= LIMIT:
-        data = data | {"variants": [], "notes": [*data["notes"], UNBROKEN]}
+    for name, nothing, note in SPARED:
+        if data[name] and size_of(page_of(data, DERIVATION)) >= LIMIT:
+            data = data | {name: nothing, "notes": [*data["notes"], note]}
     write_page(data, path, DERIVATION)
     return path
 

@@ -29,8 +29,8 @@ def live_json(example: RunExample, table: Table) -> dict[str, Any] | None:
     a number decides what is done, or there are too many.
 
     "lines", "shapes" and "tables" are those of a `Tape`. "inputs" are its leaves: "line", "name",
-    "values", "single" where they are float32 numbers in as few digits as these need. "nodes" has the
-    line that made each tensor of the page, null for one that depends on no input; "loss" the
+    "values", "single" where they are float32 numbers in as few digits as these need. "nodes" has
+    the line that made each tensor of the page, null for one that depends on no input; "loss" the
     line that made the loss. "words" and "knobs" can be changed by name: `words_json`, `knobs_json`.
     """
     run = example.run
@@ -122,8 +122,8 @@ def words_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     output; "lines", the leaves that hold it; "read" and "next", the columns of the network that
     read it and that predict it."""
     tables, found = list(run.example.words), []
-    if tables not in (["W_e"], ["encoder.W_e", "decoder.W_e"]) or len(run.example.arguments) < 3:
-        return []
+    if tables not in (["W_e"], ["encoder.W_e", "decoder.W_e"]) or not run.derivation.recurrent:
+        return []  # where no network is drawn the words stand in many places
     x, y = run.example.arguments[1:3]
     if not all(type(one) is int for one in (*x, *y)):
         return []
@@ -151,10 +151,10 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     blocks = [(leaf.node, rows, rows + size, leaf.shape[1] - size, leaf.shape[1])
               for leaf in weights.values() for size in [leaf.shape[0] // gates]
               for rows in range(0, leaf.shape[0], size)]
-    if blocks:
-        at = {leaf.node: np.asarray(leaf) for leaf in weights.values()}
-        radius = max(spectral_radius(at[node][top:end, left:right])
-                     for node, top, end, left, right in blocks)
+    at = {leaf.node: np.asarray(leaf) for leaf in weights.values()}
+    radius = max((spectral_radius(at[node][top:end, left:right])
+                  for node, top, end, left, right in blocks), default=0.0)
+    if radius:
         found.append({"name": "spectral radius", "kind": "scale", "value": radius, "least": 0,
                       "most": max(2.0, 2 * radius), "blocks": blocks,
                       "what": "Of the recurrent weights; of several blocks, the largest. All "

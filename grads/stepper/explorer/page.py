@@ -1,4 +1,5 @@
-"""The page of a derivation: what it is put together from, here and in `nmt/pages/assets`."""
+"""The pages of a derivation and of vanishing gradients: what they are put together from, here and
+in `nmt/pages/assets`."""
 
 from __future__ import annotations
 
@@ -30,3 +31,5 @@ DERIVATION = Layout(("derivation",), ("katex.css", *STYLES), (
     "predict", "hunt", "practice", "player"),
     "take fewer words, fewer layers or a smaller hidden size", (ASSETS, SHARED),
     {"formulas": _equations}, {"listing": _listing})
+VANISHING = Layout(("vanishing",), STYLES, ("format", "packed", "charts", "tape", "vanishing"), "",
+                   (ASSETS, SHARED))

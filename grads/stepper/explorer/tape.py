@@ -17,8 +17,8 @@ the number of the line that made it. What is done is one of
     ["take", a, table]                             entries by their flat indices
     ["join", a, ...]                               all entries one after another
 
-`tables` are lists of numbers, infinities as JavaScript writes them, each list once. A function whose path depends on its numbers cannot be
-recorded: `Untaped`.
+`tables` are lists of numbers, infinities as JavaScript writes them, each list once. A function
+whose path depends on its numbers cannot be recorded: `Untaped`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BINARY = {"add", "subtract", "multiply", "divide", "power", "maximum", "minimum"
 REDUCED = {"add": "sum", "maximum": "max"}
 MOVED: set[Any] = {  # functions of one array whose result holds the same numbers elsewhere
     np.transpose, np.reshape, np.ravel, np.squeeze, np.expand_dims, np.broadcast_to,
-    np.split, np.hsplit, np.vsplit, np.flip, np.repeat, np.swapaxes, np.moveaxis, np.atleast_2d, np.tril, np.triu}
+    np.split, np.hsplit, np.vsplit, np.flip, np.repeat, np.swapaxes, np.moveaxis, np.atleast_2d}
 JOINED: set[Any] = {np.concatenate, np.vstack, np.hstack, np.stack, np.column_stack}
 PLAIN: set[Any] = {np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.empty_like}
 
@@ -153,7 +153,7 @@ class Taped(np.ndarray[Any, Any]):
             raise Untaped("an index that is no number")
 
         def at(row: int, array: np.ndarray) -> np.ndarray:
-            return array[tuple([*indices[:k], row, *indices[k + 1 :]])]
+            return array[(*indices[:k], row, *indices[k + 1 :])]
 
         flat, first = self.flat_indices(), at(0, self.flat_indices())
         stride = int(np.ravel(at(1, flat) - first)[0]) if len(at_axis(flat, k)) > 1 else 0
@@ -173,12 +173,10 @@ class Taped(np.ndarray[Any, Any]):
         return self.tape.moved(self.node, indices, value)
 
     @property
-    def T(self) -> Any:  # noqa: N802 (NumPy's name)
+    def T(self) -> Any:
         return self.rearranged(np.transpose)
 
-    @property
-    def real(self) -> Any:
-        return self
+    real = property(lambda self: self, lambda self, value: self._refused())
 
     def reshape(self, *shape: Any, **options: Any) -> Any:
         return self.rearranged(lambda array: array.reshape(*shape, **options))

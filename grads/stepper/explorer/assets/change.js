@@ -62,7 +62,7 @@ function show() {
   parts.made = made;
   fill();
   const loss = now.loss ?? data.loss;
-  parts.loss.replaceChildren(`${data.loss_said}: `, el("b", { title: exact(loss) }, short(loss, 6)),
+  parts.loss.replaceChildren(`${data.loss_said.replace(/,$/, "")}: `, el("b", { title: exact(loss) }, short(loss, 6)),
     ...(isChanged() ? [` (it was ${short(data.loss, 6)})`] : []));
   parts.list.replaceChildren(...said().map((text) => el("li", {}, text)));
   document.getElementById("restore").disabled = !isChanged();
@@ -142,7 +142,7 @@ function graph({ name, times, norms }) {
   const was = before.find((one) => one.name === name).norms;
   const positive = [...norms, ...was].filter((x) => x > 0 && Number.isFinite(x));
   const y = { from: 10 ** Math.floor(Math.log10(Math.min(...positive, 1))), to: 10 ** Math.ceil(Math.log10(Math.max(...positive, 1e-3))), log: true };
-  const { svg, toX, toY } = chart({ width: 380, height: 200, xTitle: "time step", yTitle: `norm of ${name}`, y,
+  const { svg, toX, toY } = chart({ width: 300, height: 190, xTitle: "time step", yTitle: `norm of ${name}`, y,
     x: { from: times[0], to: times.at(-1), ticks: times.length < 14 ? times : undefined },
     label: `Norm of ${name} by time: ${times.map((t, k) => `${t}: ${scientific(norms[k])}`).join(", ")}` });
   const line = (values) => times.map((t, k) => [toX(t), values[k] > 0 ? toY(values[k]) : NaN]);

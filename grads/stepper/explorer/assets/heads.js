@@ -1,6 +1,6 @@
 // A map for each attention head: its weights as they become known, then the gradients of its scores.
 
-import { data, valuesOf } from "./data.js";
+import { data, now, valuesOf } from "./data.js";
 import { el, short } from "./format.js";
 import { goTo, state } from "./state.js";
 
@@ -9,13 +9,14 @@ const maps = []; // {head, table, cells}
 /** The maps, layer by layer; nothing without heads. */
 export function drawHeads(box) {
   box.hidden = !data.heads.length;
+  maps.length = 0;
   const groups = new Map();
   for (const head of data.heads) {
     const name = groupOf(head);
     if (!groups.has(name)) groups.set(name, el("section", { class: "heads-group" }, el("h3", {}, name), el("div", {})));
     groups.get(name).lastChild.append(mapOf(head));
   }
-  box.append(...groups.values());
+  box.replaceChildren(...groups.values());
 }
 
 /** What a head is part of. */
@@ -25,7 +26,7 @@ function groupOf({ side, source, layer }) {
   return `${side === "encoder" ? "Encoder" : "Decoder"}, layer ${layer}, ${what}`;
 }
 
-const numbersOf = (known) => known.numbers ?? valuesOf(known.tensor);
+const numbersOf = (known) => (!now.values && known.numbers) || valuesOf(known.tensor);
 
 function mapOf(head) {
   const weights = numbersOf(head.weights);

@@ -2,7 +2,7 @@
 
 import { firstBackward, sources, steps, tensors, variants, verificationOf } from "./data.js";
 import { count, el, prose, short } from "./format.js";
-import { breakIt, goTo, state } from "./state.js";
+import { advance, breakIt, goTo, state } from "./state.js";
 
 const SECRET = "hidden";
 const hunt = { on: false, found: 0, begun: 0, tries: 0, checks: 0, said: "", solved: false };
@@ -36,7 +36,7 @@ function begin() {
   Object.assign(hunt, { tries: 0, checks: 0, said: "", solved: false });
   const k = 1 + (hunt.begun - 1 + Math.floor(performance.timeOrigin)) % bugs.length;
   breakIt(`${SECRET}-${k}`);
-  if (state.step < firstBackward) goTo(firstBackward);
+  if (state.step < firstBackward) goTo(advance(1, firstBackward - 1));
 }
 
 /** The panel. */

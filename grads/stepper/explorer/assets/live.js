@@ -43,6 +43,9 @@ export function change(kind, key, value, was) {
   compute();
 }
 
+/** Whether two tensors are the same array. */
+export const isSame = (a, b) => a === b || (program.nodes[a] !== null && program.nodes[a] === program.nodes[b]);
+
 /** Everything as it was given. */
 export function restore() {
   Object.values(changed).forEach((one) => one.clear());
@@ -50,7 +53,7 @@ export function restore() {
 }
 
 /** The derivative of the loss for an entry of a tensor, by a central difference of the loss. */
-export function difference(tensor, entry) {
+export function centralSlope(tensor, entry) {
   const line = program.nodes[tensor];
   return line === null || line >= program.loss ? null : ready().slope(line, entry, program.loss);
 }

@@ -50,6 +50,7 @@ function show(what) {
 function showChanged() {
   drawWords(byId("network"));
   drawAlignment(byId("alignment"));
+  drawHeads(byId("heads"));
   showAbout();
 }
 

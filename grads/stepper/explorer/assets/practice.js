@@ -29,7 +29,7 @@ export function drawPractice(section, changed) {
   const able = modes.filter((mode) => mode.able());
   section.append(el("p", { class: "modes", role: "group", "aria-label": "Practise" }, able.map(({ name, title, key }) =>
     el("button", { type: "button", id: `mode-${name}`, "aria-pressed": "false", "aria-controls": `practice-${name}`, title: `${title} (key ${key})`, onclick: () => toggle(name) }, title))),
-  able.map(({ name }) => el("div", { id: `practice-${name}`, class: "mode", hidden: true })));
+  ...able.map(({ name }) => el("div", { id: `practice-${name}`, class: "mode", hidden: true })));
   drawPredict(box("predict"), changed);
   if (box("hunt")) drawHunt(box("hunt"));
   document.addEventListener("keydown", (event) => {

@@ -3,7 +3,7 @@
 import { alongs, complexOf, data, gradientsOf, now, verificationOf, steps, tensors, valuesOf } from "./data.js";
 import { chart, path } from "./charts.js";
 import { draw, el, exact, fixed, place, power, scientific, short } from "./format.js";
-import { difference } from "./live.js";
+import { centralSlope, isSame } from "./live.js";
 import { largest, inspected, pick, state } from "./state.js";
 
 const ROWS = 8;
@@ -43,12 +43,18 @@ function gradientVerification(verification) {
   return [status, el("div", { class: "panels" }, table(verification), vCurve(verification), tangent(verification))];
 }
 
+/** The last gradient for a forward variable: it holds all terms. */
+const completing = (of) => data.verifications.filter((one) => one.of !== null && isSame(one.of, of) && ["verified", "wrong"].includes(one.status))
+  .reduce((last, one) => (one.step >= last.step ? one : last));
+
 /** After a change: the inspected entry against a central difference of the loss, taken in the page. */
 function recomputed({ name, status, target, of, of_name: variable }) {
   if (!["verified", "wrong"].includes(status) || of === null || of === undefined) return [el("p", { class: "note" }, el("code", {}, name), ": nothing is compared at this step.")];
+  const complete = completing(of);
+  if (complete.target !== target) return [el("p", { class: "note" }, el("code", {}, name), ": one of several terms; their sum is compared at ", el("a", { href: go(complete.step) }, `step ${complete.step + 1}`), ".")];
   const one = inspected();
   const entry = one?.tensor === target ? one.entry : largest(valuesOf(target));
-  const [analytic, central] = [valuesOf(target)[entry], difference(of, entry)];
+  const [analytic, central] = [valuesOf(target)[entry], centralSlope(of, entry)];
   if (central === null) return [el("p", { class: "note" }, el("code", {}, name), ": depends on nothing that can be changed.")];
   const good = Math.abs(analytic - central) <= ROUGH * Math.max(Math.abs(analytic), Math.abs(central), ROUGH);
   const row = (head, ...values) => el("tr", {}, el("th", { scope: "row" }, head), values.map((value) => el("td", { title: exact(value) }, short(value, 5))));

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("lstm", "attention", "nmt", "rnn", "adding-memory", "gated-memory", "gru", "rnnsearch",
-         "search", "hybrid", "transformer")
+         "search", "hybrid", "transformer", "vanishing")
 LINE = re.compile(r"^In the stepper: `grads explore ([\w-]+)`(?:, at\s+`(.+)`)?\.$", re.MULTILINE)
 DATA = re.compile(r'id="data"[^>]*>([^<]*)<')
 LEFT_OUT = "<!doctype html><title>left out</title><p>Left out of a quick build: make docs."

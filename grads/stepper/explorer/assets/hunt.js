@@ -18,6 +18,9 @@ export const bugCount = bugs.length;
 /** Whether the address asks for one. */
 export const isHunted = () => Boolean(state.variant?.secret);
 
+/** Whether the bug was found, or shown. */
+export const isSolved = () => hunt.on && hunt.solved;
+
 /** Fill the panel, once. */
 export function drawHunt(panel) {
   box = panel;

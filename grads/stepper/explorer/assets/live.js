@@ -1,7 +1,7 @@
 // The page's numbers after the reader has changed some: the recorded run, done again.
 
 import { data, now, tensors } from "./data.js";
-import { breakIt, numbersChanged, state } from "./state.js";
+import { breakIt, numbersChanged, onChange, state } from "./state.js";
 import { recorded } from "./tape.js";
 
 export const program = data.live;
@@ -39,7 +39,7 @@ export function inputOf(tensor, entry) {
 export function change(kind, key, value, was) {
   if (value === was) changed[kind].delete(key);
   else changed[kind].set(key, value);
-  if (state.variant) breakIt(""); // the numbers of injected bugs are those of the page as it was made
+  if (state.variant) breakIt("");
   compute();
 }
 
@@ -57,6 +57,10 @@ export function centralSlope(tensor, entry) {
   const line = program.nodes[tensor];
   return line === null || line >= program.loss ? null : ready().slope(line, entry, program.loss);
 }
+
+onChange((what) => {
+  if (what === "variant" && state.variant && isChanged()) restore(); // the numbers of bugs are of the page as it was made
+});
 
 function compute() {
   const { values } = ready();

@@ -2,7 +2,7 @@
 
 import { canChange, chooseChange, drawChange, showChange } from "./change.js";
 import { el } from "./format.js";
-import { bugCount, drawHunt, isHunted, setHunt, showHunt } from "./hunt.js";
+import { bugCount, drawHunt, isHunted, isSolved, setHunt, showHunt } from "./hunt.js";
 import { isChanged, restore } from "./live.js";
 import { drawPredict, setPredict, showPredict } from "./predict.js";
 
@@ -55,7 +55,7 @@ function toggle(name) {
 
 /** The panel that is open, after a change of what is said: "step", "variant", "entry", "numbers". */
 export function showPractice(what) {
-  if (isHunted() && open !== "hunt") toggle("hunt"); // the address asks for it
+  if (isHunted() !== (open === "hunt") && !isSolved()) toggle("hunt"); // the address asks for it, or for another
   if (open === "change" && what === "entry") chooseChange();
   if (open === "change" && what === "numbers") showChange();
   if (open === "predict" && what !== "entry") showPredict();

@@ -22,7 +22,7 @@ from grads.stepper.explorer import data as explorer
 from grads.stepper.explorer.cited import ERRATA, cited, errata, names, said
 from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import formulas, key
-from grads.stepper.explorer.page import DERIVATION
+from grads.stepper.explorer.page import DERIVATION, VANISHING
 from grads.stepper.tracing.derivations import DERIVATIONS, MODULES
 from nmt.pages import page as page_module
 from nmt.pages.page import (
@@ -149,17 +149,23 @@ def test_too_large_a_page_is_refused_and_the_file_left(made: Any, tmp_path: Path
     assert path.read_text() == "as it was" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_bugs_are_left_out_where_they_make_a_page_too_large(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("left", [1, 2])
+def test_changes_then_bugs_are_left_out_where_they_make_a_page_too_large(
+    left: int, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, path = made("lstm")
-    assert data["variants"]
+    assert data["variants"] and data["live"]
     monkeypatch.setattr(explorer, "build", lambda name: data)
+    names = [name for name, _, _ in explorer.SPARED][:left]
+    kept = data | {name: nothing for name, nothing, _ in explorer.SPARED[: left - 1]}
+    limit = len(page_of(kept, DERIVATION).encode()) if left > 1 else path.stat().st_size
     for module in (explorer, page_module):
-        monkeypatch.setattr(module, "LIMIT", path.stat().st_size)
+        monkeypatch.setattr(module, "LIMIT", limit)
     written = explorer.explore("lstm", tmp_path / "page.html").read_text(encoding="utf-8")
     inside = element(written, "data")
-    assert inside["variants"] == [] and inside["notes"] == [*data["notes"], explorer.UNBROKEN]
+    assert [name for name in ("live", "variants") if not inside[name]] == names
+    notes = [note for _, _, note in explorer.SPARED[:left]]
+    assert inside["notes"] == [*data["notes"], *notes]
     assert inside["tensors"] == json.loads(json.dumps(data["tensors"]))
 
 
@@ -174,7 +180,8 @@ def test_nan_is_refused() -> None:
         packed({"value": float("nan")})
 
 
-@pytest.mark.parametrize("layout", [DERIVATION, SEARCH, SERVE], ids=lambda one: one.templates[0])
+@pytest.mark.parametrize("layout", [DERIVATION, VANISHING, SEARCH, SERVE],
+                         ids=lambda one: one.templates[0])
 def test_modules_import_only_what_stands_before_them(layout: Layout) -> None:
     modules = layout.modules
     text = {name: read(layout, f"{name}.js") for name in modules}

@@ -6,20 +6,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from explored import data
 
 from grads.stepper.explorer.examples import open_example
-from grads.stepper.explorer.page import DERIVATION
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.trace import trace
-from grads.stepper.tracing.derivations import DERIVATIONS
-from nmt.pages.page import write_page
-from tests.grads.stepper.explorer.conftest import PAGES, Opened
+from tests.grads.stepper.explorer.conftest import PAGES
 from tests.grads.stepper.explorer.test_page import number, values
 
 WINDOWS = [{"width": 1400, "height": 900}, {"width": 768, "height": 1024},
@@ -295,32 +290,6 @@ def test_a_value_is_predicted_by_keyboard_alone(window: Any, made: Any) -> None:
     assert one.page.inner_text("#judged").startswith("It is") and score(one) == [0, 2]
 
 
-@pytest.mark.parametrize("name", list(DERIVATIONS))
-def test_every_derivation_asks_and_has_bugs_to_find(
-    name: str, browser: Any, tmp_path: Path
-) -> None:
-    """Questions of several kinds, and answers to them; a bug whose line is known."""
-    made = data(name)
-    assert made["variants"] and all(one["edited"] for one in made["variants"])
-    write_page(made, tmp_path / "page.html", DERIVATION)
-    one = Opened(browser, tmp_path / "page.html", "#step=1")
-    one.page.keyboard.press("p")
-    kinds = one.page.evaluate("""() => {
-        const kinds = new Set();
-        for (let k = 0; k < 60; k += 1) {
-            kinds.add(document.body.dataset.hidden);
-            document.getElementById("reveal").click();
-            if (!document.getElementById("judged").textContent.startsWith("It is ")) return [];
-            document.getElementById("next-question").click();
-        }
-        return [...kinds];
-    }""")
-    assert len(kinds) >= 3 and set(kinds) <= {"shape", "sign", "formula", "value"}
-    one.page.keyboard.press("b")
-    assert one.page.is_visible("#mark") and one.complaints == []
-    one.context.close()
-
-
 # --- find the bug ---------------------------------------------------------------------------------
 
 
@@ -340,10 +309,10 @@ def test_a_bug_is_found(window: Any, made: Any) -> None:
             break
         assert said.startswith("Not this line.") and len(said) > 30
     assert variant["title"] in said and one.page.input_value("#break") == variant["id"]
-    assert one.page.query_selector(".flag") and one.page.is_visible("#verification")
+    assert one.page.query_selector(".wrong-mark") and one.page.is_visible("#verification")
     assert one.page.inner_text("#hunt-score").startswith("1 bug found")
     one.page.click("#mode-hunt")
-    assert one.page.input_value("#break") == "" and not one.page.query_selector(".flag")
+    assert one.page.input_value("#break") == "" and not one.page.query_selector(".wrong-mark")
 
 
 def test_a_bug_is_looked_for_by_keyboard_alone(window: Any, made: Any) -> None:

@@ -35,7 +35,7 @@ def expected(data: dict[str, Any], length: int, radius: float, bias: float) -> d
     """|dh| after so many steps back, by unit."""
     x = np.array(data["words"])[:length, :, None]
     one, two, three = (weights(unit, radius) for unit in data["units"])
-    found, zero = {}, np.zeros((H, 1))
+    zero = np.zeros((H, 1))
     start = np.array(data["direction"])[:, None]
     b, b_z = two["b"].copy(), three["b_z"] + bias
     b[H : 2 * H] += bias

@@ -9,7 +9,10 @@ from explored import STATUSES, data, step_of, values
 from backend.errors import UserError
 from grads.derivations.examples import Sizes
 from grads.stepper.explorer import build
+from grads.stepper.explorer.page import DERIVATION
 from grads.stepper.tracing.derivations import DERIVATIONS, find
+from nmt.pages.page import write_page
+from tests.grads.stepper.explorer.conftest import Opened
 
 # --- wrong backward passes ----------------------------------------------------------------------
 
@@ -54,6 +57,37 @@ def test_errata_are_among_the_variants():
     assert "transposed-weight" in {variant["id"] for variant in data("rnn")["variants"]}
     assert {"input-feeding-forgotten", "softmax-without-p-p-t"} <= {
         variant["id"] for variant in data("attention")["variants"]}
+
+
+# --- predict, and find the bug, on the pages of all derivations ----------------------------------
+
+PREDICTED = """() => {
+    const kinds = new Set();
+    for (let k = 0; k < 40; k += 1) {
+        kinds.add(document.body.dataset.hidden);
+        document.getElementById("reveal").click();
+        if (!document.getElementById("judged").textContent.startsWith("It is ")) return [];
+        document.getElementById("next-question").click();
+    }
+    return [...kinds];
+}"""  # the kinds of questions, each answered
+
+
+@pytest.mark.parametrize("name", list(DERIVATIONS))
+def test_every_derivation_asks_and_has_bugs_to_find(name, browser, tmp_path):
+    made = data(name)
+    assert any(one["edited"] for one in made["variants"]) == bool(find(name).breaks)
+    write_page(made, tmp_path / "page.html", DERIVATION)
+    one = Opened(browser, tmp_path / "page.html", "#step=1")
+    one.page.keyboard.press("p")
+    kinds = one.page.evaluate(PREDICTED)
+    assert len(kinds) >= 2 and set(kinds) <= {"shape", "sign", "formula", "value"}
+    assert bool(one.page.query_selector("#mode-hunt")) == bool(find(name).breaks)
+    if find(name).breaks:
+        one.page.click("#mode-hunt")
+        assert one.page.is_visible("#mark")
+    assert one.complaints == []
+    one.context.close()
 
 
 # --- gradient flow ------------------------------------------------------------------------------

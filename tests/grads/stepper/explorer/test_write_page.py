@@ -122,7 +122,7 @@ def test_page_loads_nothing(made: Any) -> None:
 
 
 def test_every_asset_is_in_a_page() -> None:
-    layouts = (DERIVATION, SEARCH, SERVE)
+    layouts = (DERIVATION, VANISHING, SEARCH, SERVE)
     used = {name for layout in layouts for name in layout.modules}
     assert {path.stem for layout in layouts for directory in layout.directories
             for path in directory.glob("*.js")} == used

@@ -152,7 +152,11 @@ function question(asked) {
 function valueField(asked) {
   const field = el("input", { type: "text", inputmode: "decimal", id: "answer", "aria-label": "Your value", autocomplete: "off", disabled: asked.done });
   const form = el("div", { class: "answers" }, field, el("button", { type: "button", disabled: asked.done, onclick: () => judgeValue(asked, field.value) }, "Answer"));
-  field.addEventListener("keydown", (event) => { if (event.key === "Enter") judgeValue(asked, field.value); });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // or it would press the button that gets the focus
+    judgeValue(asked, field.value);
+  });
   return form;
 }
 

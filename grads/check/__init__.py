@@ -33,7 +33,6 @@ from grads.check.analytic import (
 )
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check
-from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import (
     TOGETHER,
@@ -53,7 +52,7 @@ from grads.check.kinks import find_kink_along
 from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names
 from grads.check.report import BAD, HEADINGS, Finding, Report, Row
-from grads.check.state import State, kept_findings
+from grads.check.state import State, kept_findings, special
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
 
@@ -184,8 +183,9 @@ def _checked(
                 methods, notes = _without_complex(how, str(error))
                 rows, note = _rows_by(check, wanted, how, methods, rng)
             notes += note
-            if state.mutable and not findings and all(row.status == "ok" for row in rows):
-                findings += kept_findings(case, ready.evaluate, ready.upstream, wanted)
+            if not findings and all(row.status == "ok" for row in rows):
+                findings += kept_findings(case, ready.evaluate, ready.upstream, wanted,
+                                          state.mutable)
             if how.steps:
                 from grads.check.step_sizes import with_steps
 
@@ -200,14 +200,16 @@ def _checked(
         rows = completed(rows, case.inputs, wanted)
         return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes,
                       covered(rows, watch))
-    if ready and all(row.status == "ok" for row in rows):
-        notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "
-                       "values, too" for name in symmetric(ready.evaluate.inputs))
+    if ready and case.fixed and all(row.status == "ok" for row in rows):
+        notes += tuple(f"{said}: what is right only there passes; check at other values, too"
+                       for said in special(ready.evaluate.inputs).values())
     floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
     if floor:
         notes += (f"noise floor: an error below {floor:.0e} of the largest gradient of {name} "
                   "would not be seen",)
-    nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
+    nothing = not any(d.size for d in (ready.upstream if ready else {}).values()) or not any(
+        row.checked + row.directions * (row.status != "inconclusive") > row.inconclusive
+        for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
     return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes)

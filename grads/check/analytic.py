@@ -61,7 +61,7 @@ def gradients_case(
         return form.gradients(form.call(gradients, a) if callable(gradients) else gradients)
 
     case = Case(named, forward_pass, vjp, labels=dict(labels), facts=dict(form.held),
-                cacheless=True)
+                cacheless=True, fixed=not callable(gradients))
     return case, lambda outputs: _given(upstream, outputs)
 
 

@@ -43,6 +43,7 @@ class Case:
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
     facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks, for references
     cacheless: bool = False  # vjp reads the inputs instead of a cache, and no upstream gradient
+    fixed: bool = False  # vjp returns the same arrays at all inputs
 
     def outputs(self, inputs: Inputs) -> dict[str, Array]:
         """The outputs by name, in the dtype and on the device of `inputs`."""

@@ -22,12 +22,13 @@ import numpy as np
 from grads.check.case import Case
 from grads.check.differentiate import Numeric, along, at_entries
 from grads.check.evaluate import Evaluator, Line, length
-from grads.check.precision import HALF, allowance
+from grads.check.precision import EXACT, HALF, allowance
 
 SAFETY = 10  # factor by which an error estimate may be too small
 OBSERVED = 4  # likewise one that rests on observed rounding
 COARSE = 1e-3  # a limit that is a larger part of the largest gradient confirms nothing
 COARSE_ALONG = 1e-5  # likewise an error of sum |gradient * v|, where several tensors move
+CLEAR = 100  # times its error: a derivative that is certainly not zero
 NOISY = 0.02  # likewise where the function itself is computed in less than float64
 FLOOR, FLOOR_ALL = 1e-4, 1e-8  # floors of relative errors, as parts of the largest gradients
 TINY = 1e-6  # part of the largest gradient below which uncertainty is ignored
@@ -149,7 +150,9 @@ class Check:
         excess = np.where(gap == 0, 0.0, np.where(gap < np.inf, gap / limit, np.inf))
         right = (excess <= 1) & (spread < np.inf)
         rounding = eps * may.all * max(self.largest[choice].values()) + may.absolute
-        doubt = limit if eps < HALF else safe  # float16 has no three digits
+        doubt = limit if eps < HALF else np.maximum(safe, COARSE * limit)  # float16 has fewer
+        if eps > EXACT:  # a derivative that is certainly not zero is not lost in others' rounding
+            sure = np.where(np.abs(value) > CLEAR * error, 0.0, sure)
         fine = doubt <= COARSE * own if COARSE * own > rounding or eps > HALF else error <= sure
         words = np.where(right, np.where(fine, "right", "coarse"), "wrong")
         return Compared(a, value, limit, relative, excess, words.astype(object))

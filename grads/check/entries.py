@@ -9,6 +9,7 @@ not right is examined for a kink, where there is no derivative; the report says 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,16 +25,23 @@ from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.directions import LOCATED, Cleared, Failed, cleared, decided
 from grads.check.kinked_entries import Estimates, kinks_of
+from grads.check.other_inputs import rounding_alone
 from grads.check.report import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
 
+ALL = 1024  # entries, all of which are differentiated where directions have too few digits; 16
+# times as many by complex step
 LINES = 8  # most lines along which wrong entries and kinks are located
 SHARE = 4  # one in so many entries of a sample is chosen at random
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
 UNSURE_SHARE = 4  # one in so many entries with fewer than three digits leaves a tensor undecided
 SLIGHT = 5  # digits from which an error in most entries is that of an iteration
+ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
+           "saturated function, an ill-conditioned matrix?)")
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
+VAGUE = re.compile("^(the error is spread|it is (wrong|right) only|only one entry|this rests on"
+                   r"|\d)|, seen where only")  # hints that say where, not how
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
 
@@ -45,6 +53,7 @@ class Examined(NamedTuple):
     estimates: Estimates
     planned: int  # how many entries were to be differentiated
     doubtful: list[tuple[str, Cleared]]  # choices, and lines that are wrong without kinks
+    coarse: bool  # whether lines through other entries have fewer than three digits
 
 
 def check_entries(
@@ -66,8 +75,10 @@ def check_entries(
         except TimeUp:
             where, doubtful = np.zeros(0, np.int64), []
         estimates = _estimates(check, name, where, methods if both else methods[:1])
+        coarse = any(bad.word == "coarse" for bad in lines) and len(where) < (
+            check.evaluate.inputs[name].size)
         examined[name] = Examined(next(iter(estimates.values()))[0], estimates, len(where),
-                                  doubtful)
+                                  doubtful, coarse)
     rows = []
     for choice in check.analytic:
         for name in names:
@@ -77,12 +88,35 @@ def check_entries(
         return [replace(row, status="unfinished") if row.status in ("ok", "inconclusive")
                 and row.checked < examined[row.name].planned else row for row in rows]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
+    rows = _with_change(check, rows, examined)
     try:
         rows += [_led_to(check, methods, choice, line) for name in names
                  for choice, line in examined[name].doubtful if (name, choice) not in bad]
     except TimeUp:
         pass
     return rows
+
+
+def _with_change(check: Check, rows: list[Row], examined: Mapping[str, Examined]) -> list[Row]:
+    """The rows; those of wrong tensors with the change of the code that makes all right."""
+    wrong = [row.name for row in rows if row.status == "wrong" and row.upstream == "all"]
+    if check.case.fixed or not any(row.status == "wrong" and row.upstream == "all" and (
+            not row.hints or VAGUE.search(row.hints[0])) for row in rows):
+        return rows
+    from grads.check.diagnosis.edits import mended
+
+    known = {}
+    for name in wrong:
+        where, numeric = next(iter(examined[name].estimates.values()))
+        compared = check.at_limits("all", name, where, numeric)
+        known[name] = where, compared.numeric, compared.limit
+    try:
+        said = mended(check, known)
+    except TimeUp:
+        return rows
+    return [replace(row, hints=(f"it {said}", *(
+                hint for hint in row.hints if not hint.startswith("the error is spread"))))
+            if said and row.name in wrong and row.upstream == "all" else row for row in rows]
 
 
 # --- which entries --------------------------------------------------------------------------------
@@ -94,6 +128,8 @@ def _chosen(
 ) -> tuple[np.ndarray, list[tuple[str, Cleared]]]:
     """The flat positions to differentiate, and the lines that are wrong without kinks."""
     gradient = check.analytic["all"][name]
+    if any(bad.word == "coarse" for bad in failed):
+        sample = max(sample, ALL * (1 if check.evaluate.noise else 16)) if sample else sample
     if sample is None or gradient.size <= sample:
         return np.arange(gradient.size), []
     unfinite = np.flatnonzero(~np.isfinite(gradient))
@@ -196,6 +232,7 @@ def _compared_row(
     first = next(iter(compared.values()))
     bad = where[~np.isfinite(gradient.reshape(-1)[where])].tolist()
     status |= dict.fromkeys(bad, "wrong")
+    rounded = rounding_alone(check, choice, name, first, where, status) if not bad else False
     worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in status.values()), "ok")
     unsure = sum(word == "inconclusive" for word in status.values()) - len(set(kinked))
     at = bad[0] if bad else _worst_entry(estimates, compared, status, worst)
@@ -203,7 +240,11 @@ def _compared_row(
         hints = [f"not finite at {index_of(bad[0], gradient.shape)}"]
     elif worst == "inconclusive" and UNSURE_SHARE * unsure >= len(where):
         worst = "undecided"
-        hints = [UNDECIDED, *hints]
+        hints = [ROUNDED if rounded else UNDECIDED, *hints]
+    elif worst in ("ok", "inconclusive") and examined[name].coarse and choice == "all":
+        worst = "undecided"
+        hints = ["fewer than three digits can be had along directions (float32?), and only "
+                 f"{len(where)} of {gradient.size} entries were compared (every_entry=True: all)"]
     elif worst == "wrong" and (agreed := _agreed(first)):
         hints = [f"agrees to {agreed} digits: does the function iterate to a tolerance? "
                  f"rtol=1e-{agreed - 1}", *hints]

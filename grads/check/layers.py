@@ -69,7 +69,7 @@ def check_layer(
 
     title = type(layer).__name__
     report = check_made(lambda: make(True), title, dict(how))
-    if report.verdict == "wrong" and check_made(lambda: make(False), title, dict(how)).ok:
+    if report.wrong and not check_made(lambda: make(False), title, dict(how)).wrong:
         return replace(report, notes=(*report.notes, FIRST_CALL))
     return report
 

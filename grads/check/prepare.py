@@ -7,7 +7,7 @@ results are found before anything is differentiated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,14 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     """The outputs, after checks that the function is finite, deterministic and does not write into
     its inputs."""
     given = {name: value.copy() for name, value in exact.items()}
-    outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
+    try:
+        outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
+    except Exception as error:
+        for name in [name for name, value in exact.items() if not value.size]:
+            raise ValueError(f"inputs: expected entries in {name!r}, got shape "
+                             f"{exact[name].shape}, for which the function fails: {error}"
+                             ) from error
+        raise
     for name in same_bits(given, exact):
         findings.append(Finding("mutated", name, "the function writes into its input"))
     again = {name: host(out) for name, out in case.outputs(
@@ -117,11 +124,11 @@ def _upstream_findings(
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
     the same twice."""
 
-    def scaled(factor: float) -> Arrays:
+    def scaled(factor: float, dtype: Any = None) -> Arrays:
         """The gradients for `factor` times the upstream gradients, divided by it: a power of 2,
         which changes no rounding."""
-        found = case.gradients({name: np.array(value) for name, value in case.inputs.items()},
-                               {name: factor * d for name, d in upstream.items()})
+        found = case.gradients({name: np.array(x, dtype) for name, x in case.inputs.items()},
+                               {name: np.array(factor * d, dtype) for name, d in upstream.items()})
         return {name: dense(found[name], name, case.inputs) / (factor or 1.0) if name in found
                 else np.zeros_like(gradient)  # of a layer that has no more to say without upstream
                 for name, gradient in gradients.items()}
@@ -129,13 +136,19 @@ def _upstream_findings(
     if case.cacheless:
         return []
     with np.errstate(all="ignore"):
-        half, zero = scaled(-0.5), scaled(0.0)
+        half, zero, dtype = scaled(-0.5), scaled(0.0), None
         differ = same_bits(half, gradients)
         if random := same_bits(scaled(1.0), gradients) if differ else []:
             return [Finding("random", f"d{name}", "two runs of the backward differ")
                     for name in random]
+        if differ and next(iter(upstream.values())).dtype != np.float64:  # where little underflows
+            try:
+                half, gradients = scaled(-0.5, np.float64), scaled(1.0, np.float64)
+                differ, dtype = same_bits(half, gradients), np.float64
+            except Exception:  # the code may insist on its dtype
+                pass
         names = [name for name in gradients if name in differ or zero[name].any()]
-        small = (scaled(2.0**-30), scaled(-(2.0**-31))) if names else ({}, {})
+        small = tuple(scaled(factor, dtype) for factor in (2.0**-30, -(2.0**-31)) if names)
         said: dict[str, list[str]] = {}
         for name in names:
             message = _nonlinear(gradients[name], half[name], zero[name],

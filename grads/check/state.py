@@ -11,7 +11,7 @@ import copy
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ MOST = 2000  # parts of a state; of a longer list, no parts
 LARGE = 10_000_000  # elements of an array that is not copied
 POINTS = 3  # other points
 NEARBY = 0.9  # their relative distance: units of a ReLU open and close
+AWAY = 0.3  # distance that inputs are moved whose values hide mistakes
 CLOSE = 1e-4  # relative error of a slope that is right there; in float32, 1e-3
 
 
@@ -78,9 +79,9 @@ class State:
         elif isinstance(part, functools.partial):
             return part.func, part.args, part.keywords
         elif isinstance(part, types.FunctionType):
-            return self._reached(part) if _is_users(part) else ()
+            return self._reached(part) if is_own(part) else ()
         elif hasattr(part, "__dict__") and not isinstance(part, (type, types.ModuleType)) and (
-                _is_users(type(part))):
+                is_own(type(part))):
             self.mutable = True
             return [*self._keep_dict(vars(part)), *(
                 method for cls in type(part).__mro__ for method in vars(cls).values())]
@@ -105,12 +106,12 @@ class State:
             except ValueError:  # assigned later
                 continue
             self._undo.append(partial(setattr, cell, "cell_contents", values[-1]))
-        space = function.__globals__ if _is_users(function) else {}
+        space = function.__globals__ if is_own(function) else {}
         for name in _names(function.__code__):
             if name in space:
                 values.append(space[name])
                 self._undo.append(partial(space.__setitem__, name, values[-1]))
-        self.mutable |= _is_users(function) and any(
+        self.mutable |= is_own(function) and any(
             value is None or isinstance(value, (dict, list)) for value in values)
         return values
 
@@ -121,7 +122,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _is_users(part: Any) -> bool:
+def is_own(part: Any) -> bool:
     """Whether a function or a class is of a user's own module."""
     module = str(part.__module__).partition(".")[0]
     file = getattr(sys.modules.get(module), "__file__", None) or ""
@@ -130,14 +131,17 @@ def _is_users(part: Any) -> bool:
 
 def _right_nearby(
     case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str],
-    rng: np.random.Generator,
+    rng: np.random.Generator, moved: Collection[str],
 ) -> bool:
     """Whether the gradients have the right slope at another point, along one direction.
 
-    Also if the code fails there, or if differences are too uncertain to tell.
+    Also if the code fails there, or if differences are too uncertain to tell. `moved`: inputs that
+    are not only stretched.
     """
     inputs = {name: x * (1 + NEARBY * rng.uniform(-1, 1, x.shape))
               for name, x in evaluate.inputs.items()}
+    inputs |= {name: inputs[name] + AWAY * rng.uniform(-1, 1, inputs[name].shape)
+               for name in moved}
     v = {name: (np.abs(x) if x.any() else 1.0) * rng.normal(size=x.shape)
          for name, x in inputs.items() if name in names}
     dtype = next(iter(case.inputs.values())).dtype
@@ -152,12 +156,29 @@ def _right_nearby(
 
 
 def kept_findings(
-    case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str]
+    case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str], mutable: bool
 ) -> list[Finding]:
-    """The fault of a layer whose gradients are right at these inputs and wrong at others."""
-    rng = np.random.default_rng(4)
-    if case.cacheless or all(_right_nearby(case, evaluate, upstream, names, rng)
-                             for _ in range(POINTS)):
+    """The fault of gradients that are right at these inputs and wrong at others: a layer may keep
+    something, and some values hide mistakes. `mutable`: whether the code can keep anything."""
+    rng, at = np.random.default_rng(4), special(evaluate.inputs)
+    if case.fixed or not (at or (mutable and not case.cacheless)) or all(
+            _right_nearby(case, evaluate, upstream, names, rng, at) for _ in range(POINTS)):
         return []
-    return [Finding("state", "backward", "the gradients are right here and wrong at other inputs: "
-                    "does it keep something of its first call?")]
+    said = f"where {', '.join(at.values())}"
+    return [Finding("values", "backward", f"the gradients are right here, {said}, and wrong at "
+                    "other inputs")] if at and not mutable else [Finding(
+        "state", "backward", "the gradients are right here and wrong at other inputs: "
+        "does it keep something of its first call?")]
+
+
+def special(inputs: Arrays) -> dict[str, str]:
+    """The inputs whose values hide mistakes, as many parameters have at first, and what they are:
+    constant, diagonal or symmetric."""
+    said = {}
+    for name, x in inputs.items():
+        if x.size > 1 and np.ptp(x) == 0:
+            said[name] = f"{name} is {x.flat[0]:.3g} everywhere"
+        elif x.ndim == 2 and x.shape[0] == x.shape[1] > 1 and np.array_equal(x, x.T):
+            diagonal = np.array_equal(x, np.diag(np.diag(x)))
+            said[name] = f"{name} is {'diagonal' if diagonal else 'symmetric'}"
+    return said

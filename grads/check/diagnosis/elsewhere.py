@@ -81,12 +81,6 @@ class Probe(NamedTuple):
             alone={}, others={}, upstream={output: upstream[output]})
 
 
-def symmetric(inputs: Arrays) -> list[str]:
-    """The names of symmetric matrices, but for diagonal ones and those of one number."""
-    return [name for name, a in inputs.items() if a.ndim == 2 and np.ptp(a) > 0
-            and np.array_equal(a, a.T)]
-
-
 # --- at other inputs ------------------------------------------------------------------------------
 
 

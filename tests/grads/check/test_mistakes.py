@@ -204,6 +204,8 @@ def test_right_only_for_symmetric_inputs():
     assert row.hints[0] == ("it is right where A is symmetric: is A used where its transpose, or "
                             "A plus its transpose, belongs?")
     same = check_pair(form, wrong, [A + A.T, x])
+    assert same.verdict == "wrong" and "right here, where A is symmetric, and" in str(same)
+    same = check_gradients(lambda A: x @ A @ x, [A + A.T], [np.outer(x, x)])
     assert same.ok and any("A is symmetric: what is right only there passes" in note
                            for note in same.notes)
     assert not any("symmetric" in note for note in check_pair(form, lambda d, cache: (

@@ -1,0 +1,230 @@
+"""Verdicts that were wrong once: each right function beside its wrong twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients, check_pair
+
+RNG = np.random.default_rng(0)
+
+
+def linear(x, W):
+    return x @ W, (x, W)
+
+
+def linear_backward(d, cache):
+    x, W = cache
+    return d @ W.T, x.T @ d
+
+
+def relu(x):
+    return np.maximum(x, 0), x
+
+
+def tanh(x):
+    y = np.tanh(x)
+    return y, y
+
+
+def sigmoid(x):
+    y = 1 / (1 + np.exp(-x))
+    return y, y
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    return p, p
+
+
+def softmax_backward(d, p):
+    return p * (d - (d * p).sum(axis=-1, keepdims=True))
+
+
+def inverse(A):
+    B = np.linalg.inv(A)
+    return B, B
+
+
+# --- small gradients, and less than float64 -------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor, verdict", [(1, "ok"), (0, "wrong"), (2, "wrong")])
+def test_a_tiny_gradient_in_float32(factor, verdict):
+    x = (1e-8 * RNG.normal(size=(4, 3))).astype(np.float32)
+    W = RNG.normal(size=(3, 5)).astype(np.float32)
+
+    def backward(d, cache):
+        dx, dW = linear_backward(d, cache)
+        return dx, np.float32(factor) * dW
+
+    assert check_pair(linear, backward, [x, W]).verdict == verdict
+    x, W = RNG.normal(size=(4, 3)).astype(np.float32), W
+    dx, dW = linear_backward(np.ones((4, 5), np.float32), (np.float32(1e-8) * x, W))
+    report = check_gradients(lambda x, W: (x @ W).sum(), [np.float32(1e-8) * x, W],
+                             [dx, np.float32(factor) * dW])
+    assert report.verdict == "undecided" or factor == 1
+
+
+def products(x, w):
+    return x * w, (x, w)
+
+
+@pytest.mark.parametrize("f, backward, inputs", [
+    (products, lambda d, c: (d * c[1], d * c[0]), (1e-4, 1e-4)),
+    (lambda x: (x**3, x), lambda d, x: 3 * d * x * x, (1e-4,)),
+    (softmax, softmax_backward, (6.0,)),
+])
+def test_underflow_is_not_blamed_on_the_upstream_gradient(f, backward, inputs):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        arrays = [(scale * rng.normal(size=(5, 4))).astype(np.float16) for scale in inputs]
+        report = check_pair(f, backward, arrays)
+        assert report.verdict in ("ok", "undecided") and not report.findings, str(report)
+
+
+def test_a_backward_that_is_not_linear_is_blamed_in_float16_too():
+    x = RNG.normal(size=(5, 4)).astype(np.float16)
+    assert "quadratic" in check_pair(lambda x: (2 * x, x), lambda d, x: 2 * d * d,
+                                     [x]).findings[0].message
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("error", [0.0, 1e-2])
+def test_one_entry_of_a_sum_in_float32(seed, error):
+    x = np.random.default_rng(seed).normal(size=1000).astype(np.float32)
+
+    def gradient(x):
+        d = 1 - np.tanh(x) ** 2
+        d[97 * seed] += error
+        return d
+
+    report = check_gradients(lambda x: np.tanh(x.astype(np.float32)).sum(dtype=np.float32), [x],
+                             gradient, rng=np.random.default_rng(seed))
+    assert report.verdict in ("wrong" if error else "ok", "undecided"), str(report)
+
+
+# --- kinks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slope, verdict", [
+    (0.0, "ok"), (0.5, "ok"), (1.0, "ok"), (2.0, "wrong"), (-0.5, "wrong")])
+@pytest.mark.parametrize("number", [7, 300])
+def test_the_slope_of_a_relu_at_zero(slope, verdict, number):
+    def backward(d, x):
+        return d * np.where(x > 0, 1.0, np.where(x == 0, slope, 0.0))
+
+    x = np.append(np.random.default_rng(1).normal(size=number), [0.0, 0.0])
+    assert check_pair(relu, backward, [x]).verdict == verdict
+
+
+def test_where_every_entry_is_at_a_kink_nothing_was_compared():
+    report = check_pair(relu, lambda d, x: d * (x > 0), [np.zeros(4)])
+    assert report.verdict == "undecided" and "nothing was compared" in str(report)
+
+
+# --- rounding of the gradient itself --------------------------------------------------------------
+
+
+def from_output(slope):
+    return lambda d, y: d * slope(y)
+
+
+HILBERT = 1 / (np.arange(6)[:, None] + np.arange(6) + 1)
+SATURATED = {
+    "tanh": (tanh, lambda d, y: d * (1 - y * y), [16.0, 1, 2, -16.3, 0.5]),
+    "all of tanh": (tanh, lambda d, y: d * (1 - y * y), [16.0, -16.3, 17, 15]),
+    "sigmoid": (sigmoid, lambda d, y: d * y * (1 - y), [30.0, 31, -3, 2]),
+    "all of sigmoid": (sigmoid, lambda d, y: d * y * (1 - y), [30.0, 31, 32]),
+    "softmax": (softmax, softmax_backward, [[30.0, 0, -1], [0, 31, 2]]),
+    "inverse": (inverse, lambda d, B: -B.T @ d @ B.T, HILBERT),
+}
+LABELS = np.arange(2), np.array([0, 1])
+
+
+def cross_entropy(x):
+    return -np.log(softmax(x)[0][LABELS]).mean()
+
+
+def cross_entropy_gradient(x):
+    p = softmax(x)[0]
+    p[LABELS] -= 1
+    return p / 2
+
+
+@pytest.mark.parametrize("name", SATURATED)
+def test_saturated_functions(name):
+    f, backward, x = SATURATED[name]
+    report = check_pair(f, backward, [np.array(x)])
+    assert report.verdict == ("undecided" if "all" in name else "ok"), str(report)
+    for factor in (-1, 1.01, 2):
+        report = check_pair(f, lambda d, y, k=factor: k * backward(d, y), [np.array(x)])
+        assert report.verdict in ("wrong", "undecided") and report.verdict == (
+            "wrong" if factor != 1.01 else report.verdict), str(report)
+
+
+def test_a_confident_cross_entropy():
+    x = np.array([[30.0, 0, -1], [0, 31, 2]])
+    assert check_gradients(cross_entropy, [x], cross_entropy_gradient).verdict == "undecided"
+    for wrong in (lambda x: 3 * cross_entropy_gradient(x), lambda x: softmax(x)[0]):
+        assert check_gradients(cross_entropy, [x], wrong).verdict == "wrong"
+
+
+# --- empty inputs ---------------------------------------------------------------------------------
+
+
+def test_an_empty_batch():
+    W = RNG.normal(size=(3, 2))
+    report = check_pair(linear, linear_backward, [np.zeros((0, 3)), W])
+    assert report.verdict == "undecided" and "nothing was compared" in str(report)
+    with pytest.raises(ValueError, match=r"inputs: expected entries in 'x', got shape \(0, 3\), "):
+        check_gradients(lambda x: x.max(axis=0).sum(), [np.zeros((0, 3))], np.ones_like)
+
+
+# --- values that hide mistakes --------------------------------------------------------------------
+
+
+def scaled(x, gamma):
+    return x * gamma, (x, gamma)
+
+
+def adapted(x, W, A, B):
+    return x @ (W + A @ B), (x, W, A, B)
+
+
+def adapted_backward(d, cache):
+    x, W, A, B = cache
+    return d @ (W + A @ B).T, x.T @ d, x.T @ d @ B.T, A.T @ x.T @ d
+
+
+def without_B(d, cache):
+    _, dW, dA, dB = adapted_backward(d, cache)
+    return d @ cache[1].T, dW, dA, dB
+
+
+X = RNG.normal(size=(4, 3))
+INITIAL = {
+    "gamma is 1 everywhere": (
+        scaled, lambda d, c: (d * c[1], (d * c[0]).sum(axis=0)),
+        lambda d, c: (d, (d * c[0]).sum(axis=0)), [X, np.ones(3)]),
+    "B is 0 everywhere": (adapted, adapted_backward, without_B,
+                          [X, RNG.normal(size=(3, 3)), RNG.normal(size=(3, 2)), np.zeros((2, 3))]),
+    "W is diagonal": (linear, linear_backward, lambda d, c: (d @ c[1], c[0].T @ d),
+                      [X, np.eye(3)]),
+}
+
+
+@pytest.mark.parametrize("said", INITIAL)
+def test_initial_values_do_not_hide_a_mistake(said):
+    f, right, wrong, inputs = INITIAL[said]
+    check_pair(f, right, inputs).raise_if_wrong()
+    report = check_pair(f, wrong, inputs)
+    assert report.verdict == "wrong" and f"where {said}, and wrong" in str(report)
+
+
+def test_of_gradients_given_as_arrays_initial_values_are_told():
+    report = check_gradients(lambda x, W: (x @ W).sum(), [X, np.eye(3)],
+                             [np.ones((4, 3)), X.T @ np.ones((4, 3))])
+    assert report.ok and "W is diagonal: what is right only there passes" in str(report)

@@ -32,11 +32,10 @@ OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "le
 def add_walk(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads walk`."""
     parser.description = (
-        "Step through a derivation, forward and backward, with every number and the verification "
-        "of every gradient. In a pipe, everything is printed. Or through your own code: "
-        "FILE.py:NAME, where the file has what grads check takes, or NAME_inputs(rng) and NAME "
-        "alone. Exit status 0: right; 1: wrong; 3: undecided, or nothing was verified. "
-        "With NAME search, print a trained translator's beam search of a sentence."
+        "Step through a derivation, or through your own code, FILE.py:NAME, with every number and "
+        "the verification of every gradient; in a pipe, print everything. With NAME search, print "
+        "a trained translator's beam search of a sentence. Exit status 0: right; 1: wrong; 3: "
+        "undecided, or nothing was verified."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH])
     parser.add_argument("--all", action="store_true", help="print every step")
@@ -60,17 +59,14 @@ def run_walk(options: argparse.Namespace) -> int:
 def add_explore(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads explore`."""
     parser.description = (
-        "Write a page that steps through a derivation, or through a user's own function, "
-        "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
-        "sentence, as nmt translate runs it; or with NAME vanishing compare how far gradients "
-        "reach in an RNN, an LSTM and a GRU. A derivation's weights are those of a tiny trained "
-        "model that comes with the package; random ones where a size, a score, a window or a seed "
-        "is given; those of your own model with --model, whatever its parts."
+        "Write a page that steps through a derivation or your own function, FILE.py:NAME. NAME "
+        "search: a translator's beam search; NAME vanishing: how far gradients reach in an RNN, an "
+        "LSTM and a GRU. A derivation has the weights of a tiny trained model; random ones with a "
+        "size, a score, a window or a seed; your model's with --model."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="the page to write (default: NAME.html); FILE.svg: drawings of the "
-                             "functions, for slides")
+                        help="the page (default: NAME.html), or drawings (.svg)")
 
 
 def run_explore(options: argparse.Namespace) -> int:

@@ -73,7 +73,8 @@ OTHERS = {"nmt init": "writes a file", "nmt recipe": "writes a page",
           "nmt logits lexicon": "is one product of tables", "nmt logits norms": "reads a table",
           "nmt lm fuse": "trains", "nmt reproduce": "runs other verbs",
           "nmt export": "writes a graph", "grads debug-state": "is one sentence",
-          "nmt trees": "reads many small files"}
+          "nmt trees": "reads many small files",
+          "nmt join-pairs": "copies lines"}
 OWN = "import time\nimport numpy as np\n" \
     "\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
     "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n" \

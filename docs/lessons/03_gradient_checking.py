@@ -360,8 +360,9 @@ check_exercise_1(solution_1, "Solution")
 # %% [markdown]
 # ## Exercise 2: hide the mistake
 #
-# Fool the check yourself. Choose $\mathbf{W}_{hh}$, (4, 4) and not diagonal, so that
-# `check_pair` passes the second bug, the missing transpose.
+# Fool a check yourself. Choose $\mathbf{W}_{hh}$, (4, 4) and not diagonal, so that the gradients of
+# the second bug, the missing transpose, are right at these weights. (`check_pair` would not be
+# fooled: where it sees such a matrix, it tries another one, too.)
 
 # %%
 @exercise(2, hint="for which matrices does a transpose change nothing?",
@@ -371,7 +372,12 @@ def check_exercise_2(answer):
     if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):
         return "expected a (4, 4) matrix with a nonzero entry outside its diagonal"
     W_xh, _, W_hy, x = draw()
-    report = check_pair(forward, make_backward(BUGS[1]), [W_xh, W_hh, W_hy, x])
+    inputs = [W_xh, W_hh, W_hy, x]
+    y, cache = forward(*inputs)
+    upstream = np.random.default_rng(2).normal(size=y.shape)
+    gradients = make_backward(BUGS[1])(upstream, cache)
+    report = check_gradients(lambda *values: np.sum(upstream * forward(*values)[0]), inputs,
+                             gradients)
     return None if report.ok else f"the mistake was found: {verdict(report)}"
 
 

@@ -43,7 +43,8 @@ def gated_memory(
     f = sigm(b_f)
     o = sigm(b_o)
     z = np.vstack([x, h_prev])                                   # z_t = [x_t; h_{t-1}]
-    h_hat = np.tanh(T @ z + b_h)                                 # sigma(W_xh x_t + W_hh h_{t-1})
+    a = T @ z + b_h                                              # W_xh x_t + W_hh h_{t-1}
+    h_hat = np.tanh(a)                                           # sigma(a)
     c = f * c_prev + i * h_hat                                   # (2.33)
     h = o * np.tanh(c)                                           # (2.34)
     return h, c

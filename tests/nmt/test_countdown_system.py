@@ -95,7 +95,7 @@ def test_it_learns_and_every_command_reads_it(trained, capsys) -> None:
     assert nmt("evaluate", *test, "--model", run, run, "--ensemble") == 0
     assert nmt("perplexity", *test, "--model", run) == 0
     said = capsys.readouterr().out.splitlines()
-    assert float(said[-2].split()[1]) < 6.0 and said[-1].startswith("length perplexity ")
+    assert float(said[-3].split()[1]) < 6.0 and said[-1].startswith("length perplexity ")
     for command in ("attention", "align", "logits"):
         files = {"attention": test[:1], "align": test, "logits": ["steps", *test]}[command]
         assert nmt(command, *files, "--model", run) == 0

@@ -107,7 +107,7 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     for directories in ((run,), (corpus / "mean",), (run, corpus / "mean", "--ensemble")):
         assert nmt("evaluate", *test, "--model", *directories) == 0
     assert nmt("perplexity", *test, "--model", run) == 0
-    said = capsys.readouterr().out.splitlines()[-1].split()
+    said = capsys.readouterr().out.splitlines()[-2].split()
     assert said[0] == "perplexity" and float(said[1]) < 6.0  # of 9 words
     assert nmt("attention", test[0], "--model", run) == 0
     loaded = library.load(run)

@@ -185,6 +185,8 @@ class Pairs:
         frames = self.frames.get(key, [])
         if step.frame in frames:  # both passes in one function
             return step.frame
+        if len(frames) == 1:
+            return frames[0]
         calls = self.backward_frames.get(key, [])
         return frames[::-1][calls.index(step.frame)] if len(frames) == len(calls) else None
 

@@ -32,7 +32,7 @@ function damage(variant) {
   return [
     el("p", { class: "why" }, prose(variant.why)),
     el("p", { class: "edit" }, el("code", {}, variant.function), ": ", el("del", {}, variant.from), " ", el("ins", {}, variant.to)),
-    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} verifications fail.`), ` ${count(wrong.size, "tensor")} differ. `,
+    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} verifications fail.`), ` ${count(wrong.size, "tensor")} ${wrong.size === 1 ? "differs" : "differ"}. `,
       ...(first >= 0 ? ["First wrong: ", stepLink(first, variant), "."] : [])),
     el("details", { open: names.length <= FEW && matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Which tensors become wrong, and from where"), el("ul", { class: "names", "aria-label": "Tensors that become wrong" }, names.map(([name, at, number]) =>
       el("li", {}, el("a", { href: address(at, variant) }, el("code", {}, name)), number > 1 ? ` ×${number}` : "", el("span", { class: "iteration" }, ` from step ${at + 1}`))))),

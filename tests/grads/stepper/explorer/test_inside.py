@@ -115,8 +115,8 @@ AT = "(step) => document.querySelector('#where b').textContent === `Step ${step}
 def click(window: Any, variable: str) -> None:
     """Click on a line, where it begins."""
     path = window.page.locator(f"{FLOW.format(variable)} .wide").first
-    path.scroll_into_view_if_needed()
     x, y = path.evaluate("""(line) => {
+        line.scrollIntoView({ block: "center" });  // clear of a bar at the window's edge
         const at = line.getPointAtLength(line.getTotalLength() / 2);
         const on = new DOMPoint(at.x, at.y).matrixTransform(line.getScreenCTM());
         return [on.x, on.y];

@@ -17,7 +17,6 @@ hint is a pattern of what the checker should say of it; a mistake without one ha
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -78,9 +77,7 @@ class Pair:
     def functions(self, wrong: Wrong | None = None) -> Functions:
         """The two functions, with a mistake if one is given."""
         made: dict[str, Any] = {"__name__": f"corpus_{self.file.stem}"}
-        text = self.source(wrong)
-        linecache.cache[str(self.file)] = len(text), None, text.splitlines(True), str(self.file)
-        exec(compile(text, str(self.file), "exec"), made)
+        exec(compile(self.source(wrong), str(self.file), "exec"), made)
         ends = ("", "_gradient") if self.scalar else ("_forward", "_backward")
         return Functions(*(made[self.name + end] for end in ends))
 

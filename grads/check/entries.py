@@ -9,7 +9,6 @@ not right is examined for a kink, where there is no derivative; the report says 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -40,8 +39,6 @@ SLIGHT = 5  # digits from which an error in most entries is that of an iteration
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
            "saturated function, an ill-conditioned matrix?)")
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
-VAGUE = re.compile("^(the error is spread|it is (wrong|right) only|only one entry|this rests on"
-                   r"|\d)|, seen where only")  # hints that say where, not how
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
 
@@ -88,35 +85,12 @@ def check_entries(
         return [replace(row, status="unfinished") if row.status in ("ok", "inconclusive")
                 and row.checked < examined[row.name].planned else row for row in rows]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
-    rows = _with_change(check, rows, examined)
     try:
         rows += [_led_to(check, methods, choice, line) for name in names
                  for choice, line in examined[name].doubtful if (name, choice) not in bad]
     except TimeUp:
         pass
     return rows
-
-
-def _with_change(check: Check, rows: list[Row], examined: Mapping[str, Examined]) -> list[Row]:
-    """The rows; those of wrong tensors with the change of the code that makes all right."""
-    wrong = [row.name for row in rows if row.status == "wrong" and row.upstream == "all"]
-    if check.case.fixed or not any(row.status == "wrong" and row.upstream == "all" and (
-            not row.hints or VAGUE.search(row.hints[0])) for row in rows):
-        return rows
-    from grads.check.diagnosis.edits import mended
-
-    known = {}
-    for name in wrong:
-        where, numeric = next(iter(examined[name].estimates.values()))
-        compared = check.at_limits("all", name, where, numeric)
-        known[name] = where, compared.numeric, compared.limit
-    try:
-        said = mended(check, known)
-    except TimeUp:
-        return rows
-    return [replace(row, hints=(f"it {said}", *(
-                hint for hint in row.hints if not hint.startswith("the error is spread"))))
-            if said and row.name in wrong and row.upstream == "all" else row for row in rows]
 
 
 # --- which entries --------------------------------------------------------------------------------

@@ -79,9 +79,9 @@ class State:
         elif isinstance(part, functools.partial):
             return part.func, part.args, part.keywords
         elif isinstance(part, types.FunctionType):
-            return self._reached(part) if is_own(part) else ()
+            return self._reached(part) if _is_users(part) else ()
         elif hasattr(part, "__dict__") and not isinstance(part, (type, types.ModuleType)) and (
-                is_own(type(part))):
+                _is_users(type(part))):
             self.mutable = True
             return [*self._keep_dict(vars(part)), *(
                 method for cls in type(part).__mro__ for method in vars(cls).values())]
@@ -106,12 +106,12 @@ class State:
             except ValueError:  # assigned later
                 continue
             self._undo.append(partial(setattr, cell, "cell_contents", values[-1]))
-        space = function.__globals__ if is_own(function) else {}
+        space = function.__globals__ if _is_users(function) else {}
         for name in _names(function.__code__):
             if name in space:
                 values.append(space[name])
                 self._undo.append(partial(space.__setitem__, name, values[-1]))
-        self.mutable |= is_own(function) and any(
+        self.mutable |= _is_users(function) and any(
             value is None or isinstance(value, (dict, list)) for value in values)
         return values
 
@@ -122,7 +122,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def is_own(part: Any) -> bool:
+def _is_users(part: Any) -> bool:
     """Whether a function or a class is of a user's own module."""
     module = str(part.__module__).partition(".")[0]
     file = getattr(sys.modules.get(module), "__file__", None) or ""

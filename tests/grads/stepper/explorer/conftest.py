@@ -163,18 +163,20 @@ WALK = f"""() => {{
 @pytest.fixture(scope="session")
 def opened(browser: Any, made: Any) -> Iterator[Callable[..., Opened]]:
     """Opens a page of PAGES: opened("lstm", "#step=3", viewport={...}); in the window that
-    showed it before, if it was as large, unless a `fresh` one is wanted."""
+    showed it before, if it was as large, unless a `fresh` one is wanted, which nobody else gets."""
     windows: dict[str, Opened] = {}
+    alone: dict[str, Opened] = {}
 
     def open_page(name: str, address: str = "", fresh: bool = False, **options: Any) -> Opened:
         window = f"{name} {options}"
         if window in windows and not fresh:
             return windows[window].again(address)
-        if window in windows:
-            windows[window].context.close()
-        windows[window] = Opened(browser, made(name)[1], address, **options)
-        return windows[window]
+        kept = alone if fresh else windows
+        if window in kept:
+            kept[window].context.close()
+        kept[window] = Opened(browser, made(name)[1], address, **options)
+        return kept[window]
 
     yield open_page
-    for window in windows.values():
-        window.context.close()
+    for one in (*windows.values(), *alone.values()):
+        one.context.close()

@@ -31,7 +31,7 @@ from nmt.models.contract import Model, check_lengths_searched, check_positions
 from nmt.processes import map_in_processes
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
-from nmt.search.constraint import Restriction
+from nmt.search.constraint import BeginsWith, Restriction
 from nmt.search.every_beam import every_beam_search
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
@@ -154,9 +154,10 @@ class System(Texts):
         batches, which are the same ones. prefix: the words that each translation begins with; not
         with a restriction. Raises UserError as `prefix_ids`.
         """
-        ids = self.prefix_ids(prefix)
-        find = partial(every_beam_search, options=options, prefix=ids) if options.every_beam else \
-            partial(beam_search, options=options, observer=observer, prefix=ids)
+        if prefix:
+            restriction, options = self._beginning(prefix, options)
+        find = partial(every_beam_search, options=options) if options.every_beam else \
+            partial(beam_search, options=options, observer=observer)
         return self._search(sentences, find, options, restriction, jobs)
 
     def sample(
@@ -166,15 +167,23 @@ class System(Texts):
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature), or the
         most probable of several draws."""
-        ids = self.prefix_ids(prefix)
+        if prefix:
+            restriction, options = self._beginning(prefix, options)
 
         def find(model: Model, parameters: dict[str, Array],
                  sources: tuple[Side, ...]) -> list[list[Hypothesis]]:
-            drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws,
-                                  ids)
+            drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find, options, restriction)
+
+    def _beginning(
+        self, prefix: Sequence[str], options: SearchOptions
+    ) -> tuple[Restriction, SearchOptions]:
+        """A search for translations that begin with a prefix, whose steps are not counted."""
+        ids = self.prefix_ids(prefix)
+        return (BeginsWith(ids, len(self.target)),
+                replace(options, minimum_steps=options.minimum_steps + len(ids)))
 
     def prefix_ids(self, words: Sequence[str]) -> list[int]:
         """The ids of the words that a translation is to begin with.

@@ -130,7 +130,7 @@ class Lines:
         if self._cut_words:
             cut = several(self._cut_words, "spelled word was", "spelled words were")
             print(f"{cut} cut at {several(self.search.longest_word, 'character')} "
-                  " (--longest-word, search.longest_word)", file=sys.stderr)
+                  "(--longest-word, search.longest_word)", file=sys.stderr)
 
     def _pharaoh_words(self, translation: Translation, words: Sequence[str]) -> list[str]:
         """The links of a translation of `words`, `i-j` each."""

@@ -10,7 +10,7 @@ Beside the letters of the legend: B' sentences that are not done, C candidates f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from nmt.search.lengths import (
     most_probable,
 )
 from nmt.search.steps import Active, Candidates, SearchObserver, SearchStep
-from nmt.search.topk import best_candidates, only, without
+from nmt.search.topk import best_candidates, without
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -46,8 +46,7 @@ Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                 options: SearchOptions, limits: np.ndarray | None = None,
-                observer: SearchObserver | None = None, prefix: Sequence[int] = (),
-                ) -> list[list[Hypothesis]]:
+                observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """Find the best translations of each sentence, keeping K hypotheses per step.
 
     Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
@@ -59,8 +58,6 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
         observer: called after each step; may ask for more candidates.
-        prefix: the ids that each translation begins with, without the end marker. Their
-            log-probabilities are the model's, as in forced decoding.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
@@ -68,7 +65,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         finished ones, and sorted among these by score: with n > 1 a cut one may be first.
 
     Raises:
-        ValueError: shapes do not fit; a prefix for a model that counts down.
+        ValueError: shapes do not fit.
         FloatingPointError: the model's logits are not finite from above.
 
     Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
@@ -82,8 +79,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
     propose = partial(best_candidates, count=count, scores=model.scores)
-    return from_sources(model, parameters, sources, options, limits, propose, observer,
-                        prefix=prefix)
+    return from_sources(model, parameters, sources, options, limits, propose, observer)
 
 
 def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -113,23 +109,17 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                  options: SearchOptions, limits: np.ndarray | None, propose: Propose,
                  observer: SearchObserver | None = None, choose: Choose | None = None,
-                 prefix: Sequence[int] = ()) -> list[list[Hypothesis]]:
+                 ) -> list[list[Hypothesis]]:
     """`search` from the state after the sources, of which the longest limits the steps.
 
     choose: which lengths are searched of a model that counts down; None: the most probable ones.
-    prefix: as in `beam_search`; the limit on steps is at least its length and `minimum_steps`.
-    Raises ValueError where the sources' shapes do not fit, and for a prefix of a model that counts
-    down.
+    Raises ValueError where the sources' shapes do not fit.
     """
-    if len(prefix) and model.counts_down:
-        raise ValueError("prefix: expected a model that does not count down, got one that does")
     check_sources(sources)
     columns = alignment_lengths(sources)
     B = len(columns)
     if limits is None:
         limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
-    if len(prefix):
-        limits = np.maximum(limits, len(prefix) + options.minimum_steps)
     state = model.encode(parameters, sources, B) if B else None
     if B and model.counts_down:
         counting: Any = model
@@ -141,8 +131,7 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
         length_of_best = best_lengths(of_length, nbests)
         return _of_lengths(counting, parameters, state, length_of_best, options, propose, columns,
                            observer)
-    return search(model, parameters, state, limits, options, propose, columns, observer,
-                  prefix=prefix)
+    return search(model, parameters, state, limits, options, propose, columns, observer)
 
 
 def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_length: Lengths,
@@ -161,8 +150,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
            options: SearchOptions, propose: Propose,
            columns: np.ndarray | None = None,
            observer: SearchObserver | None = None,
-           first: np.ndarray | None = None,
-           prefix: Sequence[int] = ()) -> list[list[Hypothesis]]:
+           first: np.ndarray | None = None) -> list[list[Hypothesis]]:
     """Run the loop that beam search, greedy search and sampling share, from any state.
 
     Arguments:
@@ -175,7 +163,6 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         observer: called after each step.
         first: (B,) for a model that counts down, log p of the length of each sentence, which is its
             limit; it takes the place of the end marker's.
-        prefix: as in `beam_search`.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
@@ -193,10 +180,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         logits, state, alignment = model.step(parameters, state, tokens)
         history.append(Fed(tokens, rows, None if columns is None else alignment))
         steps = len(history)
-        if steps <= len(prefix):
-            logits, log_p = only(logits, prefix[steps - 1])
-            active = _corrected(active, log_p, model.scores)
-        elif forbidden := _forbidden(model, options, steps):
+        if forbidden := _forbidden(model, options, steps):
             logits, log_p = without(logits, forbidden)
             active = _corrected(active, log_p, model.scores)
         active, candidates = _extend(active, logits, options, propose, steps, ended)

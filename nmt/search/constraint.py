@@ -1,4 +1,4 @@
-"""Constraints of a search: which words may follow a hypothesis; and the one of linear trees.
+"""Constraints of a search: which words may follow a hypothesis. A forced prefix; linear trees.
 
 `Constrained` makes a model whose search is constrained, so that greedy search, beam search and
 sampling need not know.
@@ -57,7 +57,7 @@ class Constrained(Searchable):
     """A model that gives no probability to words that a constraint does not allow.
 
     The probabilities of the others stay the model's: a hypothesis has log p under the model, as
-    where `<unk>` is not allowed. A sample has log p of the allowed words alone.
+    where `<unk>` is not allowed.
     """
 
     scores = True  # `step` returns log p: no log softmax
@@ -102,10 +102,44 @@ class Constrained(Searchable):
         return self.constraint.after(prefix, token)
 
 
+# --- a forced prefix ------------------------------------------------------------------------------
+
+
+class Prefix(Constraint):
+    """Hypotheses begin with these words. What is told of one is how many words it has."""
+
+    def __init__(self, ids: Sequence[int], size: int) -> None:
+        self._ids, self._every = ids, np.ones(size, bool)
+
+    def first(self, sentence: int) -> int:
+        return 0
+
+    def allowed(self, prefix: int) -> np.ndarray:
+        if prefix >= len(self._ids):
+            return self._every
+        return np.arange(len(self._every)) == self._ids[prefix]
+
+    def after(self, prefix: int, token: int) -> int:
+        return prefix + 1
+
+
+@dataclass(frozen=True)
+class BeginsWith:
+    """Searches for translations that begin with given words, whatever the sentences."""
+
+    ids: Sequence[int]  # of the words, without the end marker
+    size: int  # of the target vocabulary
+
+    def limited(self, find: Find, sentences: Sequence[Sequence[str]]) -> Find:
+        """The search function `find`, restricted to translations that begin so."""
+        return lambda model, parameters, sources: find(
+            Constrained(model, Prefix(self.ids, self.size)), parameters, sources)
+
+
 # --- linear trees ---------------------------------------------------------------------------------
 
 
-class Prefix(NamedTuple):
+class TreeBegun(NamedTuple):
     """The beginning of a linear tree."""
 
     open: tuple[int, ...]  # the symbols that close its constituents, the outermost one first
@@ -127,7 +161,7 @@ class ValidTrees(Constraint):
 
         Raises ValueError for a limit that leaves no step for each word and the end marker.
         """
-        self._starts = [Prefix((), n, int(limit), False)
+        self._starts = [TreeBegun((), n, int(limit), False)
                         for n, limit in zip(words, limits, strict=True)]
         for start in self._starts:
             if start.steps <= start.words:
@@ -138,10 +172,10 @@ class ValidTrees(Constraint):
                          if symbol[0] == "(" and f"){symbol[1:]}" in place}
         self._word, self._size = place[WORD], len(symbols)
 
-    def first(self, sentence: int) -> Prefix:
+    def first(self, sentence: int) -> TreeBegun:
         return self._starts[sentence]
 
-    def allowed(self, prefix: Prefix) -> np.ndarray:
+    def allowed(self, prefix: TreeBegun) -> np.ndarray:
         allowed = np.zeros(self._size, bool)
         allowed[self._word] = prefix.words > 0
         # The symbols still needed are the open constituents' closing ones, the words, the end
@@ -153,13 +187,13 @@ class ValidTrees(Constraint):
         allowed[END] = not prefix.open and not prefix.words
         return allowed
 
-    def after(self, prefix: Prefix, token: int) -> Prefix:
+    def after(self, prefix: TreeBegun, token: int) -> TreeBegun:
         opened, words, steps = prefix.open, prefix.words, prefix.steps - 1
         if token == self._word:
-            return Prefix(opened, words - 1, steps, False)
+            return TreeBegun(opened, words - 1, steps, False)
         if token in self._closing:
-            return Prefix((*opened, self._closing[token]), words, steps, True)
-        return Prefix(opened[:-1], words, steps, False)
+            return TreeBegun((*opened, self._closing[token]), words, steps, True)
+        return TreeBegun(opened[:-1], words, steps, False)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from nmt.search.interface import Hypothesis, SearchOptions
 
 def every_beam_search(
     model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
-    options: SearchOptions, limits: np.ndarray | None = None, prefix: Sequence[int] = (),
+    options: SearchOptions, limits: np.ndarray | None = None,
 ) -> list[list[Hypothesis]]:
     """Search with each beam size B' = 1 .. `options.beam`; the n best of all, best score first.
 
@@ -32,7 +32,7 @@ def every_beam_search(
     hypotheses: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in sources[0].lengths]
     for beam in range(1, options.beam + 1):
         narrow = replace(options, beam=beam, nbest=min(options.nbest, beam))
-        nbests = beam_search(model, parameters, sources, narrow, limits, prefix=prefix)
+        nbests = beam_search(model, parameters, sources, narrow, limits)
         for known, nbest in zip(hypotheses, nbests, strict=True):
             for hypothesis in nbest:
                 key = (*hypothesis.tokens, -1 if hypothesis.finished else -2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -20,13 +20,13 @@ from nmt.search.topk import log_sum_exp, row_chunks
 
 def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
            options: SearchOptions, temperature: float, rng: np.random.Generator,
-           limits: np.ndarray | None = None, prefix: Sequence[int] = ()) -> list[Hypothesis]:
+           limits: np.ndarray | None = None) -> list[Hypothesis]:
     """Draw one translation per sentence, token by token.
 
     Source: y_t ~ softmax(logits_t / temperature) (Sennrich sampling; Nair 6.2 step 4b).
 
     Arguments:
-        model, parameters, sources, limits, prefix: as in `beam.beam_search`.
+        model, parameters, sources, limits: as in `beam.beam_search`.
         options: only the limit on steps and `unknown` are used; without `<unk>` the others are
             drawn in their own proportions.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
@@ -46,15 +46,16 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     options = SearchOptions(length_factor=options.length_factor,
                             minimum_steps=options.minimum_steps,
                             minimum_length=options.minimum_length, unknown=options.unknown)
-    propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
+    propose = partial(_draw_candidate, temperature=float(temperature), rng=rng,
+                      scores=model.scores)
     nbests = from_sources(model, parameters, sources, options, limits, propose,
-                         choose=drawn(float(temperature), rng), prefix=prefix)
+                         choose=drawn(float(temperature), rng))
     return [hypotheses[0] for hypotheses in nbests]
 
 
 def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                   options: SearchOptions, temperature: float, rng: np.random.Generator,
-                  draws: int, prefix: Sequence[int] = ()) -> list[Hypothesis]:
+                  draws: int) -> list[Hypothesis]:
     """Draw several translations per sentence and keep the most probable.
 
     Source: "repeat this process multiple times, obtaining many translations each with a conditional
@@ -66,7 +67,7 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
     """
     if draws < 1:
         raise ValueError(f"draws: expected a number of at least 1, got {draws}")
-    drawn_batches = [sample(model, parameters, sources, options, temperature, rng, prefix=prefix)
+    drawn_batches = [sample(model, parameters, sources, options, temperature, rng)
                      for _ in range(draws)]
     return [max(hypotheses, key=lambda drawn: (drawn.finished, drawn.log_probability))
             for hypotheses in zip(*drawn_batches, strict=True)]
@@ -98,12 +99,13 @@ def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Ar
 
 
 def _draw_candidate(logits: Array, log_probabilities: np.ndarray, temperature: float,
-                    rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Propose one drawn token per sentence, with its log-probability under the model."""
+                    rng: np.random.Generator, scores: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Propose one drawn token per sentence, with its log-probability under the model; scores:
+    whether the logits are that already."""
     xp = backend.array_module(logits)
     N = len(logits)
     maxima = logits.max(axis=1)  # (N,)
     tokens = draw(logits, maxima, backend.to_device(rng.random(N)), temperature)
-    drawn = logits[xp.arange(N), tokens] - log_sum_exp(logits, maxima)
+    drawn = logits[xp.arange(N), tokens] - (0.0 if scores else log_sum_exp(logits, maxima))
     return (log_probabilities + backend.to_host(drawn)[:, None],
             backend.to_host(tokens)[:, None])

@@ -94,23 +94,6 @@ def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]
     return others, backend.to_host(allowed - total).astype(np.float64)
 
 
-def only(logits: Array, word: int) -> tuple[Array, np.ndarray]:
-    """Return logits that leave one word alone, and its log-probability: of a forced prefix.
-
-    Arguments:
-        logits: (N, V) real, nats; not written to.
-        word: its id.
-
-    Returns:
-        logits: (N, V), a copy with -inf for all others.
-        log_p: (N,) float64 host array, log p(word), nats.
-    """
-    alone = backend.array_module(logits).full_like(logits, -float("inf"))
-    alone[:, word] = logits[:, word]
-    log_p = logits[:, word] - log_sum_exp(logits, logits.max(axis=1))
-    return alone, backend.to_host(log_p).astype(np.float64)
-
-
 def top_indices(values: Array, count: int) -> Array:
     """Return the indices of the `count` largest values of each row, in ascending order.
 

@@ -201,18 +201,15 @@ def _checked(
         return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes,
                       covered(rows, watch))
     if ready and case.fixed and all(row.status == "ok" for row in rows):
-        said = ", ".join(special(ready.evaluate.inputs).values())
-        notes += (f"{said}: what is right only there passes; check at other values, too",) if (
-            said) else ()
+        if values := ", ".join(special(ready.evaluate.inputs).values()):
+            notes += (f"{values}: what is right only there passes; check at other values, too",)
     floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
     if floor:
         notes += (f"noise floor: an error below {floor:.0e} of the largest gradient of {name} "
                   "would not be seen",)
-    nothing = not any(d.size for d in (ready.upstream if ready else {}).values()) or not any(
-        row.checked + row.directions * (row.status != "inconclusive" or not row.checked
-                                        or row.checked < row.size) > row.inconclusive
-        for row in rows)
-    if nothing and not (empty and not any(row.size for row in rows)):
+    upstream = ready.upstream if ready else {}
+    compared = any(d.size for d in upstream.values()) and any(row.compares for row in rows)
+    if not compared and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
     return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes)
 

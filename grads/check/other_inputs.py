@@ -13,7 +13,7 @@ from grads.check.comparison import COARSE, Check, Compared
 from grads.check.differentiate import Numeric, along, at_entries
 from grads.check.evaluate import Evaluator
 
-NEARBY = (1e-3, 1e-8)  # relative distances of points where errors are compared
+FAR, NEAR = 1e-3, 1e-8  # relative distances of points where errors are compared
 POINTS = 4  # in each distance
 FIRST = 4  # entries that are examined before the others
 MIXED = 0.3  # spread of errors, of their mean, from which on they are rounding
@@ -55,9 +55,12 @@ def rounding_alone(
     check: Check, choice: str, name: str, compared: Compared, where: np.ndarray,
     status: dict[int, str],
 ) -> bool:
-    """Clear entries that are wrong by the rounding of the gradient alone: at points nearby, their
-    errors are others, while those of a mistake are about the same. Updates `status`; whether some
-    are left with fewer than three digits.
+    """Clear entries that are wrong by the rounding of the gradient alone: at points nearby their
+    errors differ, while those of a mistake are about the same. Updates `status`. Returns whether
+    some are left with fewer than three digits.
+
+    The rounding of a saturated function differs only at points so far away that a mistake's errors
+    may differ, too: it counts for errors of a few roundings of a number of size 1.
 
     Arguments: compared, the derivatives at the flat positions `where`.
     """
@@ -66,7 +69,8 @@ def rounding_alone(
     worst = np.argsort(-compared.excess, kind="stable")
     eps = max(check.evaluate.eps, float(np.finfo(np.float64).eps))
     d = max(float(np.abs(d).max(initial=0.0)) for d in check.weights(choice).values())
-    slight = gap < np.maximum(CLOSE * np.abs(compared.numeric), ROUNDINGS * eps * d)
+    few = gap < ROUNDINGS * eps * d
+    slight = few | (gap < CLOSE * np.abs(compared.numeric))
     wrong = worst[bad[worst]] if slight[bad].all() and not check.case.fixed else worst[:0]
     unsure = False
     for some in (wrong[:FIRST], wrong[FIRST:]):
@@ -75,9 +79,9 @@ def rounding_alone(
             break
         here = (compared.analytic / compared.numeric - 1)[some]
         mixed = np.zeros(len(some), bool)
-        for beside in errors:
+        for beside, counts in zip(errors, (few[some], True), strict=True):  # far, near
             every = np.vstack([beside, here])
-            mixed |= (np.abs(here) < OUTLYING * np.abs(beside).max(axis=0)) & (
+            mixed |= counts & (np.abs(here) < OUTLYING * np.abs(beside).max(axis=0)) & (
                 every.std(axis=0) > MIXED * np.abs(every.mean(axis=0)))
         if some[0] == wrong[0] and not mixed.all():
             break
@@ -88,11 +92,11 @@ def rounding_alone(
 
 
 def _errors_beside(check: Check, choice: str, name: str, where: np.ndarray) -> np.ndarray | None:
-    """The relative errors (distances, POINTS, n) of entries at points nearby; None where the code
+    """The relative errors (2, POINTS, n) of entries at points far and near; None where the code
     fails there."""
     rng, evaluate, weights = np.random.default_rng(5), check.evaluate, check.weights(choice)
     errors, method = [], "complex" if evaluate.complex_step else "ridders"
-    for distance in np.repeat(NEARBY, POINTS):
+    for distance in np.repeat([FAR, NEAR], POINTS):
         near = max(distance, ROUNDINGS * evaluate.eps)
         given = {key: np.array(x * (1 + near * rng.normal(size=x.shape)), check.case.inputs[
             key].dtype) for key, x in evaluate.inputs.items()}
@@ -105,4 +109,4 @@ def _errors_beside(check: Check, choice: str, name: str, where: np.ndarray) -> n
             return None
         evaluate.evaluations += there.evaluations
         errors.append(analytic.reshape(-1)[where].astype(float) / numeric.sum(axis=0) - 1)
-    return np.reshape(errors, (len(NEARBY), POINTS, -1))
+    return np.reshape(errors, (2, POINTS, -1))

@@ -78,6 +78,14 @@ class Row:
         """How many entries the tensor has."""
         return math.prod(self.shape) if self.shape is not None else 0
 
+    @property
+    def compares(self) -> bool:
+        """Whether anything was compared. It was not where every entry is undecided; then directions
+        through them say nothing either."""
+        if self.checked == self.size > 0 and self.status == "inconclusive":
+            return self.checked > self.inconclusive
+        return self.checked + self.directions > self.inconclusive
+
 
 def _nan_last(error: float) -> float:
     return math.inf if math.isnan(error) else error

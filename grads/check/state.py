@@ -164,11 +164,11 @@ def kept_findings(
     if case.fixed or not (at or (mutable and not case.cacheless)) or all(
             _right_nearby(case, evaluate, upstream, names, rng, at) for _ in range(POINTS)):
         return []
-    said = f"where {', '.join(at.values())}"
-    return [Finding("values", "backward", f"the gradients are right here, {said}, and wrong at "
-                    "other inputs")] if at and not mutable else [Finding(
-        "state", "backward", "the gradients are right here and wrong at other inputs: "
-        "does it keep something of its first call?")]
+    if at and not mutable:
+        return [Finding("values", "backward", "the gradients are right here, where "
+                        f"{', '.join(at.values())}, and wrong at other inputs")]
+    return [Finding("state", "backward", "the gradients are right here and wrong at other inputs: "
+                    "does it keep something of its first call?")]
 
 
 def special(inputs: Arrays) -> dict[str, str]:

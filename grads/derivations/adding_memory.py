@@ -81,7 +81,7 @@ def adding_forward(
     h, c = {0: np.zeros((len(T), 1))}, {0: np.zeros((len(T), 1))}
     v, p, l = {}, {}, {}
     for t in range(1, len(x) + 1):
-        v[t] = embed(x[t - 1], W_e)                              # x_t, a column of W_e
+        v[t] = embed(x[t - 1], W_e)                              # x_t, the word's row of W_e
         h[t], c[t] = adding_memory(h[t - 1], c[t - 1], v[t], T, b)
         l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)
     J = sum(l.values())                                          # -log p(y), (2.1)

@@ -20,25 +20,24 @@ import ast
 import copy
 import inspect
 import textwrap
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from grads.check.substitution import attributes_of
 from grads.stepper.explorer.expand import OPERATORS, Tree
-from grads.stepper.explorer.tensors import Table, flat
-from grads.stepper.trace import Origin, Step
-from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.entries import positions
-from grads.stepper.tracing.pairing import root_of
-from grads.stepper.tracing.record import belongs
-from grads.stepper.tracing.syntax import chain_of
-from grads.stepper.tracing.values import KEEP
+from grads.stepper.explorer.shaped import (
+    Shaped,
+    broadcast,
+    constant,
+    elementwise,
+    gathered,
+    joined,
+    moved,
+    product,
+)
 
 FUNCTIONS = {"exp": "exp", "log": "log", "tanh": "tanh", "sqrt": "sqrt", "abs": "abs",
              "absolute": "abs", "fabs": "abs", "sign": "sign", "sin": "sin", "cos": "cos",
@@ -56,13 +55,6 @@ INDEX = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, as
          ast.cmpop)
 PURE = {"len", "arange", "range", "int", "max", "min", "slice", "array"}  # calls in an index
 DEEP = 6  # calls inside calls
-
-
-class Shaped(NamedTuple):
-    """A tree with the shape that NumPy gives."""
-
-    tree: Tree
-    shape: tuple[int, ...]
 
 
 class Line:
@@ -294,226 +286,3 @@ class Index:
 
     def __getitem__(self, index: Any) -> Any:
         return index
-
-
-# --- shapes ---------------------------------------------------------------------------------------
-
-
-def sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """The rows and columns in which the page has an array."""
-    if len(shape) < 2:
-        return (*shape, 1)[0], 1
-    return int(np.prod(shape[:-1])), shape[-1]
-
-
-def constant(value: Any, name: str) -> Shaped:
-    """Numbers that no tensor has. LookupError for anything else."""
-    numbers = np.asarray(value)
-    if numbers.dtype.kind not in "fiub" or numbers.size > KEEP:
-        raise LookupError(name)
-    return Shaped(["v", list(sides(numbers.shape)), flat(numbers), name], numbers.shape)
-
-
-def gathered(found: Shaped, entries: np.ndarray) -> Shaped:
-    """Some entries of a tree, by their flat positions."""
-    tree, width, places = found.tree, sides(found.shape)[1], entries.ravel()
-    if tree[0] == "g":
-        tree, places, width = tree[1], np.array(tree[3], int)[places], tree[4]
-    return Shaped(["g", tree, list(sides(entries.shape)), places.tolist(), width], entries.shape)
-
-
-def moved(found: Shaped, change: Callable[[np.ndarray], np.ndarray]) -> Shaped:
-    """A tree whose entries are elsewhere; the tree itself where none is."""
-    before = np.arange(int(np.prod(found.shape))).reshape(found.shape)
-    entries = np.asarray(change(before))
-    if sides(entries.shape) == sides(found.shape) and np.array_equal(
-            entries.ravel(), before.ravel()):
-        return Shaped(found.tree, entries.shape)
-    if len(found.shape) == 2 and np.array_equal(entries, before.T):
-        return Shaped(["T", found.tree], entries.shape)
-    return gathered(found, entries)
-
-
-def broadcast(found: Shaped, shape: tuple[int, ...]) -> Shaped:
-    """A tree in a larger shape; a number stays one."""
-    if found.shape == () or found.shape == shape:
-        return found
-    return moved(found, lambda entries: np.broadcast_to(entries, shape))
-
-
-def elementwise(kind: str, left: Shaped, right: Shaped) -> Shaped:
-    """An operation on each element."""
-    shape = np.broadcast_shapes(left.shape, right.shape)
-    return Shaped([kind, broadcast(left, shape).tree, broadcast(right, shape).tree], shape)
-
-
-def product(left: Shaped, right: Shaped) -> Shaped:
-    """A matrix product, of vectors too. LookupError for more than two axes."""
-    if not left.shape or not right.shape:
-        return elementwise("*", left, right)
-    if max(len(left.shape), len(right.shape)) > 2:
-        raise LookupError("@")
-    tree: Tree = ["@", left.tree if len(left.shape) == 2 else ["T", left.tree], right.tree]
-    if (len(left.shape), len(right.shape)) == (1, 2):
-        tree = ["T", tree]
-    return Shaped(tree, left.shape[:-1] + right.shape[1:])
-
-
-def joined(parts: list[Shaped], axis: int) -> Shaped:
-    """Trees one after another along an axis."""
-    axis %= len(parts[0].shape)
-    total = sum(one.shape[axis] for one in parts)
-    shape = (*parts[0].shape[:axis], total, *parts[0].shape[axis + 1:])
-    if len(shape) > 2:
-        raise LookupError("stack")
-    return Shaped(["stack", axis, [one.tree for one in parts]], shape)
-
-
-# --- what the names of a line stand for -----------------------------------------------------------
-
-
-class Operands:
-    """The tensors and numbers behind the names of a user's lines.
-
-    Arguments: run, its traces; table, of the page's tensors.
-    """
-
-    def __init__(self, run: Run, table: Table) -> None:
-        self.run, self.table = run, table
-        self.functions = {name: one for space in run.forward.program.namespaces.values()
-                          for name, one in space.items() if isinstance(one, FunctionType)}
-        self.objects = dict(objects_in(run.example.arguments))
-        self.made: dict[str, dict[tuple[int, str], list[Origin]]] = {}
-        self.parts: dict[str, dict[tuple[int, str], list[tuple[Origin, str]]]] = {}
-        for name, trace in table.traces.items():
-            found = self.made[name] = defaultdict(list)
-            parts = self.parts[name] = defaultdict(list)
-            for step in trace.steps:
-                for i, target in enumerate(step.targets if step.kind != "return" else ()):
-                    found[step.frame, target.name].append((step.number, i))
-                    if "[" in target.name:
-                        parts[step.frame, root_of(target.name)].append(
-                            ((step.number, i), target.name))
-
-    def trees(self, name: str, step: Step) -> list[Tree | None]:
-        """The tree of each target of a step."""
-        reads = self.reads(name, step)
-
-        def operand(text: str) -> Shaped | None:
-            origin = reads.get(text) or self.latest(name, step, text)
-            if origin is not None and self.table.traces[name].target(origin).shape is not None:
-                return self.now(name, step, origin, text)
-            return self.held(name, step, text)
-
-        def value(text: str) -> Any:
-            loops = dict(step.own_loops)
-            if text in loops:
-                return loops[text]
-            origin = self.latest(name, step, text)
-            if origin is not None and not self.table.traces[name].target(origin).sliced:
-                return self.table.traces[name].target(origin).value
-            return self.globals(name, step)[text]
-
-        shapes = [target.shape for target in step.targets]
-        augmented = self.table.traces[name].program.sites[step.site].augmented
-        return Line(operand, value, self.functions).trees(
-            step.text, self.before(name, step) if augmented else None, shapes,
-            "[" not in step.targets[0].written)
-
-    def reads(self, name: str, step: Step) -> dict[str, Origin]:
-        """Where each variable that a step read was assigned: for `p[y, 0]` that of `p`, unless an
-        entry of its own was."""
-        trace, found = self.table.traces[name], {}
-        for read in step.reads:
-            if len(read.origins) == 1:
-                node: ast.expr = ast.parse(read.written.removesuffix(".T"), mode="eval").body
-                known, whole = read.name.removesuffix(".T"), trace.target(read.origins[0]).name
-                while belongs(known, whole) and known != whole and isinstance(node, ast.Subscript):
-                    node, known = node.value, known.rpartition("[")[0]
-                found[ast.unparse(node)] = read.origins[0]
-        return found
-
-    def before(self, name: str, step: Step) -> Shaped | None:
-        """The variable before `x += e`: the longest name that an array has, and its entries."""
-        written, wanted = step.targets[0].written, step.targets[0].name
-        known = wanted
-        while (origin := self.latest(name, step, known)) is None or (
-                known != wanted and self.table.traces[name].target(origin).shape is None):
-            if "[" not in known:
-                return None
-            known = known.rpartition("[")[0]
-        root = known.partition("[")[0]
-        whole = self.latest(name, step, root)  # an array, whose entries were set before
-        if whole is not None and self.table.traces[name].target(whole).shape:
-            origin, known = whole, root
-        found = self.now(name, step, origin, written if known == wanted else known)
-        places = None if found is None else positions(wanted[len(known):], found.shape)
-        return None if found is None or places is None else moved(
-            found, lambda entries: entries.ravel()[places])
-
-    def now(self, name: str, step: Step, origin: Origin, text: str) -> Shaped | None:
-        """An array as a step reads it, with the entries that were set since it was assigned."""
-        trace = self.table.traces[name]
-        target, frame = trace.target(origin), trace.steps[origin[0]].frame
-        found = self.tensor(self.table.find(name, origin), text)
-        if found is None or not target.shape:
-            return found
-        entries, parts = np.arange(int(np.prod(target.shape))).reshape(target.shape), [found]
-        for part, known in self.parts[name].get((frame, root_of(target.name)), ()):
-            if origin < part < (step.number, 0) and belongs(known, target.name) and (
-                    known != target.name):
-                places = positions(known[len(target.name):], target.shape)
-                set_to = self.tensor(self.table.find(name, part), known)
-                if places is not None and set_to is not None:
-                    start = sum(int(np.prod(one.shape)) for one in parts)
-                    entries.flat[places] = start + np.arange(places.size).reshape(places.shape)
-                    parts.append(set_to)
-        return found if len(parts) == 1 else gathered(
-            joined([moved(one, np.ravel) for one in parts], 0), entries)
-
-    def latest(self, name: str, step: Step, text: str) -> Origin | None:
-        """Where a variable of a step's function was assigned last before the step."""
-        made = self.made[name].get((step.frame, text), [])
-        place = bisect_left(made, (step.number, 0))
-        return made[place - 1] if place else None
-
-    def tensor(self, number: int, text: str) -> Shaped | None:
-        """A tensor of the page; None where it is no array or not whole."""
-        shape = self.table.entries[number]["shape"]
-        if shape is None or "full_shape" in self.table.entries[number]:
-            return None
-        return Shaped(["t", number, text], tuple(shape))
-
-    def globals(self, name: str, step: Step) -> Mapping[str, Any]:
-        """The global variables of a step's function."""
-        return self.table.traces[name].program.function_at(step.file, step.line).__globals__
-
-    def held(self, name: str, step: Step, text: str) -> Shaped | None:
-        """The numbers of a global variable, or of what an object holds."""
-        found = chain_of(ast.parse(text, mode="eval").body)
-        if found is None:
-            return None
-        root, parts, indices = found
-        owner = self.table.traces[name].calls[step.frame].owner
-        value = self.objects.get(owner or 0) if root.id == "self" else (
-            self.globals(name, step).get(root.id))
-        keys = iter(indices)
-        for part in parts:
-            key = next(keys) if part == "[" else None
-            if isinstance(key, ast.Constant) and isinstance(value, Mapping):
-                value = value[key.value]
-            elif key is None and not isinstance(value, np.ndarray):
-                value = getattr(value, part[1:], None)
-            else:
-                return None
-        return constant(value, text) if isinstance(value, (np.ndarray, float)) else None
-
-
-def objects_in(value: Any, depth: int = DEEP) -> Iterator[tuple[int, Any]]:
-    """The objects among values, and those that they hold, by id()."""
-    inner = list(attributes_of(value).values()) if hasattr(value, "__dict__") else list(
-        value.values() if isinstance(value, Mapping) else value) if isinstance(
-            value, (Mapping, list, tuple)) else []
-    yield id(value), value
-    for one in inner if depth else ():
-        yield from objects_in(one, depth - 1)

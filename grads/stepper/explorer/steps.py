@@ -14,7 +14,7 @@ from grads.stepper.explorer.cited import cited
 from grads.stepper.explorer.expand import Tree, expansions
 from grads.stepper.explorer.formulas import formulas, functions, key
 from grads.stepper.explorer.network import cell
-from grads.stepper.explorer.numbers import Operands
+from grads.stepper.explorer.operands import Operands
 from grads.stepper.explorer.partners import Partners
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, is_integer
 from grads.stepper.trace import Origin, Step, Trace

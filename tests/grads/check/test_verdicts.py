@@ -228,3 +228,15 @@ def test_of_gradients_given_as_arrays_initial_values_are_told():
     report = check_gradients(lambda x, W: (x @ W).sum(), [X, np.eye(3)],
                              [np.ones((4, 3)), X.T @ np.ones((4, 3))])
     assert report.ok and "W is diagonal: what is right only there passes" in str(report)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-8])
+def test_a_term_that_changes_fast_is_no_rounding(size):
+    """Its slope is other at points nearby, as the errors of rounding are."""
+    x = np.random.default_rng(0).normal(size=6) + 2
+
+    def f(x):
+        return x + size * np.sin(1e5 * x), x
+
+    assert check_pair(f, lambda d, x: (d * (1 + size * 1e5 * np.cos(1e5 * x)),), [x]).ok
+    assert check_pair(f, lambda d, x: (d,), [x]).verdict == "wrong"

@@ -157,6 +157,16 @@ COMPRESSED = [
     "bpe join test.de{i} --output {o}",
     "factors test.en{i} test.en{i} --output {o}",
     "lm perplexity test.de{i} --model lm",
+    "rerank test.en{i} lists{i} --model model --weights weights.json --nbest-output {o}",
+    "aer links{i} gold{i} --source test.en{i} --target test.de{i}",
+    "back-translate test.de{i} --model model --source other{i} --target {o}",
+    "restore test.en{i} test.de{i} --method posall --dictionary words{i} --output {o}",
+    "annotate train.en{i} train.de{i} --method posall --links all-links{i} "
+    "--source-vocabulary 4 --target-vocabulary 4 --output marked{i}",
+    "bpe learn train.en{i} --merges 3 --output {o}",
+    "bpe apply codes{i} test.en{i} --output {o}",
+    "join-pairs test.en{i} test.de{i} --most 2 --output joined{i}",
+    "brackets plain{i} trees{i} --output {o}",
 ]
 
 
@@ -166,8 +176,15 @@ def test_every_verb_reads_and_writes_compressed_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(trained)
-    Path("links").write_text("0-0\n" * 6)
-    for path in [*Path().glob("*.en"), *Path().glob("*.de"), Path("links")]:
+    sentences = Path("test.en").read_text("utf-8").splitlines()
+    made = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
+            "all-links": "0-0\n" * len(Path("train.en").read_text("utf-8").splitlines()),
+            "codes": "#version: 0.2\no n\nt w\n", "trees": "( XX XX )\n", "plain": "one two\n",
+            "lists": "".join(f"{i} ||| eins ||| log_p= -1 ||| -1\n" for i in range(len(sentences)))}
+    for name, content in made.items():
+        Path(name).write_text(content, "utf-8")
+    Path("weights.json").write_text('{"log_p": 1, "words": 0, "model:model": 1}', "utf-8")
+    for path in [*Path().glob("*.en"), *Path().glob("*.de"), *map(Path, made)]:
         Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
     for name in ("dev.dex", "dev.de.gzx"):
         Path(name).write_bytes(Path("test.de").read_bytes())

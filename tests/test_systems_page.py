@@ -1,9 +1,12 @@
 """The page of systems links every recipe of the papers, with what its header reports."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from nmt.claims import AS_PAPER, NOT_AS_PAPER, NOT_DECIDED, load_claims
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "nmt" / "recipes"
@@ -31,6 +34,13 @@ def reported(recipe: str) -> set[str]:
     text = re.sub(r"\n# ", " ", header.group())
     sentence = re.search(r"Reported.*?(\.\)? [A-Z]|\.?\)? nmt |$)", text)
     return figures(sentence.group()) if sentence else set()
+
+
+def test_the_first_paragraph_counts_the_claims() -> None:
+    verdicts = Counter(claim.verdict for claim in load_claims().values())
+    assert (f"Of the papers' {verdicts.total()} main results, {verdicts[AS_PAPER]} come out as in "
+            f"the paper, {verdicts[NOT_AS_PAPER]} do not, and for {verdicts[NOT_DECIDED]} two seeds"
+            ) in " ".join(PAGE.split())
 
 
 def test_links_exist() -> None:

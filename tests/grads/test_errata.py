@@ -48,6 +48,10 @@ def test_every_erratum_is_there_once_and_in_order():
     assert [number for number, _ in sections(PAGE)] == list(range(1, NUMBER + 1))
 
 
+def test_the_first_paragraph_counts():
+    assert f"In {NUMBER} places" in PAGE and f"{len(MISTAKES)} of the mistakes" in PAGE
+
+
 @pytest.mark.parametrize("number, text", sections(PAGE), ids=lambda v: str(v)[:2])
 def test_every_erratum_has_a_status_and_its_evidence(number, text):
     """A test to run where it is decided; where it is of text alone, the line."""

@@ -54,7 +54,7 @@ MISTAKES = {
         "s_0 reads <-h_1 (erratum 19)"),
     "Algorithm 2 lines 14 and 15 as printed": Mistake(
         f"{HERE}.lstm.backward", "dT, db = dT + dT_t,", "dT, db = dT_t,",
-        "dT <- where dT <- dT + is meant: only the first step is left"),
+        "dT <- where dT <- dT + is meant: only the first step is left (erratum 51)"),
     "dh_T not zero": Mistake(
         f"{HERE}.rnn.backward", "{len(x): np.zeros_like(h[0])}", "{len(x): np.ones_like(h[0])}",
         "Algorithm 1 adds to a dh_T that it never sets (erratum 50)"),

@@ -31,19 +31,18 @@ from grads.verification.rules import gradients_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DERIVATIONS = "grads/derivations/"
-SHOWN = 3  # checks of each kind in a row; of others only the number
 
 HEAD = """# Equations
 
-Every numbered equation and algorithm of the papers: the derivation, which is the paper read
-literally, the kernel, and what checks them. `grads equations` writes this page from the comments
-and docstrings that cite the numbers (`grads/verification/citations.py` says how); do not edit. The
-papers' numbers are listed in `grads/verification/equations.txt`; a formula without a number goes by
-its section and a word. Where several functions cite a number, one is named.
+This page leads from an equation of a paper to the line of code that computes it: {count} numbered
+equations and lines of algorithms from five papers. *Derivation* is the paper taken literally,
+*kernel* is the fast code. A formula without a number goes by its section and a word; line 10 of
+Algorithm 4 is written Algorithm 4:10. Where a number repeats another (= 2.35), see there.
 
-The gradients of the *derivations* and *models* named under "check" call the function; they are
-compared with complex step by `grads check 'derivation lstm*'` or `grads check 'luong*'`. Where
-there are none, a test file is named that uses the function, or else its module.
+*Check* is a derivation and a model whose gradient check runs the code:
+`grads check 'derivation lstm*' 'luong*'`. Code without a gradient has a test file.
+
+`grads equations` writes this page from the comments that cite the numbers; do not edit it.
 
 """
 
@@ -197,10 +196,10 @@ def tests_of(citation: Citation, texts: Mapping[str, str]) -> list[str]:
 def to_markdown(source: Source) -> str:
     """docs/equations.md: a table for each paper, then what is not in the tables."""
     rows = rows_of(source)
-    parts = [HEAD]
+    listed = [row for row in rows if row.item.algorithm and not _missing(row)]
+    parts = [HEAD.format(count=len(listed))]
     for paper, title in PAPERS.items():
-        lines = [_line(row, source) for row in rows
-                 if row.key[0] == paper and row.item.algorithm and not _missing(row)]
+        lines = [_line(row, source) for row in listed if row.key[0] == paper]
         parts += [f"## {title}\n\n| no. | what | derivation | kernel | check |\n"
                   "|---|---|---|---|---|\n", *lines, "\n"]
     parts += ["## No algorithm\n\nBackground, and steps on the way to another equation.\n\n",
@@ -209,28 +208,34 @@ def to_markdown(source: Source) -> str:
 
 
 def _line(row: Row, source: Source) -> str:
-    """One number."""
+    """One number. Where only the number that it repeats is cited, the row says no more than that.
+    """
     paper, same = row.key[0], row.item.same_as
-    title = row.item.title or "= " + " ".join(same[same[0] == paper:] if same else "")
-    shown = [side[:1] for side in (row.derivation, row.kernel)]
-    checks = [_together(checks_of(citation, source)) for side in shown for citation in side]
-    cells = [row.key[1], title, *("".join(map(_link, side)) for side in shown), "; ".join(checks)]
+    title = row.item.title or "= " + _short(" ".join(same[same[0] == paper:] if same else ""))
+    shown = [[citation for citation in side[:1] if same is None or citation.key == row.key]
+             for side in (row.derivation, row.kernel)]
+    checks = [_check(checks_of(citation, source)) for side in shown for citation in side]
+    cells = [_short(row.key[1]), title, *("".join(map(_link, side)) for side in shown),
+             ", ".join(dict.fromkeys(checks))]
     return f"| {' | '.join(cells)} |\n"
 
 
+def _short(number: str) -> str:
+    """`Algorithm 4:10` for line 10 of Algorithm 4."""
+    return number.replace(" line ", ":")
+
+
 def _link(citation: Citation) -> str:
-    """`lstm/cells/lstm.py:59` as a link, and the function."""
-    file, line = citation.file, citation.line
-    return f"[{file}:{line}](../{file}#L{line}) `{citation.owner}`"
+    """The function, `lstm.cells.lstm.lstm_forward`, as a link to the line."""
+    module = citation.file.removesuffix(".py").removeprefix(DERIVATIONS).replace("/", ".")
+    return f"[{module}.{citation.owner}](../{citation.file}#L{citation.line})"
 
 
-def _together(checks: list[str]) -> str:
-    """`model luong, rnnsearch`, or a link to a test file."""
+def _check(checks: list[str]) -> str:
+    """What to give to `grads check`, or a link to a test file."""
     if " " not in checks[0]:
         return f"[{checks[0].removeprefix('tests/')}](../{checks[0]})"
-    kind, names = checks[0].split()[0], [check.split()[1] for check in checks]
-    hidden = len(names) - SHOWN
-    return f"{kind} {', '.join(names[:SHOWN])}" + (f" and {hidden} more" if hidden > 0 else "")
+    return checks[0].removeprefix("model ")
 
 
 def _listed(rows: Iterable[Row]) -> list[str]:

@@ -200,47 +200,61 @@ def digit(error: float | str) -> float | str:
 
 PAGE = """# The gradient matrix
 
-Written by `grads matrix`; do not edit. Every architecture of the registry is checked in every
-value and every pair of values of its options, at six shapes of tiny batches (`tiny`), at sizes
-beyond every threshold of the code (`real`), and in some thousand combinations more (`every`); the
-derivations are the papers' algorithms, literally. A row is a family of configurations with the
-worst relative error of all of them. *Complex step* differentiates entries one by one: every one at
-tiny sizes, one a tensor elsewhere. *Directions* are two random ones a tensor. *PyTorch* is the
-difference from an independent implementation's automatic derivatives, as a part of a tensor's
-largest gradient; *float32* and *CuPy* are the same kernels' in single precision and on a GPU.
-`grads check` says which differences are rounding; of the last three, more than {limits} is
-wrong. Single configurations are in `gradient-matrix.json`.
+{checks} gradient checks, {wrong} wrong: every architecture and every derivation of this project.
+The table has the worst relative error of a family of configurations.
 
-{checks} checks, {wrong} wrong. Made with {made}, seed {seed}.
+- Sizes: *tiny* is every value and every pair of values of an architecture's options, at six shapes
+  of small batches; *real* is beyond every threshold of the code; *every* is some thousand
+  combinations more.
+- *Complex step* differentiates single entries: all of them at tiny sizes, one per tensor elsewhere.
+  *Directions* are two random ones per tensor.
+- *PyTorch* is the difference from the gradients of an independent implementation, relative to a
+  tensor's largest; *float32* and *CuPy* are those of the same kernels in single precision and on a
+  GPU. More than {limits} is wrong.{why}
 
-| family | checks | entries | directions | {columns} | |
-|---|---|---|---|{rule}---|
+`grads matrix` writes this page, and every single configuration into `gradient-matrix.json`. Made
+with {made}, seed {seed}.
+
 """
 
 
 def to_markdown(text: str) -> str:
-    """The page of what `to_json` wrote."""
+    """The page of what `to_json` wrote. A column in which nothing ran is a sentence."""
     page, lines = from_json(text)
+    families: dict[str, list[Line]] = {}
+    for line in lines:
+        families.setdefault(line.family, []).append(line)
+    why = {kind: not_run(kind, lines) for kind in COLUMNS}
+    columns = [kind for kind in COLUMNS if not why[kind]]
+    wrong = sum(bool(line.wrong) for line in lines)
     head = PAGE.format(
         limits=", ".join(f"{limit:g}" for limit in page["limits"].values()),
-        checks=len(lines), wrong=sum(bool(line.wrong) for line in lines), seed=page["seed"],
+        checks=len(lines), wrong=wrong, seed=page["seed"],
         made=", ".join(f"{name} {version}" for name, version in page["versions"].items()
                        if version),
-        columns=" | ".join(COLUMNS.values()), rule="---|" * len(COLUMNS))
-    families = dict.fromkeys(line.family for line in lines)
-    return head + "".join(
-        _row(family, [line for line in lines if line.family == family]) for family in families)
+        why="".join(f" {COLUMNS[kind]}: {said}." for kind, said in why.items() if said))
+    titles = ["family", "checks", "entries", "directions", *(COLUMNS[kind] for kind in columns)]
+    titles += [""] * bool(wrong)
+    rows = [_row(name, family, columns) for name, family in families.items()]
+    return head + "".join(f"| {' | '.join(cells)} |\n"
+                          for cells in [titles, ["---"] * len(titles), *rows])
 
 
-def _row(family: str, lines: Sequence[Line]) -> str:
+def not_run(kind: str, lines: Iterable[Line]) -> str:
+    """Why no line has an error of a kind; "" where one has."""
+    errors = {line.errors[kind] for line in lines if kind in line.errors}
+    first = next(iter(errors), "")
+    return first if len(errors) == 1 and first in (NO_GPU, NO_TORCH) else ""
+
+
+def _row(name: str, family: Sequence[Line], columns: Iterable[str]) -> list[str]:
     """The worst of a family."""
-    errors = [worst(_number(line.errors[kind]) for line in lines if kind in line.errors)
-              for kind in COLUMNS]
-    wrong = [line.name for line in lines if line.wrong]
-    cells = [family, str(len(lines)), str(sum(line.entries for line in lines)),
-             str(sum(line.directions for line in lines)), *map(_written, errors),
-             "ok" if not wrong else f"WRONG: {'; '.join(wrong)}"]
-    return f"| {' | '.join(cells)} |\n"
+    errors = [worst(_number(line.errors[kind]) for line in family if kind in line.errors)
+              for kind in columns]
+    wrong = [line.name for line in family if line.wrong]
+    return [name, str(len(family)), str(sum(line.entries for line in family)),
+            str(sum(line.directions for line in family)), *map(_written, errors),
+            *[f"WRONG: {'; '.join(wrong)}"] * bool(wrong)]
 
 
 def _number(error: float | str) -> float | str:

@@ -13,14 +13,24 @@ from nmt.console.messages import several
 
 HEADER = """# Mutation testing
 
-Written by `grads mutants -o docs/mutants.md`. A tracer finds the functions that run in backward
-passes, and the helpers that go through arrays block by block; operators over the syntax tree change
-them at every site that is no index, shape or constant, one at a time; the entries of the catalogue
-that execute the changed line are checked, fastest first, until one complains. *Gradient*: a wrong
-value. *Finding*: written into an argument, padding with a gradient, another dtype and the like.
-*Reference*: another result than PyTorch's where clipping acts, which is no gradient.
-*Exception*: nothing but an error was raised, so such a mutant shows little. *Time*: it never ends.
-A mutant that survives is equivalent, for the reason given, or shows what the catalogue lacks.
+{summary}
+A mutant is the code of a backward pass with one change, such as a sign or a dropped term. The
+checks of the catalogue that run the changed line are tried, fastest first, until one fails. Each
+row of the table is a kind of change; the columns on the right say what noticed it:
+
+- *gradient*: a wrong value;
+- *finding*: another fault, such as an argument written to or a gradient at padding;
+- *reference*: a result other than PyTorch's where clipping acts, which no gradient shows;
+- *exception*: only an error was raised, so this mutant shows little;
+- *time*: it does not end.
+
+`grads mutants -o docs/mutants.md` writes this page.
+"""
+SURVIVORS = """\
+## Survivors
+
+These mutants compute the same, or differ in something that a gradient check need not see. The
+changes themselves are in `grads/verification/mutation/equivalents.py`.
 """
 KILLED = ("gradient", "finding", "reference", "exception", "time")
 UNEXPLAINED = "**no check notices it**"
@@ -36,8 +46,8 @@ def page(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
              *([name, *(str(of[heading] or "") for heading in headings[1:])]
                for name, of in counts.items())]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{HEADER}\n{summary(outcomes, equivalents)}\n\n{table}\n\n" \
-           f"## Survivors\n\n{_survivors(outcomes, equivalents)}\n"
+    head = HEADER.format(summary=summary(outcomes, equivalents))
+    return f"{head}\n{table}\n\n{SURVIVORS}\n{survivors(outcomes, equivalents)}\n"
 
 
 def _counts(outcomes: Iterable[Outcome]) -> Counter[str]:
@@ -72,14 +82,19 @@ def problems(
               for key in equivalents if whole and key not in needed)]
 
 
-def _survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> str:
-    """A list by function."""
-    by_function: dict[str, list[str]] = {}
+def survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> str:
+    """A table with a row for each reason: how many survive for it, and in which functions. One
+    without a reason has a row of its own, with the change."""
+    by_reason: dict[str, list[str]] = {}
     for o in outcomes:
         if not o.killed:
             explanation = reason(o.mutant.name, equivalents)
-            why = f"{UNEXPLAINED} ({o.check})" if explanation is None else explanation[1]
-            change = o.mutant.name.removeprefix(f"{o.mutant.function}: ")
-            by_function.setdefault(o.mutant.function, []).append(f"- `{change}`: {why}")
-    return "\n\n".join("\n".join([f"`{function}`", "", *lines])
-                       for function, lines in sorted(by_function.items())) or "None."
+            if explanation is None:
+                why = f"{UNEXPLAINED} ({o.check}): `{o.mutant.name}`"
+            else:
+                why = explanation[1]
+            by_reason.setdefault(why, []).append(f"`{o.mutant.function}`")
+    rows = sorted(by_reason.items(), key=lambda row: -len(row[1]))
+    head = ["| survivors | why | functions |", "|---:|---|---|"]
+    return "\n".join([*head, *(f"| {len(functions)} | {why} | {', '.join(sorted({*functions}))} |"
+                               for why, functions in rows)]) if rows else "None."

@@ -99,7 +99,17 @@ def test_a_wrong_model_shows(flaw, wrong):
         line = measure(toys("tiny")[0])
     assert wrong in line.wrong
     page = to_markdown(to_json([line, line._replace(name="right", wrong=())], 0))
-    assert f"WRONG: {line.name} |" in page and "2 checks, 1 wrong" in page
+    assert f"WRONG: {line.name} |" in page and "2 gradient checks, 1 wrong" in page
+
+
+def test_a_column_in_which_nothing_ran_is_a_sentence():
+    with registered():
+        line = measure(toys("tiny")[0])
+    ran = line._replace(errors=line.errors | {"cupy": 1e-12})
+    page = to_markdown(to_json([line, line], 0))
+    assert f"CuPy: {matrix.NO_GPU}." in page and "| CuPy |" not in page
+    page = to_markdown(to_json([line, ran], 0))
+    assert f"{matrix.NO_GPU}." not in page and "| CuPy |" in page and "| 1e-12 |" in page
 
 
 def test_columns_beside_the_check_are_held_to_their_limits(monkeypatch):

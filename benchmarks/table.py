@@ -2,7 +2,8 @@
 pictures, drawn again.
 
 `table`: the text between the two markers of each page is replaced. The rows of missing files are
-left out; GPU results that are missing are called "not run". A test compares the pages with the
+left out; GPU results that are missing are called "not run". Of the processors that a benchmark ran
+on, speed-tables.md has the newest; a GPU has rows of its own. A test compares the pages with the
 files. `redraw`: as PNG beside the files, or as SVG or PDF, which suit papers, where they are asked
 for.
 """
@@ -10,11 +11,11 @@ for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend.errors import UserError
 from benchmarks.kernels import BOTH, ROOFLINE_GOAL, has_share_goal, share
@@ -44,13 +45,14 @@ from nmt.files import read_file, write_text
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
-LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by what ends a file's name,
-NAMED = re.compile(rf"(.*)-({'|'.join(LABELS)})(?:-(\w+))?")  # before the machine's, if it has one
+NAMED = re.compile(r"(.*?)(-tf32)?-(haswell|native|gpu)(?:-(\w+))?")  # a file: benchmark, products,
+# whose kernels BLAS chose, and the machine
 GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
+GOALS = "step", "search", "kernels"  # benchmarks with goals beside PyTorch
 RECIPES = "recipes", "recipes-large"
 
-MACHINES: dict[str | None, str] = {
-    "Zen5": "EPYC (Zen 5)", "Zen5one": "the same, one thread", None: "older EPYC",
+MACHINES = {  # processors by a file's ending, the newest first
+    "Zen5": "EPYC (Zen 5)", "Zen5one": "the same, one thread", "": "older EPYC",
     "Xeon": "Xeon", "Xeon1thread": "the same Xeon, one thread"}
 
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
@@ -122,24 +124,59 @@ def rewritten(text: str, sections: Iterable[list[str]], name: str) -> str:
     return "\n".join([before + BEGIN, "", *lines, END]) + after
 
 
-def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
-    """Kernels in words and row of the files of these names, those with TF32 products too."""
-    for name in names:
-        for tag, said in (("", ""), ("-tf32", ", TF32")):
-            for kernels in LABELS:
-                for stem, record in sorted(records.items()):
-                    stem_name, made_with, label = labelled(stem)
-                    if (stem_name, made_with) == (name + tag, kernels):
-                        yield from ((label + said, row) for row in record["rows"])
+class File(NamedTuple):
+    """The name of a result file, taken apart."""
+
+    benchmark: str
+    kernels: str  # haswell, native or gpu; "" for a file of another name
+    machine: str  # a key of MACHINES, or another name
+    tf32: bool
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Newest processors first, and BLAS's own choice of kernels first."""
+        known = list(MACHINES)
+        place = known.index(self.machine) if self.machine in known else len(known)
+        return self.kernels != "native", place
 
 
-def labelled(stem: str) -> tuple[str, str, str]:
-    """A file's benchmark, its kernels, and these and the machine in words; empty for another."""
+def named(stem: str) -> File:
+    """The file of a name without `.json`."""
     match = NAMED.fullmatch(stem)
-    if match is None:
-        return "", "", ""
-    name, kernels, machine = match.groups()
-    return name, kernels, ", ".join(filter(None, (LABELS[kernels], machine)))
+    return (File(match[1], match[3], match[4] or "", bool(match[2])) if match
+            else File("", "", "", False))
+
+
+def place_of(file: File, record: Mapping[str, Any]) -> str:
+    """Where a file was measured, in words."""
+    if file.kernels == "gpu":
+        place = "GPU"
+    elif file.machine == "" and "Xeon" in record["environment"]["cpu"]:
+        place = MACHINES["Xeon"]
+    else:
+        place = MACHINES.get(file.machine, file.machine)
+    return (place + ", Haswell kernels" * (file.kernels == "haswell")
+            + ", TF32" * file.tf32)
+
+
+def shown(records: Records, name: str) -> list[str]:
+    """The files of a benchmark that the tables have: those of the newest processor, and of GPUs."""
+    files = {stem: file for stem in records if (file := named(stem)).benchmark == name}
+    chosen = []
+    for tf32 in (False, True):
+        alike = [stem for stem, file in files.items() if file.tf32 == tf32]
+        cpu = [stem for stem in alike if files[stem].kernels != "gpu"]
+        chosen += sorted(cpu, key=lambda stem: files[stem].rank)[:1]
+        chosen += [stem for stem in alike if stem not in cpu]
+    return chosen
+
+
+def rows_of(records: Records, *names: str) -> Iterator[tuple[str, Row]]:
+    """The place and each row of the files of these benchmarks that the tables have."""
+    for name in names:
+        for stem in shown(records, name):
+            place = place_of(named(stem), records[stem])
+            yield from ((place, row) for row in records[stem]["rows"])
 
 
 def table(head: str, rows: Iterable[str]) -> list[str]:
@@ -148,9 +185,33 @@ def table(head: str, rows: Iterable[str]) -> list[str]:
     return [f"| {head} |", "|" + "---|" * (head.count(" | ") + 1), *lines] if lines else []
 
 
-def grid(corner: str, entries: Iterable[tuple[str, str, str]]) -> list[str]:
-    """A table of named rows and columns, by row, column and text; the others are empty."""
-    cells = nested(entries)
+def placed(head: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    """A table of rows with their place, which stands above it, or in a column if there are several.
+    """
+    lines = list(rows)
+    places = list(dict.fromkeys(place for place, _ in lines))
+    if len(places) > 1:
+        return table(f"measured on | {head}", (f"{place} | {row}" for place, row in lines))
+    return [*measured_on(places), *table(head, (row for _, row in lines))]
+
+
+def measured_on(places: Sequence[str]) -> list[str]:
+    """The line above a table of one place."""
+    return [f"Measured on: {places[0]}.", ""] if len(places) == 1 else []
+
+
+def grid(corner: str, entries: Iterable[tuple[str, str, str, str]]) -> list[str]:
+    """A table of named rows and columns, by place, row, column and text; the others are empty."""
+    listed = list(entries)
+    places = list(dict.fromkeys(place for place, *_ in listed))
+    several = len(places) > 1
+    cells = nested((row, f"{column}, {place}" if several else column, text)
+                   for place, row, column, text in listed)
+    return [*measured_on(places), *bare_grid(corner, cells)]
+
+
+def bare_grid(corner: str, cells: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """A table of texts by row and column."""
     columns = list(dict.fromkeys(column for row in cells.values() for column in row))
     return table(" | ".join([corner, *columns]),
                  (" | ".join([name, *(row.get(column, "") for column in columns)])
@@ -194,115 +255,118 @@ def work_of(name: str, row: Row, peer: str) -> str | None:
 
 def summary(records: Records) -> list[str]:
     """Our time over PyTorch's with native kernels, a column for each processor."""
-    columns = {", ".join(filter(None, (LABELS["native"], machine))): title
-               for machine, title in MACHINES.items()}
-    cells = [(what, columns[label], ratio)
-             for name in ("step", "search", "kernels") for label, row in rows_of(records, name)
-             for peer, _, _, ratio in pairs(row)
-             if label in columns and (what := work_of(name, row, peer))]
-    return grid("our time / PyTorch's",
-                sorted(cells, key=lambda cell: [*columns.values()].index(cell[1])))
+    files = sorted((file.rank, stem) for stem in records
+                   if (file := named(stem)).kernels == "native" and not file.tf32)
+    cells = [(what, MACHINES[named(stem).machine], ratio)
+             for name in GOALS for _, stem in files if named(stem).benchmark == name
+             for row in records[stem]["rows"] for peer, _, _, ratio in pairs(row)
+             if (what := work_of(name, row, peer)) and named(stem).machine in MACHINES]
+    order = list(MACHINES.values())
+    cells.sort(key=lambda cell: order.index(cell[1]))
+    return bare_grid("our time / PyTorch's", nested(cells))
 
 
 def against_pytorch(records: Records) -> list[str]:
     """The measurements with goals: training steps, search, LSTM layers."""
-    return table("work | kernels | here | PyTorch | ratio | goal", (
-        f"{what} | {label} | {ms(ours)} | {ms(theirs)} | {ratio} | "
-        + (f"{row['goals'][peer]:.2f}" if peer in row["goals"] else "")
-        for name in ("step", "search", "kernels") for label, row in rows_of(records, name)
+    return placed("work | here | PyTorch | ratio | goal", (
+        (place, f"{what} | {ms(ours)} | {ms(theirs)} | {ratio} | "
+         + (f"{row['goals'][peer]:.2f}" if peer in row["goals"] else ""))
+        for name in GOALS for place, row in rows_of(records, name)
         for peer, ours, theirs, ratio in pairs(row) if (what := work_of(name, row, peer))))
 
 
 def limits(records: Records) -> list[str]:
     """The share of the library's own matrix product (GEMM) that one LSTM layer reaches."""
-    return table(
-        "share of the library's own matrix product | kernels | GEMM | here | share | goal",
-        (f"LSTM layer, {sizes_of(row)}, forward and backward | {label} | "
+    return placed("share of the library's own matrix product | GEMM | here | share | goal", (
+        (place, f"LSTM layer, {sizes_of(row)}, forward and backward | "
          f"{row['limit'] / 1e9:.0f} GFLOP/s | {share(row) * row['limit'] / 1e9:.0f} GFLOP/s | "
-         f"**{share(row):.0%}** | {ROOFLINE_GOAL:.0%}"
-         for label, row in rows_of(records, "kernels") if has_share_goal(row)))
+         f"**{share(row):.0%}** | {ROOFLINE_GOAL:.0%}")
+        for place, row in rows_of(records, "kernels") if has_share_goal(row)))
 
 
 def bounds(records: Records) -> list[str]:
     """How much of a training step its matrix products alone would take."""
-    return table("training step | kernels | its matrix products alone | here | share | goal", (
-        f"{row['case'].replace('feeding', 'input feeding')} | {label} | "
-        f"{ms(row['amount'] / row['limit'])} | {ms(medians(row)['here'])} | **{share(row):.0%}** | "
-        f"{PRODUCTS_GOAL:.0%}"
-        for label, row in rows_of(records, "step") if "limit" in row))
+    return placed("training step | its matrix products alone | here | share | goal", (
+        (place, f"{row['case'].replace('feeding', 'input feeding')} | "
+         f"{ms(row['amount'] / row['limit'])} | {ms(medians(row)['here'])} | "
+         f"**{share(row):.0%}** | {PRODUCTS_GOAL:.0%}")
+        for place, row in rows_of(records, "step") if "limit" in row))
 
 
 def variants(records: Records) -> list[str]:
     """A training step of the 2x512 translator, every attention variant."""
-    return grid("training step, here / PyTorch", (
-        (row["case"], f"{label}, {what}", text) for label, row in rows_of(records, "variants")
-        for _, ours, theirs, ratio in pairs(row)
-        for what, text in (("ms", f"{1e3 * ours:,.0f} / {1e3 * theirs:,.0f}"), ("ratio", ratio))))
+    entries = []
+    for place, row in rows_of(records, "variants"):
+        name, _, feeding = row["case"].rpartition(", ") if "feeding" in row["case"] else (
+            row["case"], "", "no feeding")
+        entries += [(place, name, feeding, f"{1e3 * ours:,.0f} / {1e3 * theirs:,.0f} {ratio}")
+                    for _, ours, theirs, ratio in pairs(row)]
+    return grid("training step, ms here / PyTorch, and ratio", entries)
 
 
 def recipes(records: Records) -> list[str]:
     """Target tokens/s of the recipes."""
     lines = []
-    for label, row in rows_of(records, *RECIPES):
+    for place, row in rows_of(records, *RECIPES):
         ours, theirs = (speeds(row).get(name) for name in ("here", "PyTorch"))
         beside = f"{theirs:,.0f} | **{ratios(row)['PyTorch']:.2f}**" if theirs else "no peer | "
-        lines.append(f"{link(row['case'])} | {label} | {ours:,.0f} | {beside}")
+        lines.append((place, f"{link(row['case'])} | {ours:,.0f} | {beside}"))
     note = ["", "`thesis-size`: 4 layers of 1000 units, 50,000 words, batch 128. Goal on a GPU: "
             f"{GPU_GOALS}."] if lines else []
-    return table("recipe, target tokens/s | kernels | here | PyTorch | time ratio", lines) + note
+    return placed("recipe, target tokens/s | here | PyTorch | time ratio", lines) + note
 
 
 def parts(records: Records) -> list[str]:
     """Where the time of a step goes, in percent of the parts' sum."""
-    entries = [(part, f"{row['case']}, {label}", f"{percent:.0f} %")
-             for label, row in rows_of(records, *RECIPES)
-             for part, percent in shares(row).items()]
-    return grid("part of a step", sorted(entries, key=lambda entry: PARTS.index(entry[0])))
+    entries = [(place, part, row["case"], f"{percent:.0f} %")
+               for place, row in rows_of(records, *RECIPES)
+               for part, percent in shares(row).items()]
+    return grid("part of a step", sorted(entries, key=lambda entry: PARTS.index(entry[1])))
 
 
 def memory(records: Records) -> list[str]:
     """Peak memory of a step."""
-    return table("memory of a step | kernels | parameters | gradients | saved activations | sum | "
-                 "peak | ratio | goal", (
-        " | ".join([link(row["case"]), label, *(f"{size / 1e9:.2f} GB" for size in (
+    return placed("memory of a step | parameters | gradients | saved activations | sum | peak | "
+                 "ratio | goal", (
+        (place, " | ".join([link(row["case"]), *(f"{size / 1e9:.2f} GB" for size in (
             *needed, sum(needed), max(row["bytes"]["peaks"]))), f"**{row['ratio']:.2f}**",
-            f"{MEMORY_GOAL}"])
-        for label, row in rows_of(records, "memory")
+            f"{MEMORY_GOAL}"]))
+        for place, row in rows_of(records, "memory")
         for needed in [[row["bytes"][name] for name in NEEDED]]))
 
 
 def searches(records: Records) -> list[str]:
     """Sentences per second by how many are searched at once."""
-    return grid("sentences/s, here / PyTorch | kernels", (
-        (f"{row['case']} | {label}", f"{row['sizes']['sentences']} at once",
+    return grid("sentences/s, here / PyTorch", (
+        (place, row["case"], f"{row['sizes']['sentences']} at once",
          " / ".join(f"{speed:.3g}" for speed in speeds(row).values()))
-        for label, row in rows_of(records, "search")))
+        for place, row in rows_of(records, "search")))
 
 
 def checks(records: Records) -> list[str]:
     """A gradient check of all parameters, ours and PyTorch's."""
-    return table("gradient check of a 2-layer translator | kernels | both methods | complex step | "
+    return placed("gradient check of a 2-layer translator | both methods | complex step | "
                  "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", (
-        " | ".join([f"{row['amount']:,} entries", label, *(f"{value:.2f} s" for value in seconds),
-                    *(f"**{value / seconds[-1]:.2f}**" for value in seconds[:-1])])
-        for label, row in rows_of(records, "gradcheck")
+        (place, " | ".join([f"{row['amount']:,} entries", *(f"{value:.2f} s" for value in seconds),
+                            *(f"**{value / seconds[-1]:.2f}**" for value in seconds[:-1])]))
+        for place, row in rows_of(records, "gradcheck")
         for seconds in [list(medians(row).values())]))
 
 
 def checkers(records: Records) -> list[str]:
     """The results of each gradient checker on the corpus of right and wrong functions."""
-    return table("gradient checker, on right and wrong functions | kernels | false alarms | "
-                 "misses | time for the right ones", (
-        f"`{name}` | {label} | **{len(verdict['false_alarms'])}** of {row['right']} | "
-        f"**{len(verdict['misses'])}** of {row['wrong']} | {ms(medians(row)[name])}"
-        for label, row in rows_of(records, "checkers")
+    return placed("gradient checker, on right and wrong functions | false alarms | misses | "
+                 "time for the right ones", (
+        (place, f"`{name}` | **{len(verdict['false_alarms'])}** of {row['right']} | "
+         f"**{len(verdict['misses'])}** of {row['wrong']} | {ms(medians(row)[name])}")
+        for place, row in rows_of(records, "checkers")
         for name, verdict in row["checkers"].items()))
 
 
 def by_size(records: Records, name: str, corner: str) -> list[str]:
     """Milliseconds of forward and backward: a row for each implementation, a column a size."""
-    return grid(corner, ((implementation, f"{sizes_of(row)}, {label}", text)
-                         for label, row in rows_of(records, name) if row["case"] == BOTH
+    return grid(corner, ((place, implementation, sizes_of(row), text)
+                         for place, row in rows_of(records, name) if row["case"] == BOTH
                          for implementation, text in {
                              **{name: number(1e3 * s) for name, s in medians(row).items()},
                              **{name: why.split(":")[0] for name, why in row["absent"].items()},
@@ -311,31 +375,36 @@ def by_size(records: Records, name: str, corner: str) -> list[str]:
 
 def growth(records: Records) -> list[str]:
     """How time grows with each size: exponents, measured and of the operations."""
-    return table("time as a power of a size | size | kernels | measured | of the operations", (
-        f"{before}{row['case']}, {row['implementation']} | {row['letter']} | {label} | "
-        + " | ".join(f"{round(exponent(row, amounts), 2) + 0.0:.2f}"  # no minus before nothing
-                     for amounts in (medians(row), row["operations"]))
+    return placed("time as a power of a size | size | measured | of the operations", (
+        (place, f"{before}{row['case']}, {row['implementation']} | {row['letter']} | "
+         + " | ".join(f"{round(exponent(row, amounts), 2) + 0.0:.2f}"  # no minus before nothing
+                      for amounts in (medians(row), row["operations"])))
         for name, before in (("scaling", ""), ("attention", "attention to the source, "))
-        for label, row in rows_of(records, name) if row["operations"]))
+        for place, row in rows_of(records, name) if row["operations"]))
 
 
 def machines(records: Records) -> list[str]:
-    """The machines of the measurements: processor, BLAS, libraries and GPU, a line each."""
-    lines = []
-    for stem, record in records.items():
-        environment, (_, kernels, label) = record["environment"], labelled(stem)
-        blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
-                     for pool in environment["thread_pools"] if pool["architecture"]),
-                    "unknown BLAS")
-        versions = [f"{name} {number}"
-                    for name, number in environment["versions"].items() if number]
-        gpu = [environment["gpu"]["name"]] if environment.get("gpu") else []
-        if label:
-            parts = [environment["cpu"], f"{environment['cores']} cores", blas, *versions, *gpu]
-            lines.append((kernels, f"- {label}: {', '.join(parts)}"))
-    lines.sort(key=lambda line: list(LABELS).index(line[0]))
-    return [*dict.fromkeys(line for _, line in lines),
-            *["- on a GPU: not run"] * ("gpu" not in dict(lines))]
+    """The machines of the tables, with BLAS and libraries; those that have the same are one line.
+    """
+    stems = [stem for name in sorted({named(stem).benchmark for stem in records} - {""})
+             for stem in shown(records, name)]
+    places: dict[str, list[str]] = {}
+    for stem in sorted(stems, key=lambda stem: named(stem).rank):
+        said = places.setdefault(software(records[stem]["environment"]), [])
+        place = place_of(named(stem), records[stem])
+        said += [place] * (place not in said)
+    gpu = any(named(stem).kernels == "gpu" for stem in stems)
+    return [*(f"- {'; '.join(names)}: {said}" for said, names in places.items()),
+            *["- on a GPU: not run"] * (not gpu)]
+
+
+def software(environment: Mapping[str, Any]) -> str:
+    """Processor, BLAS, libraries and GPU."""
+    blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
+                 for pool in environment["thread_pools"] if pool["architecture"]), "unknown BLAS")
+    versions = [f"{name} {number}" for name, number in environment["versions"].items() if number]
+    gpu = [environment["gpu"]["name"]] if environment.get("gpu") else []
+    return ", ".join([environment["cpu"], f"{environment['cores']} cores", blas, *versions, *gpu])
 
 
 PAGES: dict[str, tuple[Callable[[Records], list[str]], ...]] = {

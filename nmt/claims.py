@@ -19,27 +19,28 @@ SEEDS = 2
 PAGE = """\
 # Claims: the papers' main results, tried
 
-Each claim says that a system is better than another. The paper's figures are of its own corpora
-and sizes. The figures here are of small recipes on two CPU cores; they compare within a row only.
-"a / b" are seeds 1 and 2, "a (b)" is the mean of both with its sample standard deviation, and a
-lone figure is one seed.
+Of {count} claims that one system is better than another, {as_paper} come out here as in the paper
+and {not_as_paper} the other way round; for {not_decided} the seeds do not decide. The paper's figures
+are of its own corpora and sizes, those here of small recipes on two CPU cores, so they compare
+within a row only. "a / b" are seeds 1 and 2, "a (b)" is the mean of both with its sample standard
+deviation, a lone figure is one seed.
 
-**The verdict** is computed from the figures here. A claim is decided only where both systems have
-two seeds and their means differ by more than the two seeds of either system. Then it is *as in
-the paper* or *not as in the paper*; else it is *not decided*, even where the figures look as in
-the paper. Two seeds are few: the rule leaves out differences that are certainly too small, and is
-no test of significance.
+A claim is decided if both systems have two seeds and their means differ by more than the two seeds
+of either system. Two seeds are few: this is no test of significance.
 
     nmt reproduce                                       # this list
     nmt reproduce NAME --data DIR --output runs/NAME    # train and evaluate both systems
     nmt reproduce NAME --dry-run                        # print the commands of a claim
 
-DIR is Multi30k's directory of tokenised files. The claim `transfer` needs none; `parsing` also
-needs GUM's trees, DIR/gum/*.ptb. Minutes are the training of all runs, estimated from the tokens
-per second of one thread on the page that the claim links to; evaluation comes on top.
+DIR has Multi30k's tokenised files. The claim `transfer` needs none; `parsing` also needs GUM's
+trees, DIR/gum/*.ptb. Minutes are for the training of all runs, estimated from the speed of one
+thread on the page that the figures link to.
+"""
+TABLE = """
+## {verdict}
 
-| name | claim | the paper | here | verdict | training |
-|---|---|---|---|---|---|
+| name | claim | the paper | here | minutes |
+|---|---|---|---|---|
 """
 
 
@@ -122,12 +123,18 @@ def _claim(name: str, value: Mapping[str, Any], scripts: Mapping[str, str]) -> C
 
 def page(claims: Mapping[str, Claim]) -> str:
     """docs/claims.md."""
-    return PAGE + "".join(map(_line, claims.values()))
+    tables = {verdict: [claim for claim in claims.values() if claim.verdict == verdict]
+              for verdict in (AS_PAPER, NOT_AS_PAPER, NOT_DECIDED)}
+    counts = map(len, tables.values())
+    head = PAGE.format(count=len(claims), **dict(zip(("as_paper", "not_as_paper", "not_decided"),
+                                                     counts, strict=True)))
+    return head + "".join(TABLE.format(verdict=verdict.capitalize()) + "".join(map(_line, rows))
+                          for verdict, rows in tables.items() if rows)
 
 
 def _line(claim: Claim) -> str:
     recipes = ", ".join(f"[{recipe.rpartition('/')[2]}](../nmt/recipes/{recipe}.yaml)"
                         for recipe in claim.systems)
-    verdict = f"{claim.verdict}. {claim.reservation}" if claim.reservation else claim.verdict
+    here = f"[{claim.here}]({claim.page})" + (f". {claim.reservation}" if claim.reservation else "")
     return (f"| `{claim.name}` | {claim.claim} {recipes} | {claim.source}: {claim.paper} | "
-            f"[{claim.here}]({claim.page}) | {verdict} | {claim.duration} |\n")
+            f"{here} | {claim.minutes or ''} |\n")

@@ -14,13 +14,13 @@ PATHS = ("same", "separate")
 class HybridConfig(ModelConfig):
     """A translator of words and its character networks; checked when made (ValueError)."""
 
-    source_characters: bool = True  # rare source words get their vectors from characters (5.3.2)
+    source_characters: bool = True  # vectors of rare source words come from characters (5.3.2)
     target_characters: bool = True  # target <unk> are spelled (5.3.3)
-    path: str = "separate"  # what a speller starts from: same, h~_t; separate, Eq. 5.6
+    path: str = "separate"  # a speller starts from h~_t (same) or from Eq. 5.6 (separate)
     character_layers: int = 1  # depth of both character networks
-    character_embedding_size: int = 256  # of a character
-    character_dropout: float = 0.0  # probability, in both character networks
-    character_sample: float = 0.0  # share of the target's other words spelled in training too
+    character_embedding_size: int = 256  # width of a character's embedding
+    character_dropout: float = 0.0  # dropout probability in both character networks
+    character_sample: float = 0.0  # share of the other target words also spelled in training
     alpha: float = 1.0  # weight of the characters' loss (5.5)
 
     def __post_init__(self) -> None:

@@ -49,15 +49,15 @@ class LanguageModelConfig:
     unit: str = "lstm"  # recurrent unit: lstm, rnn, gru or gru-after
     layers: int = 2  # depth
     hidden_size: int = 256  # H, units per layer
-    embedding_size: int = 256  # E
-    biases: bool = True  # of the recurrent units
-    output_bias: bool = True  # of the prediction layer
-    dropout: float = 0.0  # probability on the vertical connections
+    embedding_size: int = 256  # E, width of an embedding
+    biases: bool = True  # biases in the recurrent units
+    output_bias: bool = True  # a bias in the prediction layer
+    dropout: float = 0.0  # dropout probability on the vertical connections
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
-    forget_bias: float = 0.0  # initial value of the forget gates' biases
-    uniform_biases: bool = False  # biases are initialised as matrices, not 0 (Zaremba et al., 2014)
+    forget_bias: float = 0.0  # initial bias of the forget gates
+    uniform_biases: bool = False  # initialise biases like matrices, not to 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)

@@ -36,16 +36,16 @@ class RNNSearchConfig:
     context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
     query: str = "state"  # the score reads state (s_{i-1}) or state-word ([s_{i-1}; E y_{i-1}])
     unit: str = "gru"  # recurrent unit: gru, gru-after or rnn
-    hidden_size: int = 1000  # n, units of a state, and of the alignment model
-    embedding_size: int = 620  # m
-    layer: str = "maxout"  # hidden layer of the output: maxout, tanh or none, the state alone
+    hidden_size: int = 1000  # n, units of a state and of the alignment model
+    embedding_size: int = 620  # m, width of an embedding
+    layer: str = "maxout"  # hidden layer of the output: maxout, tanh, or none: the state alone
     layer_size: int = 500  # l, its units
     deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
-    biases: bool = True  # of units, initial state and hidden layer
-    output_bias: bool = True  # of the prediction layer
+    biases: bool = True  # biases in units, initial state and hidden layer
+    output_bias: bool = True  # a bias in the prediction layer
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
-    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
+    target_sample: int | None = None  # softmax in training: words drawn beside the batch's
+    sample_weights: str = "inverse"  # their weights: inverse chance, or equal (Jean et al., 2015)
     initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 
@@ -100,11 +100,11 @@ class RNNSearchConfig:
 class DeepFusionConfig(RNNSearchConfig):
     """RNNsearch and a language model; checked when made (ValueError)."""
 
-    lm_unit: str = "lstm"  # recurrent unit of the language model: lstm, rnn, gru or gru-after
+    lm_unit: str = "lstm"  # the language model's unit: lstm, rnn, gru or gru-after
     lm_layers: int = 1  # its depth
     lm_hidden_size: int = 256  # its units per layer
-    lm_embedding_size: int = 256  # its embeddings' width
-    lm_biases: bool = True  # of its recurrent units
+    lm_embedding_size: int = 256  # width of its embeddings
+    lm_biases: bool = True  # biases in its units
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -79,18 +79,18 @@ class TransformerConfig:
     attention: ClassVar[str] = "global"  # as in other models: there are alignments
     score: ClassVar[str] = "dot"  # scaled (Nguyen 1.8)
 
-    encoder_layers: int = 3  # of self-attention and a feed-forward layer
-    decoder_layers: int = 3  # which attend to the encoder's output too
-    hidden_size: int = 256  # d, of all vectors between layers
-    inner_size: int = 1024  # F, of the hidden layer of a feed-forward layer
+    encoder_layers: int = 3  # layers of self-attention and feed-forward network
+    decoder_layers: int = 3  # the same, also attending to the encoder
+    hidden_size: int = 256  # d, width of all vectors between layers
+    inner_size: int = 1024  # F, hidden units of a feed-forward layer
     heads: int = 4  # n, each d / n wide
-    positions: int = 1024  # words, or pieces, that a sentence may have; a longer one is refused
+    positions: int = 1024  # most words or pieces of a sentence; longer: an error
     target_positions: str = "forward"  # or countdown to 0 at the last word: p_length, no </s>
     norm: str = "layer"  # layer, scale, fixed-scale or rms
-    pre_norm: bool = True  # whether norms stand before the sublayers or after them
-    output_bias: bool = True  # of the prediction layer
-    dropout: float = 0.3  # of embeddings, sublayers' outputs, hidden layers, attention weights
-    label_smoothing: float = 0.0  # share of a target's probability that is spread over all words
+    pre_norm: bool = True  # norms stand before the sublayers, not after them
+    output_bias: bool = True  # a bias in the prediction layer
+    dropout: float = 0.3  # in embeddings, sublayers' outputs, hidden layers, attention weights
+    label_smoothing: float = 0.0  # share of a target's probability spread over all words
     initialisation: str = "small"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 

@@ -23,32 +23,32 @@ class ModelConfig:
 
     unit: str = "lstm"  # recurrent unit: lstm, rnn, gru or gru-after
     layers: int = 2  # depth of the encoder and of the decoder
-    hidden_size: int = 256  # H, units per layer (and per direction)
-    embedding_size: int = 256  # E
-    bidirectional: bool = False  # encoder reads from both ends; needs the bridge
-    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the encoder's last states
-    biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
-    output_bias: bool = False  # of the prediction layer
-    output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
-    lexical: bool = False  # the lexical module: words predicted from a_t's source words (3.2.4)
+    hidden_size: int = 256  # H, units per layer and direction
+    embedding_size: int = 256  # E, width of an embedding
+    bidirectional: bool = False  # the encoder reads in both directions; needs the bridge
+    bridge: bool = False  # the decoder starts from tanh(W [h; c]), not from the last states
+    biases: bool = True  # biases in the recurrent units (the thesis has none: erratum 5)
+    output_bias: bool = False  # a bias in the prediction layer
+    output_norm: float | None = None  # scale h~ to this length before it (fixnorm, 3.2.3)
+    lexical: bool = False  # also predict words from the attended source words (3.2.4)
     lexicon_epsilon: float | None = None  # with data.lexicon: log(x + epsilon) is added to logits
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
-    score: str = "general"  # the score of h_t and hbar_s: a row of attention/scores.py
-    concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
+    score: str = "general"  # of h_t and hbar_s: a row of attention/scores.py
+    concat_identity: bool = False  # concat: hbar_s enters unchanged (footnote 14, erratum 11)
     window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
-    renormalise: bool = False  # local-p: a_t is divided by its sum (not in the thesis: erratum 8)
-    location_length: int = 50  # location: L_max; words after it are not attended to
+    renormalise: bool = False  # local-p: divide a_t by its sum (not in the thesis: erratum 8)
+    location_length: int = 50  # location: L_max, source words that can be attended to
     input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
-    factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each, of E
-    dropout: float = 0.0  # probability
-    dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
+    factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each in E
+    dropout: float = 0.0  # dropout probability
+    dropout_sites: str = "vertical"  # vertical: all upward connections; author: see erratum 29
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
-    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
+    target_sample: int | None = None  # softmax in training: words drawn beside the batch's
+    sample_weights: str = "inverse"  # their weights: inverse chance, or equal (Jean et al., 2015)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
-    forget_bias: float = 0.0  # initial value of the forget gates' biases
-    uniform_biases: bool = False  # biases are initialised as matrices, not 0 (Zaremba et al., 2014)
+    forget_bias: float = 0.0  # initial bias of the forget gates
+    uniform_biases: bool = False  # initialise biases like matrices, not to 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)

@@ -40,7 +40,7 @@ COMBINER = "combiner"
 class TwoSourcesConfig(ModelConfig):
     """The parts of a translator of two sources; checked when made (ValueError)."""
 
-    bridge: bool = True  # two encoders' last states are always combined: false is refused
+    bridge: bool = True  # must stay true: the encoders' last states are always combined
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -60,16 +60,16 @@ class SubwordsConfig:
     """Subwords, by byte pair encoding (Sennrich et al., 2016) or SentencePiece; without any key,
     words are not cut."""
 
-    kind: str = "bpe"  # bpe; or sentencepiece, of raw text: beside data.tokenise none
-    merges: int | None = None  # bpe: pairs of symbols to merge, learned from the training words
-    size: int | None = None  # sentencepiece: pieces of the unigram model learned from them
-    joint: bool = True  # learned from both sides' words together; false: of each side's own
-    source_codes: str = ""  # a file in data.directory: merges by subword-nmt, a SentencePiece model
-    target_codes: str = ""  # the same of the target; may be the same file
-    more_text: list[str] = field(default_factory=list)  # files in data.directory, learned from too
-    parent_codes: bool = False  # the merges are those of the run that --init names
-    threshold: int = 1  # a piece that a side's training text has less often is cut further
-    dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
+    kind: str = "bpe"  # bpe, or sentencepiece (raw text: with data.tokenise none)
+    merges: int | None = None  # bpe: number of merges to learn from the training words
+    size: int | None = None  # sentencepiece: number of pieces of the unigram model
+    joint: bool = True  # learn from both sides together; false: for each side alone
+    source_codes: str = ""  # file in data.directory: subword-nmt merges or a SentencePiece model
+    target_codes: str = ""  # the same for the target; may be the same file
+    more_text: list[str] = field(default_factory=list)  # more files in data.directory to learn from
+    parent_codes: bool = False  # use the merges of the run that --init names
+    threshold: int = 1  # pieces rarer than this in a side's training text are split
+    dropout: float = 0.0  # probability to skip a merge in training, drawn anew each epoch
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -114,41 +114,41 @@ class SubwordsConfig:
 class DataConfig:
     """The sentence pairs, and how they become ids."""
 
-    corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; or cldr, reverse
-    directory: str = "."  # files, one text: where the files below are
-    train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
-    train_second_source: str = ""  # files: the same in another language (two_sources), by line
+    corpus: str = "files"  # files; text: copy, halves, neighbours, dummy; generated: cldr, reverse
+    directory: str = "."  # where the files below are
+    train_source: str = ""  # files, text: training sources, UTF-8, one sentence per line
+    train_second_source: str = ""  # files: the second source, for two_sources
     train_target: str = ""  # files: their translations, line by line
-    dev_source: str = ""  # files, one text: validated on after each epoch; files: "" draws dev_size
-    dev_second_source: str = ""  # files: of two_sources; so also for the test set
+    dev_source: str = ""  # files, text: for validation; files: "" draws dev_size pairs
+    dev_second_source: str = ""  # files: the second source, for two_sources
     dev_target: str = ""  # files: their translations
-    test_source: str = ""  # files, one text; optional: scored at the end of training
-    test_second_source: str = ""  # files: of two_sources
+    test_source: str = ""  # files, text: scored at the end of training; optional
+    test_second_source: str = ""  # files: the second source, for two_sources
     test_target: str = ""  # files: their translations
-    lexicon: str = ""  # files: p_lex, as nmt align --lexicon writes it; for model.lexicon_epsilon
-    source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
-    second_source_language: str = "fr"  # the same of the second source
-    target_language: str = "fr"  # the same of the target
-    tokenise: str = "joiner"  # files, one text: joiner, moses, characters, natural, letters, none
-    transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
-    train_size: int | None = None  # pairs to train on: of files the first; null: all, 20000 made
-    dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
-    test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
-    seed: int = 1  # of the pairs drawn: cldr, reverse; of files, for validation
-    max_length: int | None = 50  # words a training sentence may have; longer ones are counted
-    cut_long: bool = False  # files: they are truncated to max_length instead (thesis, 5.4.2)
-    max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
-    source_vocabulary: str = ""  # a file of words, or pieces, to take: other programs' formats too
-    target_vocabulary: str = ""  # the same of the target; "" counts the training words
+    lexicon: str = ""  # files: p_lex from nmt align --lexicon; for model.lexicon_epsilon
+    source_language: str = "en"  # language code for the tokeniser; cldr: a locale
+    second_source_language: str = "fr"  # the same for the second source
+    target_language: str = "fr"  # the same for the target
+    tokenise: str = "joiner"  # files, text: joiner, moses, characters, natural, letters, none
+    transliterate: bool = False  # write the source's Arabic letters (Uyghur) in Latin ones
+    train_size: int | None = None  # training pairs, of files the first; null: all, 20000 generated
+    dev_size: int = 500  # validation pairs: generated, or drawn from files (a tenth at most)
+    test_size: int = 500  # generated pairs to score at the end; may be 0
+    seed: int = 1  # for generated pairs and for drawn validation pairs
+    max_length: int | None = 50  # most words of a training sentence; longer ones are left out
+    cut_long: bool = False  # files: truncate them to max_length instead (thesis, 5.4.2)
+    max_translate_length: int = 1000  # most words of a sentence to translate; longer: an error
+    source_vocabulary: str = ""  # a file of words or pieces, other programs' formats too
+    target_vocabulary: str = ""  # the same for the target; "" counts the training words
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
-    shared_vocabulary: bool = False  # the source's is of both sides' words, the target's first
-    word_dropout: float = 0.0  # in training, the chance to read a word as <unk>; anew each epoch
-    max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
-    reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
-    reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
-    target_token: str = ""  # files: such as <2de>, put before each source: the language to write
-    source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
+    shared_vocabulary: bool = False  # the source uses the words of both sides, the target's first
+    word_dropout: float = 0.0  # probability in training to read a word as <unk>
+    max_characters: int = 200  # hybrid: characters kept per language, those in most words
+    reverse_source: bool = False  # the encoder reads the sentence backwards (section 4.3.1)
+    reverse_target: bool = False  # the decoder writes the sentence backwards, for reranking
+    target_token: str = ""  # files: put before each source to name the language, <2de>
+    source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau, Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 
     def __post_init__(self) -> None:
@@ -206,8 +206,8 @@ class EvaluateConfig:
     """The scoring of a translator."""
 
     bleu_tokenize: str = "13a"  # sacrebleu's tokenisation: 13a for plain text, none for tokens
-    bleu: bool = True  # translate the dev set greedily at the end of each epoch and score it
-    samples: int = 2  # dev sentences whose greedy translations are shown at each validation
+    bleu: bool = True  # translate the dev set greedily at each validation and score it
+    samples: int = 2  # dev sentences shown with their translations at each validation
     batch_size: int = 64  # sentences translated at once
 
     def __post_init__(self) -> None:
@@ -272,12 +272,12 @@ class TextConfig:
     """The text of a language model, and how it becomes ids."""
 
     train: str = ""  # UTF-8 text
-    dev: str = ""  # UTF-8 text; "" takes the last tenth of `train`
+    dev: str = ""  # UTF-8 text; "" takes the last tenth of train
     level: str = "words"  # words or characters
-    vocabulary: str = ""  # a file of words to take, such as a translator's target.vocab
-    min_frequency: int = 1  # rarer ones become <unk>
-    max_vocabulary: int | None = None  # words or characters kept, <unk> and </s> included
-    dev_share: float = 0.1  # where dev is "": the share taken from the end of `train`
+    vocabulary: str = ""  # a file of words, such as a translator's target.vocab
+    min_frequency: int = 1  # rarer words become <unk>
+    max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
+    dev_share: float = 0.1  # if dev is "": the share taken from the end of train
     streams: int = 32  # B, parallel streams of text
     length: int = 35  # T, steps of truncated backpropagation
 

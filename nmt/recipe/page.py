@@ -21,29 +21,28 @@ from nmt.recipe.tasks import VOCABULARY_CHOICES
 
 OPENING = """# The keys of a recipe
 
-A recipe is a YAML file of sections, such as [`demo.yaml`](../nmt/recipes/demo.yaml). This page
-lists every key; `nmt recipe --doc` makes it from the code. A default applies where the recipe
-leaves the key out. `nmt recipe FILE` prints a recipe with every default filled in, and training
-writes the same into its run directory.
+A recipe is a YAML file that describes a system and its training, such as
+[`demo.yaml`](../nmt/recipes/demo.yaml). This page has every key, its default and its meaning.
+`nmt recipe FILE` prints a recipe with all defaults filled in. `nmt recipe --doc` writes this page.
 
-**On the command line** `--section.key VALUE` beats the file.
+**Command line.** `--section.key VALUE` overrides the file.
 
-**A recipe on another.** `base: other.yaml`, relative to the file that says so, takes over the other
-recipe and its base in turn. Mappings merge by key; everything else replaces. Where
-`model.architecture` differs from the base's, the base's model section is dropped. A table of a
-paper is one base and a small recipe for each row: see [`thesis/`](../nmt/recipes/thesis).
+**Base.** `base: other.yaml`, a path relative to the file, takes over another recipe, whose own base
+counts too. Sections merge key by key; anything else replaces. Another `model.architecture` than
+the base's drops the base's model section. A paper's table is one base and a small recipe for each
+row: see [`thesis/`](../nmt/recipes/thesis).
 
-**Keys without use**, such as `data.test_size` of a corpus read from files, are an error, unless a
-base gives them and the recipe on it makes them useless.
+**Unused keys**, such as `data.test_size` for a corpus read from files, are an error, unless they
+come from a base.
 
-**Several tasks.** A recipe may name others in place of the sections: `tasks` (by name; the first is
+**Several tasks.** Instead of the sections, a recipe may have `tasks` (name: recipe; the first is
 the reference), `ratios` (updates per update of the reference, default 1), `share` (`[encoder]`,
 `[decoder]`, both, or for each part the tasks that share it) and `vocabularies` (of a shared side:
 JOINED). See [multi-task.md](multi-task.md).
 
-**Architectures.** `model.architecture` (one of ARCHITECTURES; default
-`DEFAULT`) decides which keys the model section has, and whether the recipe has `data`, `search` and
-`evaluate` (a translator) or `text` (a language model).
+**Architecture.** `model.architecture` is one of ARCHITECTURES; the
+default is `DEFAULT`. A translator has the sections `data`, `search` and `evaluate`, a language
+model has `text`. In the tables, *text* means a corpus that is made of one text.
 """
 FIELD = re.compile(r"    (\w+): .*?  # (.+)")  # a field of a dataclass on one line, and its comment
 
@@ -131,24 +130,38 @@ def _summary(keys: Mapping[str, Key]) -> str:
 
 def _section(heading: str, section: Section) -> str:
     """A section of the page."""
-    used = ", ".join(f"`{name}`" for name in section.architectures)
-    said = section.summary if heading.startswith("`model`") else f"{section.summary} In: {used}."
+    said = section.summary
     if section.base:
         said += f" The keys of {section.base}, and:"
-    head = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    elif not heading.startswith("`model`") and len(section.architectures) < len(MODELS):
+        other = [f"`{name}`" for name in MODELS if name not in section.architectures]
+        said += (f" Not for {', '.join(other)}." if len(other) < len(section.architectures)
+                 else f" For {', '.join(f'`{name}`' for name in section.architectures)}.")
+    head = ["| key | default | meaning |", "|---|---|---|"]
     rows = [_row(name, key) for name, key in section.keys.items()]
     return "\n".join([f"## {heading}", "", said, "", *head, *rows, ""])
 
 
 def _row(name: str, key: Key) -> str:
     """The line of a key."""
-    return (f"| `{name}` | {_cell(key.written)} | {_default(key)} | "
+    return (f"| `{name}` | {_cell(_default(key))} | "
             f"{_cell(meaning(key.section, name.split('.')[-1]))} |")
 
 
 def _default(key: Key) -> str:
-    """A default as YAML writes it."""
-    return "required" if key.default is dataclasses.MISSING else f"`{json.dumps(key.default)}`"
+    """A default as YAML writes it, and of its type what it does not show."""
+    if key.default is dataclasses.MISSING:
+        return "required"
+    default = f"`{json.dumps(float(key.default) if key.written == 'float' else key.default)}`"
+    if key.written in ("str", "int", "float", "bool"):
+        return default
+    others = [choice.strip("'") for choice in key.written.split(" | ")
+              if choice != repr(key.default)]
+    if key.default is None:
+        return f"{default} or {' or '.join(choice for choice in others if choice != 'null')}"
+    if "null" in others:
+        return f"{default} or null"
+    return ", ".join([default, *others])
 
 
 def _cell(text: str) -> str:

@@ -26,11 +26,11 @@ class ParametrizeConfig:
     Masks and stacked parts have no keys: pruning and multi-task models make them.
     """
 
-    tied: dict[str, str] = field(default_factory=dict)  # parameter: the one that it is tied to
+    tied: dict[str, str] = field(default_factory=dict)  # parameter: the parameter that it equals
     normalized: dict[str, float] = field(default_factory=dict)  # parameter: rows' length (fixnorm)
-    learned_radius: bool = False  # those lengths are initial values of learned ones (fixnorm)
+    learned_radius: bool = False  # learn these lengths, beginning from the given ones
     normalized_scale: float | None = None  # half-width of their uniform start; null: the model's
-    frozen: list[str] = field(default_factory=list)  # parameters not trained; * is any characters
+    frozen: list[str] = field(default_factory=list)  # not trained; * stands for any characters
 
     def __post_init__(self) -> None:
         for name, radius in self.normalized.items():

@@ -30,15 +30,15 @@ class SearchOptions:
     """
 
     beam: int = 1  # K, hypotheses kept per sentence
-    length_factor: float = 1.5  # alpha: at most ceil(alpha * source words) steps, with the end's
-    minimum_steps: int = 10  # never fewer than these: one source word may become a few
-    minimum_length: int = 0  # no end marker before so many words or pieces; not with a countdown
+    length_factor: float = 1.5  # alpha: at most ceil(alpha * source words) steps, </s> included
+    minimum_steps: int = 10  # but at least so many: one source word may become several
+    minimum_length: int = 0  # least words or pieces of a translation; not with a countdown
     length_normalisation: float = 0.0  # alpha of lp(e); 0 ranks by log-probability
-    nbest: int = 1  # hypotheses returned per sentence, at most `beam`
-    unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
-    longest_word: int = 40  # hybrid: most characters of a spelled word; longer ones are cut
-    every_beam: bool = False  # the best of all beams up to `beam` (Nair and Shah, 6.5)
-    lengths: int = 1  # with a countdown: how many lengths to search, the most probable (Nguyen 4.1)
+    nbest: int = 1  # hypotheses returned per sentence, at most beam
+    unknown: bool = True  # allow <unk> in translations (Bahdanau et al., Table 1)
+    longest_word: int = 40  # hybrid: a spelled word is cut after so many characters
+    every_beam: bool = False  # take the best of all beams up to beam (Nair and Shah, 6.5)
+    lengths: int = 1  # with a countdown: number of most probable lengths to search (Nguyen 4.1)
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():

@@ -25,34 +25,34 @@ class TrainOptions:
     """Options of training; the defaults are the thesis's for models with dropout (section
     4.3.1)."""
 
-    epochs: float = 12  # passes over the training data; of the last one perhaps a part
+    epochs: float = 12  # passes over the training data; may end within an epoch
     batch_size: int = 128  # sentences per batch; a language model has text.streams
-    batch_tokens: int | None = None  # words of a batch instead, padding too, of its longer side
-    accumulate: int = 1  # batches an update, computed one by one: a larger batch in less memory
-    shuffle: Literal["epoch", "once"] = "epoch"  # the data anew in each epoch, or once before all
-    sorted_within: int = 64  # batches whose sentences are sorted by length together
-    optimizer: OptimizerName = "sgd"  # adadelta as printed has rate 1
+    batch_tokens: int | None = None  # words per batch instead, with padding, of the longer side
+    accumulate: int = 1  # batches per update, to save memory
+    shuffle: Literal["epoch", "once"] = "epoch"  # shuffle in each epoch, or once at the start
+    sorted_within: int = 64  # batches among which sentences are sorted by length
+    optimizer: OptimizerName = "sgd"  # adadelta as published has learning rate 1
     beta1: float = 0.9  # adam: decay of the gradient's average, per update
-    beta2: float = 0.999  # adam: decay of its square's average; Vaswani et al. have 0.98
-    epsilon: float | None = None  # adam, adadelta: added to the root; null: 1e-8, and 1e-6
-    weight_decay: float = 0.0  # lambda: parameters shrink by learning_rate * lambda an update
-    moving_average: float = 0.0  # decay of the parameters' average, validated and kept; 0: none
-    learning_rate: float = 1.0  # of the first epoch; the final one of a warm-up
+    beta2: float = 0.999  # adam: decay of the average of squares; Vaswani et al.: 0.98
+    epsilon: float | None = None  # adam, adadelta: added to the root; null: 1e-8 and 1e-6
+    weight_decay: float = 0.0  # lambda: parameters shrink by learning_rate * lambda per update
+    moving_average: float = 0.0  # decay of the averaged parameters, which are validated; 0: none
+    learning_rate: float = 1.0  # in the first epoch, or at the end of the warm-up
     schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # of the rate
-    warmup: int = 0  # updates in which the learning rate rises from zero; n_w of inverse-sqrt
-    halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
-    halve_every: float = 1.0  # schedule thesis: epochs between halvings, 0.5 in ch. 3, 5
-    plateau_factor: float = 0.8  # schedule plateau: multiplies the learning rate at a decay
-    plateau_patience: int = 3  # schedule plateau: evaluations without a best before a decay
-    plateau_minimum: float = 1e-6  # schedule plateau: training ends below this learning rate
-    max_norm: float | None = 5.0  # longest normalised gradient; longer ones are scaled down to it
+    warmup: int = 0  # updates in which the rate rises from 0; n_w of inverse-sqrt
+    halve_after: int = 8  # thesis: the last epoch at the full learning rate
+    halve_every: float = 1.0  # thesis: epochs between halvings; 0.5 in chapters 3 and 5
+    plateau_factor: float = 0.8  # plateau: multiplies the learning rate at a decay
+    plateau_patience: int = 3  # plateau: evaluations without a new best before a decay
+    plateau_minimum: float = 1e-6  # plateau: training ends below this learning rate
+    max_norm: float | None = 5.0  # a longer gradient, per sentence, is scaled down to this norm
     evaluate_every: int = 0  # updates between evaluations; 0: at the end of each epoch
-    stop_after: int = 0  # evaluations in a row without a new best that end training; 0: none do
-    criterion: str = "perplexity"  # decides what is best: perplexity, bleu, character_perplexity
-    log_every: int = 50  # updates between two lines of the log
-    checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: at epoch ends only
-    keep: int = 0  # checkpoints of the last epochs to keep, epoch-N, for averages and ensembles
-    seed: int = 1  # of parameters, order of the data and dropout masks
+    stop_after: int = 0  # stop after so many evaluations without a new best; 0: never
+    criterion: str = "perplexity"  # of the best model: perplexity, bleu, character_perplexity
+    log_every: int = 50  # updates between lines of the log
+    checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: only at its end
+    keep: int = 0  # checkpoints kept of the last epochs, epoch-N, to average or combine
+    seed: int = 1  # for parameters, order of the data and dropout masks
 
     def __post_init__(self) -> None:
         """Raise ValueError naming the first invalid field."""

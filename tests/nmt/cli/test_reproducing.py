@@ -63,6 +63,16 @@ def test_the_page_is_written_from_the_claims() -> None:
     assert (ROOT / "docs" / "claims.md").read_text("utf-8") == page(CLAIMS)
 
 
+def test_the_page_says_how_many_and_lists_each_under_its_verdict() -> None:
+    first = claim_of("2.0 / 2.1", "1.0 / 1.1")
+    second = dataclasses.replace(first, name="second", better=first.worse, worse=first.better)
+    text = page({"first": first, "second": second})
+    assert "Of 2 claims" in text and "1 come out here as in the paper" in text
+    tables = text.split("\n## ")[1:]
+    assert [table.split("\n")[0] for table in tables] == ["As in the paper", "Not as in the paper"]
+    assert f"`{first.name}`" in tables[0] and "`second`" in tables[1]
+
+
 @pytest.mark.parametrize("better, worse, verdict", [
     ("2.0 / 2.1", "1.0 / 1.1", AS_PAPER),
     ("1.0 / 1.1", "2.0 / 2.1", NOT_AS_PAPER),

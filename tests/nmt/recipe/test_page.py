@@ -55,6 +55,13 @@ def test_the_meaning_is_the_comment_behind_the_field() -> None:
     assert meaning(Child, "bare") == meaning(Child, "absent") == ""
 
 
+def test_a_default_shows_what_else_is_possible() -> None:
+    for row in ("| `train.shuffle` | `\"epoch\"`, once |", "| `data.max_length` | `50` or null |",
+                "| `data.train_size` | `null` or int |", "| `train.epochs` | `12.0` |",
+                "| `parametrize.tied` | `{}`, dict[str, str] |", "| `search.beam` | `5` |"):
+        assert row in page()
+
+
 def test_a_recipe_is_printed_as_it_is_used(capsys) -> None:
     recipe = RECIPES / "thesis" / "local-m-dot.yaml"
     assert nmt("recipe", recipe, "--train.epochs", 3) == 0

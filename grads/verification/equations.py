@@ -37,10 +37,11 @@ HEAD = """# Equations
 This page leads from an equation of a paper to the line of code that computes it: {count} numbered
 equations and lines of algorithms from five papers. *Derivation* is the paper taken literally,
 *kernel* is the fast code. A formula without a number goes by its section and a word; line 10 of
-Algorithm 4 is written Algorithm 4:10. Where a number repeats another (= 2.35), see there.
+Algorithm 4 is written Algorithm 4:10.
 
-*Check* is a derivation and a model whose gradient check runs the code:
-`grads check 'derivation lstm*' 'luong*'`. Code without a gradient has a test file.
+All gradients are checked: `grads check 'derivation lstm*' 'luong*'` runs the checks of a derivation
+and of a model. Code without a gradient has a test, for `nmt/search/beam.py` in
+`tests/nmt/search/test_beam.py`. No function of this page is without either.
 
 `grads equations` writes this page from the comments that cite the numbers; do not edit it.
 
@@ -195,29 +196,41 @@ def tests_of(citation: Citation, texts: Mapping[str, str]) -> list[str]:
 
 def to_markdown(source: Source) -> str:
     """docs/equations.md: a table for each paper, then what is not in the tables."""
-    rows = rows_of(source)
-    listed = [row for row in rows if row.item.algorithm and not _missing(row)]
-    parts = [HEAD.format(count=len(listed))]
+    rows = [row for row in rows_of(source) if row.item.algorithm and not _missing(row)]
+    parts = [HEAD.format(count=len(rows))]
     for paper, title in PAPERS.items():
-        lines = [_line(row, source) for row in listed if row.key[0] == paper]
-        parts += [f"## {title}\n\n| no. | what | derivation | kernel | check |\n"
-                  "|---|---|---|---|---|\n", *lines, "\n"]
+        listed = [row for row in rows if row.key[0] == paper]
+        repeats = [row for row in listed if _only_repeats(row)]
+        parts += [f"## {title}\n\n| no. | what | derivation | kernel |\n|---|---|---|---|\n",
+                  *(_line(row) for row in listed if row not in repeats), "\n",
+                  *["Repeated: ", ", ".join(map(_repeated, repeats)), ".\n\n"] * bool(repeats)]
     parts += ["## No algorithm\n\nBackground, and steps on the way to another equation.\n\n",
-              *_listed(row for row in rows if not row.item.algorithm and " line" not in row.key[1])]
+              *_listed(row for row in rows_of(source)
+                       if not row.item.algorithm and " line" not in row.key[1])]
     return "".join(parts)
 
 
-def _line(row: Row, source: Source) -> str:
-    """One number. Where only the number that it repeats is cited, the row says no more than that.
-    """
+def _only_repeats(row: Row) -> bool:
+    """Whether no line cites the number itself, but only the one that it repeats."""
+    return all(citation.key != row.key for citation in (*row.derivation, *row.kernel))
+
+
+def _line(row: Row) -> str:
+    """One number."""
+    title = row.item.title or f"= {_original(row)}"
+    links = ("".join(map(_link, side[:1])) for side in (row.derivation, row.kernel))
+    return f"| {' | '.join([_short(row.key[1]), title, *links])} |\n"
+
+
+def _repeated(row: Row) -> str:
+    """`6.1 = 2.35`."""
+    return f"{_short(row.key[1])} = {_original(row)}"
+
+
+def _original(row: Row) -> str:
+    """The number that a row repeats, with its paper if that is another."""
     paper, same = row.key[0], row.item.same_as
-    title = row.item.title or "= " + _short(" ".join(same[same[0] == paper:] if same else ""))
-    shown = [[citation for citation in side[:1] if same is None or citation.key == row.key]
-             for side in (row.derivation, row.kernel)]
-    checks = [_check(checks_of(citation, source)) for side in shown for citation in side]
-    cells = [_short(row.key[1]), title, *("".join(map(_link, side)) for side in shown),
-             ", ".join(dict.fromkeys(checks))]
-    return f"| {' | '.join(cells)} |\n"
+    return _short(" ".join(same[same[0] == paper:] if same else ""))
 
 
 def _short(number: str) -> str:
@@ -229,13 +242,6 @@ def _link(citation: Citation) -> str:
     """The function, `lstm.cells.lstm.lstm_forward`, as a link to the line."""
     module = citation.file.removesuffix(".py").removeprefix(DERIVATIONS).replace("/", ".")
     return f"[{module}.{citation.owner}](../{citation.file}#L{citation.line})"
-
-
-def _check(checks: list[str]) -> str:
-    """What to give to `grads check`, or a link to a test file."""
-    if " " not in checks[0]:
-        return f"[{checks[0].removeprefix('tests/')}](../{checks[0]})"
-    return checks[0].removeprefix("model ")
 
 
 def _listed(rows: Iterable[Row]) -> list[str]:

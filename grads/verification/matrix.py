@@ -200,8 +200,8 @@ def digit(error: float | str) -> float | str:
 
 PAGE = """# The gradient matrix
 
-{checks} gradient checks, {wrong} wrong: every architecture and every derivation of this project.
-The table has the worst relative error of a family of configurations.
+{checks} gradient checks of every architecture and derivation, {wrong} wrong: {entries} entries and
+{directions} random directions. A row is the worst relative error of a family of configurations.
 
 - Sizes: *tiny* is every value and every pair of values of an architecture's options, at six shapes
   of small batches; *real* is beyond every threshold of the code; *every* is some thousand
@@ -230,10 +230,12 @@ def to_markdown(text: str) -> str:
     head = PAGE.format(
         limits=", ".join(f"{limit:g}" for limit in page["limits"].values()),
         checks=len(lines), wrong=wrong, seed=page["seed"],
+        entries=f"{sum(line.entries for line in lines):,}",
+        directions=f"{sum(line.directions for line in lines):,}",
         made=", ".join(f"{name} {version}" for name, version in page["versions"].items()
                        if version),
         why="".join(f" {COLUMNS[kind]}: {said}." for kind, said in why.items() if said))
-    titles = ["family", "checks", "entries", "directions", *(COLUMNS[kind] for kind in columns)]
+    titles = ["family", "checks", *(COLUMNS[kind] for kind in columns)]
     titles += [""] * bool(wrong)
     rows = [_row(name, family, columns) for name, family in families.items()]
     return head + "".join(f"| {' | '.join(cells)} |\n"
@@ -252,8 +254,7 @@ def _row(name: str, family: Sequence[Line], columns: Iterable[str]) -> list[str]
     errors = [worst(_number(line.errors[kind]) for line in family if kind in line.errors)
               for kind in columns]
     wrong = [line.name for line in family if line.wrong]
-    return [name, str(len(family)), str(sum(line.entries for line in family)),
-            str(sum(line.directions for line in family)), *map(_written, errors),
+    return [name, str(len(family)), *map(_written, errors),
             *[f"WRONG: {'; '.join(wrong)}"] * bool(wrong)]
 
 

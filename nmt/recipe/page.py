@@ -54,6 +54,7 @@ class Section(NamedTuple):
     keys: Mapping[str, Key]
     architectures: list[str]
     base: str = ""  # a model section of which this one has all keys, listed where it differs
+    shared: Mapping[str, Sequence[str]] = {}  # keys whose lines an earlier model section has
 
 
 def page() -> str:
@@ -119,7 +120,22 @@ def _beside_base(section: Section, earlier: Sequence[tuple[str, Section]]) -> Se
             keys = {name: key for name, key in section.keys.items()
                     if name not in base.keys or _row(name, key) != _row(name, base.keys[name])}
             candidates.append(section._replace(keys=keys, base=heading))
-    return min(candidates, key=lambda candidate: len(candidate.keys))
+    shortest = min(candidates, key=lambda candidate: len(candidate.keys))
+    return shortest if shortest.base else _without_shared(section, earlier)
+
+
+def _without_shared(section: Section, earlier: Sequence[tuple[str, Section]]) -> Section:
+    """A model section without the lines that earlier ones have, whose keys are named instead."""
+    shared: dict[str, list[str]] = {}
+    for name, key in section.keys.items():
+        for heading, other in earlier:
+            if name.startswith("model.") and name in other.keys and (
+                    _row(name, key) == _row(name, other.keys[name])):
+                shared.setdefault(heading, []).append(name)
+                break
+    named = {name for names in shared.values() for name in names}
+    keys = {name: key for name, key in section.keys.items() if name not in named}
+    return section._replace(keys=keys, shared=shared)
 
 
 def _summary(keys: Mapping[str, Key]) -> str:
@@ -133,6 +149,9 @@ def _section(heading: str, section: Section) -> str:
     said = section.summary
     if section.base:
         said += f" The keys of {section.base}, and:"
+    elif section.shared:
+        said += "".join(f" As in {other}: {', '.join(f'`{name}`' for name in names)}."
+                        for other, names in section.shared.items())
     elif not heading.startswith("`model`") and len(section.architectures) < len(MODELS):
         other = [f"`{name}`" for name in MODELS if name not in section.architectures]
         said += (f" Not for {', '.join(other)}." if len(other) < len(section.architectures)

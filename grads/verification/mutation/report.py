@@ -83,18 +83,13 @@ def problems(
 
 
 def survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> str:
-    """A table with a row for each reason: how many survive for it, and in which functions. One
-    without a reason has a row of its own, with the change."""
-    by_reason: dict[str, list[str]] = {}
+    """A table of the reasons, with the number of mutants that survive for each. One without a
+    reason has a row of its own, with the change."""
+    reasons: Counter[str] = Counter()
     for o in outcomes:
         if not o.killed:
             explanation = reason(o.mutant.name, equivalents)
-            if explanation is None:
-                why = f"{UNEXPLAINED} ({o.check}): `{o.mutant.name}`"
-            else:
-                why = explanation[1]
-            by_reason.setdefault(why, []).append(f"`{o.mutant.function}`")
-    rows = sorted(by_reason.items(), key=lambda row: -len(row[1]))
-    head = ["| survivors | why | functions |", "|---:|---|---|"]
-    return "\n".join([*head, *(f"| {len(functions)} | {why} | {', '.join(sorted({*functions}))} |"
-                               for why, functions in rows)]) if rows else "None."
+            reasons[f"{UNEXPLAINED} ({o.check}): `{o.mutant.name}`" if explanation is None
+                    else explanation[1]] += 1
+    rows = [f"| {count} | {why} |" for why, count in reasons.most_common()]
+    return "\n".join(["| survivors | why |", "|---:|---|", *rows]) if rows else "None."

@@ -213,13 +213,13 @@ def test_the_page_counts_and_explains():
     text = page(OUTCOMES, {"y: f + g -> f - g": "g is zero"})
     assert "5 mutants of 5 functions: 3 killed, 1 equivalent, 1 survive." in text
     assert "| sign |  | 4 |  |  | 1 | 1 |  |  |  | 2 |" in text
-    assert "| 1 | g is zero | `lstm.y: f + g -> f - g` |" in text
-    assert f"| 1 | **no check notices it** ({NOT_RUN}): `y: h + i -> h - i` | `lstm.y:" in text
+    assert "| 1 | g is zero |" in text
+    assert f"| 1 | **no check notices it** ({NOT_RUN}): `y: h + i -> h - i` |" in text
 
 
 def test_survivors_for_one_reason_are_one_row():
     others = [Outcome(mutant(f"y: a{n} -> b"), "", "", 0.1) for n in range(3)]
-    assert "| 3 | the same | " in page(others, {"y": "the same"})
+    assert "| 3 | the same |" in page(others, {"y": "the same"})
     assert "None." in page(OUTCOMES[:1], {})
 
 

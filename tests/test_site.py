@@ -25,7 +25,6 @@ for _name in ("mkdocs", "material", "mkdocstrings", "nbclient"):
     pytest.importorskip(_name, reason="the site's builder (extra `docs`) is not installed")
 
 ROOT = Path(__file__).resolve().parents[1]
-PHONE = {"width": 390, "height": 844}
 PAGES = ("index.html", "lessons/02_lstm.html", "derivations/lstm.html", "speed.html",
          "reference/nmt.html", "source/lstm/stack.py.html")
 HITS = ".md-search-result__item a"
@@ -111,12 +110,82 @@ def test_search_finds_words_and_leads_there(browser: Any, address: str) -> None:
     assert not window.said
 
 
-def test_a_phone_shows_pages_in_their_width(browser: Any, site: Path) -> None:
-    window = Window(browser, f"{site.as_uri()}/", PHONE)
-    for name in (*PAGES, "equations.html", "systems.html", "errata.html", "results.html"):
+CLIPPED = """() => {
+  const at = innerWidth, wrong = [];
+  const excess = document.documentElement.scrollWidth - innerWidth;
+  if (excess > 0) wrong.push(`${at} px: the page is ${excess} px too wide`);
+  for (const element of document.querySelectorAll(".md-content *")) {
+    if (element.closest(".katex-html, .katex-mathml, svg, iframe")) continue;
+    if (element.scrollWidth <= element.clientWidth + 1 || !element.clientWidth) continue;
+    const style = getComputedStyle(element), text = element.textContent.trim().slice(0, 40);
+    if (["hidden", "clip"].includes(style.overflowX)) wrong.push(`${at} px: clipped: ${text}`);
+    if (element.matches("pre > code") && element.offsetHeight - element.clientHeight < 4)
+      wrong.push(`${at} px: scrolls without a bar: ${text}`);
+  }
+  return wrong;
+}"""
+
+
+def test_nothing_is_cut_at_any_width(browser: Any, site: Path) -> None:
+    """All pages, of those of source files every tenth: no page scrolls sideways, code that is
+    wider than the page has a bar."""
+    window = Window(browser, f"{site.as_uri()}/")
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html")
+                   if path.parts[len(site.parts)] != "explorer")
+    sources = [name for name in pages if name.startswith("source/")]
+    wrong = {}
+    for name in [name for name in pages if name not in sources] + sources[::10]:
         page = window.open(name)
-        excess = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert excess <= 0, (name, excess)
+        for width in (1400, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            if found := page.evaluate(CLIPPED):
+                wrong[f"{name}, {width} px"] = found
+    assert not wrong
+
+
+def test_the_header_of_a_long_table_stays(browser: Any, site: Path) -> None:
+    page = Window(browser, f"{site.as_uri()}/").open("equations.html")
+    for width in (1400, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        box = page.locator(".long").first
+        box.evaluate("box => box.scrollTo(0, 1000)")
+        assert box.evaluate("box => box.scrollTop") == 1000
+        tops = [box.bounding_box()["y"], box.locator("th").first.bounding_box()["y"]]
+        assert 0 <= tops[1] - tops[0] <= 2
+
+
+def test_a_long_table_is_filtered_by_keyboard(browser: Any, site: Path) -> None:
+    window = Window(browser, f"{site.as_uri()}/")
+    page = window.open("recipe.html")
+    rows = page.locator(".long").first.locator("tbody tr")
+    count = page.locator(".filter output").first
+    everything = rows.count()
+    assert count.inner_text() == f"{everything} rows"
+    page.locator(".filter input").first.focus()
+    page.keyboard.type("vocabulary TARGET")
+    shown = [row for row in rows.all() if row.is_visible()]
+    assert 0 < len(shown) < everything
+    assert count.inner_text() == f"{len(shown)} of {everything} rows"
+    assert all("target" in row.inner_text() for row in shown)
+    page.keyboard.press("Escape")
+    assert count.inner_text() == f"{everything} rows" and rows.first.is_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    page.wait_for_function("document.activeElement.className === 'long'"
+                           " && document.activeElement.scrollTop > 0")
+    assert not window.said
+
+
+def test_symbols_of_prose_are_typeset_and_those_of_code_are_not(site: Path) -> None:
+    text = (site / "derivations" / "lstm.html").read_text("utf-8")
+    assert "from h<sub>t−1</sub>" in text and "∘ du<sub>t</sub>" in text
+    for page in (site / "derivations").glob("*.html"):
+        prose = re.sub(r"<(code|pre|math|script|title)\b.*?</\1>", "", page.read_text("utf-8"),
+                       flags=re.DOTALL)
+        prose = re.sub("<[^>]*>", " ", prose)
+        assert not re.search(r"\b[a-z]_\{|\b[a-z]_t\b| o d[a-z]\b", prose), page
+    assert "s = u ∘ v" in (site / "equations.html").read_text("utf-8")
+    assert "h_{t-1}" in (site / "source/lstm/cells/lstm.py.html").read_text("utf-8")
 
 
 def test_a_link_into_the_code_leads_to_its_line(browser: Any, site: Path) -> None:

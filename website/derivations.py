@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+from docstrings import escaped
+
 from grads.stepper.explorer.formulas import formulas, key
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,12 +37,12 @@ def page(module: str) -> str:
     tree, lines = ast.parse(text), text.split("\n")
     said = (ast.get_docstring(tree) or "").partition("\n\n")
     title = re.split(r" \(|[.:;](?:\s|$)", said[0])[0]
-    parts = [f"{WIDE}# {title}", f"{said[0]}\n\nThe file: `grads/derivations/{module}.py`."]
+    parts = [f"{WIDE}# {title}", escaped(said[0]), f"The file: `grads/derivations/{module}.py`."]
     for function in tree.body:
         if isinstance(function, ast.FunctionDef) and (rows := list(table(function, lines, module))):
             first = (ast.get_docstring(function) or "").partition("\n\n")[0]
             link = f"../../grads/derivations/{module}.py#L{function.lineno}"
-            parts += [f"## {function.name}", f"{first} [line {function.lineno}]({link})",
+            parts += [f"## {function.name}", f"{escaped(first)} [line {function.lineno}]({link})",
                       "\n".join(['<table class="derivation">', *rows, "</table>"])]
     return "\n\n".join(parts) + "\n"
 

@@ -16,6 +16,7 @@ import formulas
 import lessons
 import sources
 import stepper
+import symbols
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -72,11 +73,11 @@ def titled(name: str, markdown: str, files: Files) -> str:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Formulas typeset, with KaTeX's style; on the page of a file its lines."""
+    """Formulas and symbols typeset, with KaTeX's style; on the page of a file its lines."""
     if page.file.src_uri.startswith(f"{sources.PAGES}/"):
         lines, anchors = sources.content(page.file.src_uri)
         page.present_anchor_ids = (page.present_anchor_ids or set()) | anchors
         return html + lines
-    html = formulas.typeset(html)
+    html = symbols.typeset(formulas.typeset(html), page.file.src_uri)
     style = get_relative_url(STYLE, page.url)
     return f'<link rel="stylesheet" href="{style}">{html}' if 'class="katex"' in html else html

@@ -1,6 +1,7 @@
 """Docstrings are plain text: what Markdown would take for markup in them is written out.
 
-Text between backticks and indented lines, which are code in both, stay as they are.
+Text between backticks and indented lines, which are code in both, stay as they are; so do the bars
+of a table.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ class PlainText(griffe.Extension):
 
 def escaped(text: str) -> str:
     """A docstring's text as Markdown that shows it."""
-    return "\n".join(line if line.startswith("    ") else
-                     MARKUP.sub(lambda match: match[1] or (
-                         "&lt;" if match[2] == "<" else f"\\{match[2]}"), line)
+    return "\n".join(line if line.startswith("    ") else MARKUP.sub(_escaped, line)
                      for line in text.split("\n"))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """What stands for a match of MARKUP."""
+    if match[1]:
+        return match[1]
+    if match[2] == "|" and match.string.startswith("|"):
+        return "|"
+    return "&lt;" if match[2] == "<" else f"\\{match[2]}"

@@ -23,6 +23,7 @@ ACCENTS = {"~": "\N{COMBINING TILDE}", "_bar": "\N{COMBINING MACRON}",
 FUNCTION = re.compile(rf"\b({'|'.join(GREEK)})(?='|&#x27;|\()")
 ARROW = re.compile(r"(?<![\w-])(-&gt;|&lt;-)(?=[a-z])")
 PRODUCT = re.compile(r"(?<=[\w)\]}'~>;]) o (?=[\w(\[<&])")
+NAME = re.compile(r"(?<=<td><code>)[\w.]+(?=</code>)")  # in a cell: breaks at its dots
 CIRCLED = ("derivations", "reference/", "equations.md", "errata.md")  # Turkish has a word `o`
 
 
@@ -41,7 +42,7 @@ def typeset(html: str, page: str) -> str:
         if name == inside and not piece.endswith("/>"):
             depth += -1 if piece.startswith("</") else 1
             inside = inside if depth else ""
-    made = "".join(pieces)
+    made = NAME.sub(lambda match: re.sub(r"(?<=[._])", "<wbr>", match[0]), "".join(pieces))
     return PRODUCT.sub(" ∘ ", made) if page.startswith(CIRCLED) else made
 
 

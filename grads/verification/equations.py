@@ -201,7 +201,7 @@ def to_markdown(source: Source) -> str:
     for paper, title in PAPERS.items():
         listed = [row for row in rows if row.key[0] == paper]
         repeats = [row for row in listed if _only_repeats(row)]
-        parts += [f"## {title}\n\n| no. | what | derivation | kernel |\n|---|---|---|---|\n",
+        parts += [f"## {title}\n\n| equation | derivation | kernel |\n|---|---|---|\n",
                   *(_line(row) for row in listed if row not in repeats), "\n",
                   *["Repeated: ", ", ".join(map(_repeated, repeats)), ".\n\n"] * bool(repeats)]
     parts += ["## No algorithm\n\nBackground, and steps on the way to another equation.\n\n",
@@ -217,9 +217,9 @@ def _only_repeats(row: Row) -> bool:
 
 def _line(row: Row) -> str:
     """One number."""
-    title = row.item.title or f"= {_original(row)}"
+    title = f"**{_short(row.key[1])}** {row.item.title or f'= {_original(row)}'}"
     links = ("".join(map(_link, side[:1])) for side in (row.derivation, row.kernel))
-    return f"| {' | '.join([_short(row.key[1]), title, *links])} |\n"
+    return f"| {' | '.join([title, *links])} |\n"
 
 
 def _repeated(row: Row) -> str:

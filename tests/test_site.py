@@ -133,7 +133,7 @@ WIDTHS = 1400, 390
 
 
 @pytest.fixture
-def barred(browser: Any) -> Iterator[Any]:
+def barred(browser: Any, site: Path) -> Iterator[Any]:
     """A page of a browser that shows the bars of what scrolls; it moves nothing slowly, and loads
     no pictures and no index of the search."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -141,7 +141,8 @@ def barred(browser: Any) -> Iterator[Any]:
                                           ignore_default_args=["--hide-scrollbars"])
     page = running.new_page()
     page.add_init_script(STILL)
-    page.route(re.compile(r"/search/|/explorer/|\.png$"), lambda route: route.abort())
+    frames = re.escape((site / "explorer").as_uri())
+    page.route(re.compile(rf"/search_index\.|^{frames}/|\.png$"), lambda route: route.abort())
     yield page
     running.close()
 
@@ -190,7 +191,7 @@ def test_a_long_table_is_filtered_by_keyboard(browser: Any, site: Path) -> None:
     assert count.inner_text() == f"{everything} rows" and rows.first.is_visible()
     page.keyboard.press("Tab")
     page.keyboard.press("End")
-    page.wait_for_function("document.activeElement.className === 'long'"
+    page.wait_for_function("document.activeElement.matches('.long')"
                            " && document.activeElement.scrollTop > 0")
     assert not window.said
 

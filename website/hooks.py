@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import derivations
@@ -20,6 +21,7 @@ import symbols
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
 
 FILE_LINK = re.compile(r"\[[\w./-]+\.md\]\(([\w./-]+\.md)((?:#[\w-]*)?)\)")
@@ -72,12 +74,20 @@ def titled(name: str, markdown: str, files: Files) -> str:
     return FILE_LINK.sub(link, markdown)
 
 
+def titles(contents: Iterable[AnchorLink]) -> None:
+    """The symbols in the titles of a list of contents, typeset."""
+    for link in contents:
+        link.title = symbols.written(link.title)
+        titles(link.children)
+
+
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Formulas and symbols typeset, with KaTeX's style; on the page of a file its lines."""
     if page.file.src_uri.startswith(f"{sources.PAGES}/"):
         lines, anchors = sources.content(page.file.src_uri)
         page.present_anchor_ids = (page.present_anchor_ids or set()) | anchors
         return html + lines
+    titles(page.toc)
     html = symbols.typeset(formulas.typeset(html), page.file.src_uri)
     style = get_relative_url(STYLE, page.url)
     return f'<link rel="stylesheet" href="{style}">{html}' if 'class="katex"' in html else html

@@ -23,8 +23,9 @@ ACCENTS = {"~": "\N{COMBINING TILDE}", "_bar": "\N{COMBINING MACRON}",
 FUNCTION = re.compile(rf"\b({'|'.join(GREEK)})(?='|&#x27;|\()")
 ARROW = re.compile(r"(?<![\w-])(-&gt;|&lt;-)(?=[a-z])")
 PRODUCT = re.compile(r"(?<=[\w)\]}'~>;]) o (?=[\w(\[<&])")
-NAME = re.compile(r"(?<=<td><code>)[\w.]+(?=</code>)")  # in a cell: breaks at its dots
-CIRCLED = ("derivations", "reference/", "equations.md", "errata.md")  # Turkish has a word `o`
+NAME = re.compile(r"(?<=<td><code>)[\w.]+(?=</code>)|(?<=>)[\w.]+(?=</a></td>)")  # breaks at dots
+# Pages whose o is a product; one of another page may be a Turkish word.
+CIRCLED = ("derivations", "reference/", "equations.md", "errata.md", "exchange.md")
 
 
 def typeset(html: str, page: str) -> str:

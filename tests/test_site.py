@@ -208,6 +208,11 @@ def test_symbols_of_prose_are_typeset_and_those_of_code_are_not(site: Path) -> N
     assert "h_{t-1}" in (site / "source/lstm/cells/lstm.py.html").read_text("utf-8")
 
 
+def test_a_table_of_a_docstring_is_a_table(site: Path) -> None:
+    text = (site / "reference" / "attention.html").read_text("utf-8")
+    assert "<td>Q</td>" in text and "| here |" not in text
+
+
 def test_a_link_into_the_code_leads_to_its_line(browser: Any, site: Path) -> None:
     page = Window(browser, f"{site.as_uri()}/").open("equations.html")
     link = page.locator("a[href*='lstm/cells/lstm.py.html#L']").first

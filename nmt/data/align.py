@@ -150,12 +150,12 @@ def _pharaoh(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
     """The links of a Pharaoh file."""
     for number, line in enumerate(lines, 1):
         for word in split_words(line):
-            found = _PHARAOH.fullmatch(word)
-            if found is None:
+            match = _PHARAOH.fullmatch(word)
+            if match is None:
                 raise UserError(f"{path}:{number}: expected links such as 3-4 (sure) or 3?4 "
                                 f"(possible), got {word!r}")
-            link = int(found[1]), int(found[3])
-            yield _Entry(number, number - 1, word, link, found[2] == "-")
+            link = int(match[1]), int(match[3])
+            yield _Entry(number, number - 1, word, link, match[2] == "-")
 
 
 def _naacl(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
@@ -164,12 +164,12 @@ def _naacl(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
         text = " ".join(split_words(line))
         if not text:
             continue
-        found = _NAACL.fullmatch(text)
-        if found is None:
+        match = _NAACL.fullmatch(text)
+        if match is None:
             raise UserError(f"{path}:{number}: expected 'sentence source target', then S or P or "
                             f"nothing, got {text!r}")
-        link = int(found[2]), int(found[3])
-        yield _Entry(number, int(found[1]) - 1, text, link, found[4] != "P")
+        link = int(match[2]), int(match[3])
+        yield _Entry(number, int(match[1]) - 1, text, link, match[4] != "P")
 
 
 def _positions(entry: _Entry, first: int, swapped: bool) -> Link:
@@ -244,12 +244,12 @@ def alignment_score(
     if len(links) != len(gold):
         raise ValueError(f"links, gold: expected equal numbers of pairs, got {len(links)} and "
                          f"{len(gold)}")
-    found = [set(sentence) for sentence in links]
+    predicted = [set(sentence) for sentence in links]
     score = AlignmentScore(
-        sum(map(len, found)),
-        sum(len(one.sure) for one in gold),
-        sum(len(a & one.sure) for a, one in zip(found, gold, strict=True)),
-        sum(len(a & one.possible) for a, one in zip(found, gold, strict=True)),
+        sum(map(len, predicted)),
+        sum(len(annotated.sure) for annotated in gold),
+        sum(len(a & annotated.sure) for a, annotated in zip(predicted, gold, strict=True)),
+        sum(len(a & annotated.possible) for a, annotated in zip(predicted, gold, strict=True)),
     )
     if not score.links + score.sure:
         raise ValueError("links, gold: expected at least one link, got none")

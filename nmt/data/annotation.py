@@ -47,11 +47,11 @@ class Symbol(NamedTuple):
 
 def symbol_of(word: str) -> Symbol | None:
     """A word as a symbol of copyable, posall or posunk; None for all other words."""
-    found = _SYMBOL.fullmatch(word)
-    if found is None:
+    match = _SYMBOL.fullmatch(word)
+    if match is None:
         return None
     method, text = next((method, text) for method, text in
-                        zip(METHODS[1:], found.groups(), strict=True) if text is not None)
+                        zip(METHODS[1:], match.groups(), strict=True) if text is not None)
     null = text == "null" or (method == "copyable" and int(text) == 0)
     return Symbol(method, None if null else int(text))
 
@@ -80,7 +80,7 @@ def is_language(word: str) -> bool:
 def method_of(words: Iterable[str]) -> str | None:
     """The method (copyable, posall or posunk) whose symbols are among the words; None if there are
     none."""
-    return next((found.method for word in words if (found := symbol_of(word))), None)
+    return next((symbol.method for word in words if (symbol := symbol_of(word))), None)
 
 
 def _spelt(method: str, number: int | None) -> str:

@@ -256,10 +256,10 @@ class TextBatches:
         """What a batch's gradient is divided by: sentence pairs, or target tokens."""
         return len(batch.indices) if self.budget is None else self.tokens(batch)
 
-    def in_order(self, what: str = "batches") -> Iterator[Batch]:
+    def in_order(self, description: str = "batches") -> Iterator[Batch]:
         """All batches sorted by length, for evaluation; `what` is done with them, on a bar."""
         places = sorted_batches(self.lengths, self.batch_size)
-        return (self.batch(i) for i in counted(places, what))
+        return (self.batch(i) for i in counted(places, description))
 
 
 def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int) -> Lazy[Batch]:

@@ -47,8 +47,8 @@ class Codes:
         self.merges = tuple(merges)
         self.end_apart = end_apart
         self._ranks: dict[Merge, int] = {}
-        self._cut = list if any(map(is_mark, (part[0] for one in self.merges for part in one))) \
-            else letters
+        symbols = (symbol for merge in self.merges for symbol in merge)
+        self._cut = list if any(is_mark(symbol[0]) for symbol in symbols) else letters
         self._parts: dict[str, Merge] = {}  # result of a merge -> the first merge that makes it
         for rank, merge in enumerate(self.merges):
             if problem := _problem(merge):
@@ -70,32 +70,32 @@ class Codes:
         symbols = [*before, last, END_OF_WORD] if self.end_apart else [*before, last + END_OF_WORD]
         get = self._ranks.get
         while len(symbols) > 1:
-            found = [(rank, place) for place, pair in enumerate(pairwise(symbols))
+            ranked = [(rank, place) for place, pair in enumerate(pairwise(symbols))
                      if (rank := get(pair)) is not None
                      and (draw is None or draw() >= dropout)]
-            if not found:
+            if not ranked:
                 break
-            symbols = self._merged(symbols, found)                          # (Sennrich bpe)
+            symbols = self._merged(symbols, ranked)                          # (Sennrich bpe)
         return _written(symbols)
 
-    def _merged(self, symbols: list[str], found: Sequence[tuple[int, int]]) -> list[str]:
+    def _merged(self, symbols: list[str], ranked: Sequence[tuple[int, int]]) -> list[str]:
         """The symbols after the merge of lowest rank among those found (rank, position), at all its
         positions."""
-        first = min(found)[0]
-        one = "".join(self.merges[first])
+        first = min(ranked)[0]
+        result = "".join(self.merges[first])
         merged: list[str] = []
-        done = 0
-        for rank, place in found:
-            if rank == first and place >= done:  # of three alike the first two
-                merged += symbols[done:place]
-                merged.append(one)
-                done = place + 2
-        return merged + symbols[done:]
+        end = 0
+        for rank, place in ranked:
+            if rank == first and place >= end:  # of three alike the first two
+                merged += symbols[end:place]
+                merged.append(result)
+                end = place + 2
+        return merged + symbols[end:]
 
     def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]:
         """The pieces of a word with each that is not known cut at its last merge, and its parts
         likewise, down to characters: subword-nmt's vocabulary threshold."""
-        return [part for piece in pieces for part in self._parts_of(piece, known)]
+        return [finer_piece for piece in pieces for finer_piece in self._parts_of(piece, known)]
 
     def _parts_of(self, piece: str, known: Collection[str]) -> list[str]:
         """A piece, or its known parts."""
@@ -165,14 +165,14 @@ def _written(symbols: Sequence[str]) -> list[str]:
 
 def joined(pieces: Iterable[str]) -> list[str]:
     """Join pieces into words; a `@@` behind the last piece is dropped."""
-    words, begun = [], ""
+    words, word = [], ""
     for piece in pieces:
         if piece.endswith(CONTINUED):
-            begun += piece.removesuffix(CONTINUED)
+            word += piece.removesuffix(CONTINUED)
         else:
-            words.append(begun + piece)
-            begun = ""
-    return [*words, begun] if begun else words
+            words.append(word + piece)
+            word = ""
+    return [*words, word] if word else words
 
 
 def word_places(pieces: Sequence[str]) -> list[int]:
@@ -200,11 +200,12 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
     require_library(wanted)
     words = {word: letters(word) for word in sorted(counts)
              if not set(word) & set(" \t\n") and not is_mark(word[0])}
-    joint = sorted({one for word in words.values() for one in word if len(one) > 1 or one == "\r"})
+    joint = sorted({letter for word in words.values() for letter in word
+                    if len(letter) > 1 or letter == "\r"})
     single = dict(zip(joint, map(chr, count(PRIVATE)), strict=False))  # for the library, which cuts
-    lines = tuple(f"{''.join(single.get(one, one) for one in word)} {counts[name]}"
+    lines = tuple(f"{''.join(single.get(letter, letter) for letter in word)} {counts[name]}"
                   for name, word in words.items())
-    marked = str.maketrans({to: one for one, to in single.items()})
+    marked = str.maketrans({substitute: letter for letter, substitute in single.items()})
     learned = ((left.translate(marked), right.translate(marked))
                for left, right in _learned(lines, merges).merges)
     codes = Codes(merge for merge in learned if "\r" not in "".join(merge))  # no file holds it

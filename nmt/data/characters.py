@@ -45,10 +45,14 @@ class Spelling:
     def spelled(self, word: str) -> Word:
         """The characters of a word; of a letter that is not known, itself and its marks."""
         if word not in self._known:
-            parts = [part for one in letters(word)
-                     for part in ([one] if self._characters.ids([one]) != [UNKNOWN] else one)]
-            self._known[word] = tuple(self._characters.ids(parts))
+            characters = [character for letter in letters(word)
+                          for character in ([letter] if self._is_known(letter) else letter)]
+            self._known[word] = tuple(self._characters.ids(characters))
         return self._known[word]
+
+    def _is_known(self, letter: str) -> bool:
+        """Whether a letter with its marks has an id of its own."""
+        return self._characters.ids([letter]) != [UNKNOWN]
 
     def word(self, ids: Iterable[int]) -> str:
         """The word of these characters."""
@@ -139,9 +143,9 @@ def _group(
     ids = np.full((lengths.max(), len(kept)), END, dtype=np.int64)
     for n, k in enumerate(kept):
         ids[: len(columns[k]), n] = columns[k]
-    new = np.full(len(columns), -1)
-    new[kept] = np.arange(len(kept))
-    words = new[column_of]
-    here = np.flatnonzero(words >= 0)
-    here = here[np.argsort(words[here], kind="stable")]    # of tokens: their columns, in order
-    return Spelled(ids, lengths, places[here], words[here])
+    new_columns = np.full(len(columns), -1)
+    new_columns[kept] = np.arange(len(kept))
+    words = new_columns[column_of]
+    positions = np.flatnonzero(words >= 0)
+    positions = positions[np.argsort(words[positions], kind="stable")]  # in the columns' order
+    return Spelled(ids, lengths, places[positions], words[positions])

@@ -304,10 +304,10 @@ def check_lengths(
     """
     names = [name] if isinstance(name, str) else name
     for number, words in zip(numbers or count(1), sources, strict=False):
-        for file, own in zip(cycle(names), parts(words), strict=False):
-            if len(own) > data.max_translate_length:
+        for file, source_words in zip(cycle(names), parts(words), strict=False):
+            if len(source_words) > data.max_translate_length:
                 raise UserError(f"{file}:{number}: expected at most {data.max_translate_length} "
-                                f"words (data.max_translate_length), got {len(own)}")
+                                f"words (data.max_translate_length), got {len(source_words)}")
 
 
 LOADERS = {"files": _from_files, "cldr": _from_cldr, "reverse": _reversal,

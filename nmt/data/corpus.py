@@ -76,10 +76,10 @@ def decoded(
                 problem = (f"expected UTF-8, got byte 0x{line[error.start]:02x} at column "
                            f"{error.start + 1}")
         if problem:
-            said = UserError(f"{name}:{number}: {problem}")
+            invalid_line = UserError(f"{name}:{number}: {problem}")
             if odd is None or not _skipped(file, line):
-                raise said
-            odd(said)
+                raise invalid_line
+            odd(invalid_line)
         yield text
 
 
@@ -126,12 +126,12 @@ def stream_lines(
     longer than so many bytes.
     """
     try:
-        opened = gzip.open(path) if _is_compressed(path) else open(path, "rb")
-        with cast(IO[bytes], opened) as file:
+        raw = gzip.open(path) if _is_compressed(path) else open(path, "rb")
+        with cast(IO[bytes], raw) as file:
             yield from counted(read(file, path, longest), f"lines of {os.path.basename(path)}")
     except (OSError, EOFError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read: {said}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path}: cannot be read: {reason}") from error
 
 
 def decode_lines(path: str | Path) -> list[str]:
@@ -159,9 +159,9 @@ def stream_parallel(
             first, *others = (
                 (path, number + (line is not None) + sum(1 for _ in rest))
                 for path, line, rest in zip(paths, lines, sides, strict=True))
-            said = [f"{first[0]} has {several(first[1], 'line')}",
-                    *(f"{path} has {count}" for path, count in others)]
-            raise UserError(f"parallel files differ in length: {', '.join(said)}")
+            lengths = [f"{first[0]} has {several(first[1], 'line')}",
+                       *(f"{path} has {count}" for path, count in others)]
+            raise UserError(f"parallel files differ in length: {', '.join(lengths)}")
         yield lines
 
 
@@ -176,11 +176,11 @@ def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
 
 def read_parallel(*paths: str | Path, read: Reading = plain_lines) -> list[list[str]]:
     """All lines of such files, for each file. Arguments, errors as `stream_parallel`."""
-    found: list[list[str]] = [[] for _ in paths]
+    sides: list[list[str]] = [[] for _ in paths]
     for lines in stream_parallel(*paths, read=read):
-        for side, line in zip(found, lines, strict=True):
+        for side, line in zip(sides, lines, strict=True):
             side.append(line)
-    return found
+    return sides
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:

@@ -67,11 +67,11 @@ class Factors:
     def parts(self, word: str) -> list[str]:
         """The word without its tags, and its tags. Raises UserError for another number of tags."""
         number = len(tagged(self.names))
-        found = word.rsplit(BAR, number) if number else [word]
-        if len(found) != number + 1 or not all(found):
+        parts = word.rsplit(BAR, number) if number else [word]
+        if len(parts) != number + 1 or not all(parts):
             raise UserError(f"expected words with {several(number, 'tag')} behind {BAR} each "
                             f"({', '.join(tagged(self.names))}), got {word!r}")
-        return found
+        return parts
 
     def form(self, word: str) -> str:
         """The form of a word that is looked up in the vocabulary."""
@@ -82,18 +82,19 @@ class Factors:
         """The ids of each factor, (F, pieces): the pieces of a word share its tags and its case."""
         places = word_places(pieces) if len(pieces) != len(words) else range(len(words))
         parts = [self.parts(word) for word in words]
-        found, tag = [], 0
+        rows, tag = [], 0
         for name in self.names:
             if name == PLACE:
-                found.append(places_of(list(places)))
+                rows.append(places_of(list(places)))
                 continue
             if name == CASE:
-                own = [CASES.index(case_of(one[0])) for one in parts]
+                word_ids = [CASES.index(case_of(form)) for form, *_ in parts]
             else:
                 tag += 1
-                own = self.vocabularies[table_of(name)].ids(one[tag] for one in parts)
-            found.append([own[place] for place in places])
-        return found
+                tags = [word_parts[tag] for word_parts in parts]
+                word_ids = self.vocabularies[table_of(name)].ids(tags)
+            rows.append([word_ids[place] for place in places])
+        return rows
 
 
 def case_of(word: str) -> str:
@@ -107,19 +108,19 @@ def case_of(word: str) -> str:
         return "upper"
     rest = letters[1:]
     first = letters[0] != letters[0].lower()
-    return "title" if first and all(one == one.lower() for one in rest) else "mixed"
+    return "title" if first and all(letter == letter.lower() for letter in rest) else "mixed"
 
 
 def places_of(words: Sequence[int]) -> list[int]:
     """The position of each piece in its word, given the word's index of each piece."""
-    found = []
+    ids = []
     for k, word in enumerate(words):
         begins = k == 0 or words[k - 1] != word
         ends = k + 1 == len(words) or words[k + 1] != word
         name = {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get(
             (begins, ends), "inside")
-        found.append(PLACES.index(name))
-    return found
+        ids.append(PLACES.index(name))
+    return ids
 
 
 # --- word and factors packed into one number, as in pairs of ids ----------------------------------
@@ -130,7 +131,7 @@ def packed(ids: Sequence[int], rows: Sequence[Sequence[int]], sizes: Sequence[in
     digit."""
     numbers = list(ids)
     for row, size in zip(rows, sizes, strict=True):
-        numbers = [number * size + own for number, own in zip(numbers, row, strict=True)]
+        numbers = [number * size + factor for number, factor in zip(numbers, row, strict=True)]
     return numbers
 
 

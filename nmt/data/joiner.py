@@ -50,10 +50,10 @@ def _cut_chunk(chunk: str) -> tuple[str, ...]:
         return (ESCAPE,)
     tokens: list[str] = []
     before_is_word = True
-    for found in _TOKENS.finditer(chunk):
-        token, is_word = found[0], found[1] is not None
+    for match in _TOKENS.finditer(chunk):
+        token, is_word = match[0], match[1] is not None
         if not is_word:
-            token = _SPECIAL.sub(lambda match: f"{ESCAPE}{ord(match[0]):04x}", token)
+            token = _SPECIAL.sub(lambda special: f"{ESCAPE}{ord(special[0]):04x}", token)
         if tokens and is_word and not before_is_word:
             tokens[-1] += JOINER
         elif tokens:
@@ -66,11 +66,12 @@ def _cut_chunk(chunk: str) -> tuple[str, ...]:
 def join(tokens: Iterable[str]) -> str:
     """The text of tokens, the inverse of `cut`. Tokens that no text has, as a model may write them,
     are joined by the same rules."""
-    text, apart = "", False
+    text, space_before = "", False
     for token in tokens:
         core = token.removeprefix(JOINER)
-        text += (" " if apart and core == token else "") + _unescaped(core.removesuffix(JOINER))
-        apart = not token.endswith(JOINER)
+        text += " " if space_before and core == token else ""
+        text += _unescaped(core.removesuffix(JOINER))
+        space_before = not token.endswith(JOINER)
     return text
 
 

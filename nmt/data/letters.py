@@ -27,10 +27,10 @@ def letters(text: str) -> list[str]:
     space, stands alone."""
     if text.isascii():
         return list(text)
-    found: list[str] = []
+    groups: list[str] = []
     for character in text:
-        if found and is_mark(character) and not found[-1].isspace():
-            found[-1] += character
+        if groups and is_mark(character) and not groups[-1].isspace():
+            groups[-1] += character
         else:
-            found.append(character)
-    return found
+            groups.append(character)
+    return groups

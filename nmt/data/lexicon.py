@@ -56,16 +56,16 @@ def entries_of(lexicon: Lexicon, ids: np.ndarray, lengths: np.ndarray) -> BatchE
     """
     B, S = ids.shape
     real = np.arange(S) < lengths[:, None]
-    first = lexicon.starts[ids]
-    counts = np.where(real, lexicon.starts[ids + 1] - first, 0)            # (B, S)
-    found = []
-    for own_first, own in zip(first, counts, strict=True):
-        places = np.repeat(own_first - np.cumsum(own) + own, own) + np.arange(own.sum())
-        found.append((np.repeat(np.arange(S), own), places,
-                      *np.unique(lexicon.words[places], return_inverse=True)))
-    U = max(1, *(len(kinds) for _, _, kinds, _ in found))
+    starts = lexicon.starts[ids]                                           # (B, S)
+    sizes = np.where(real, lexicon.starts[ids + 1] - starts, 0)            # (B, S)
+    sentences = []
+    for start, size in zip(starts, sizes, strict=True):
+        places = np.repeat(start - np.cumsum(size) + size, size) + np.arange(size.sum())
+        sentences.append((np.repeat(np.arange(S), size), places,
+                          *np.unique(lexicon.words[places], return_inverse=True)))
+    U = max(1, *(len(kinds) for _, _, kinds, _ in sentences))
     words, p = np.empty((B, U), np.int64), np.zeros((B, S, U))
-    for b, (s, places, kinds, columns) in enumerate(found):
+    for b, (s, places, kinds, columns) in enumerate(sentences):
         n = len(kinds)
         words[b, :n], words[b, n:] = kinds, np.setdiff1d(np.arange(U), kinds)[: U - n]
         p[b, s, columns] = lexicon.p[places]
@@ -82,31 +82,31 @@ def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Le
     pair that an earlier line has, a source word whose probabilities are more than 1 together; and
     a file of which no entry is left.
     """
-    found: dict[tuple[int, int], float] = {}
+    entries: dict[tuple[int, int], float] = {}
     sums: dict[str, float] = {}
-    seen: dict[tuple[str, str], int] = {}
-    sides = [{word: i for i, word in enumerate(one.words) if i >= len(SPECIALS)}
-             for one in (source, target)]
+    line_of_pair: dict[tuple[str, str], int] = {}
+    sides = [{word: i for i, word in enumerate(vocabulary.words) if i >= len(SPECIALS)}
+             for vocabulary in (source, target)]
     for number, line in enumerate(read_lines(path), 1):
-        parts = [split_words(part) for part in line.split("\t")]
-        p = _probability(parts[2]) if [len(part) for part in parts] == [1, 1, 1] else None
+        columns = [split_words(column) for column in line.split("\t")]
+        p = _probability(columns[2]) if [len(column) for column in columns] == [1, 1, 1] else None
         if p is None:
             raise UserError(f"{path}:{number}: expected a source word, a target word and a "
                             f"probability above 0 and at most 1, between tabs, got {line!r}")
-        (f,), (e,), _ = parts
-        if (f, e) in seen:
+        (f,), (e,), _ = columns
+        if (f, e) in line_of_pair:
             raise UserError(f"{path}:{number}: expected a new pair of words, got {f!r} and {e!r}, "
-                            f"which are on line {seen[f, e]} already")
-        seen[f, e], sums[f] = number, sums.get(f, 0.0) + p
+                            f"which are on line {line_of_pair[f, e]} already")
+        line_of_pair[f, e], sums[f] = number, sums.get(f, 0.0) + p
         if sums[f] > MOST:
             raise UserError(f"{path}:{number}: expected probabilities of {f!r} of at most 1 "
                             f"together, got {sums[f]:.6g}")
         if f in sides[0] and e in sides[1]:
-            found[sides[0][f], sides[1][e]] = p
-    if not found:
+            entries[sides[0][f], sides[1][e]] = p
+    if not entries:
         raise UserError(f"{path}: expected entries of words of both vocabularies, got none among "
-                        f"{len(seen)}")
-    return Lexicon.of(found, len(source))
+                        f"{len(line_of_pair)}")
+    return Lexicon.of(entries, len(source))
 
 
 def _probability(words: list[str]) -> float | None:

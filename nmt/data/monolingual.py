@@ -39,7 +39,7 @@ def halves(sentences: Iterable[Words]) -> Iterator[Pair]:
 
 def neighbours(sentences: Iterable[Words]) -> Iterator[Pair]:
     """Each sentence and the next; no pair crosses an empty line, which separates texts."""
-    return ((one, following) for one, following in pairwise(sentences) if one and following)
+    return (pair for pair in pairwise(sentences) if all(pair))
 
 
 def dummies(sentences: Iterable[Words]) -> Iterator[Pair]:

@@ -36,11 +36,11 @@ def read_nbest(path: str | Path) -> list[list[Candidate]]:
     Raises UserError, with file and line, for a line of another form, a source line out of order,
     other features than the first line's, or a score that is not a finite number.
     """
-    found: list[list[Candidate]] = []
+    lists: list[list[Candidate]] = []
     names: list[str] | None = None
     for place, line in enumerate(stream_lines(path), 1):
         number, candidate = _parsed(line, f"{path}:{place}")
-        expected = [len(found) - 1, len(found)] if found else [0]
+        expected = [len(lists) - 1, len(lists)] if lists else [0]
         if number not in expected:
             raise UserError(f"{path}:{place}: expected a translation of line "
                             f"{' or '.join(map(str, expected))}, got one of line {number}: the "
@@ -49,12 +49,12 @@ def read_nbest(path: str | Path) -> list[list[Candidate]]:
             raise UserError(f"{path}:{place}: expected the features {' '.join(names)}, got "
                             f"{' '.join(candidate.features) or 'none'}")
         names = [*candidate.features]
-        if number == len(found):
-            found.append([])
-        found[-1].append(candidate)
-    if not found:
+        if number == len(lists):
+            lists.append([])
+        lists[-1].append(candidate)
+    if not lists:
         raise UserError(f"{path}: expected translations, got an empty file")
-    return found
+    return lists
 
 
 def _parsed(line: str, place: str) -> tuple[int, Candidate]:

@@ -120,20 +120,21 @@ def build(
     With dropout it also has the pieces of some random segmentations of each word (fixed seed).
     name: the side's, for the error. Raises UserError where no piece reaches the threshold.
     """
-    found = _counted(counts, lambda word: codes.cut(word))
+    counted = _counted(counts, lambda word: codes.cut(word))
     if options.dropout:
         draw = Random(0).random
-        found.update(_counted(dict.fromkeys(counts, 1), lambda word: [
+        counted.update(_counted(dict.fromkeys(counts, 1), lambda word: [
             piece for _ in range(DRAWS) for piece in codes.cut(word, options.dropout, draw)]))
-    known = {piece for piece, n in found.items() if n >= options.threshold or is_symbol(piece)}
+    known = {piece for piece, n in counted.items() if n >= options.threshold or is_symbol(piece)}
     if not known:
         raise UserError(f"data.subwords.threshold: expected pieces of the {name} that occur "
                         f"{options.threshold} times or more, got none; the most frequent occurs "
-                        f"{max(found.values(), default=0)} times")
+                        f"{max(counted.values(), default=0)} times")
     kept: Counter[str] = Counter()
-    for piece, n in found.items():
-        for part in [piece] if piece in known or is_symbol(piece) else codes.finer([piece], known):
-            kept[part] += n
+    for piece, n in counted.items():
+        is_kept = piece in known or is_symbol(piece)
+        for finer_piece in [piece] if is_kept else codes.finer([piece], known):
+            kept[finer_piece] += n
     return PieceVocabulary(most_frequent(kept, options.min_frequency, options.max_size, is_symbol),
                            codes)
 
@@ -142,8 +143,8 @@ def _counted(
     counts: Mapping[str, int], cut: Callable[[str], list[str]]
 ) -> Counter[str]:
     """How often each piece occurs."""
-    found: Counter[str] = Counter()
+    piece_counts: Counter[str] = Counter()
     for word, n in counts.items():
         for piece in [word] if stays_whole(word) else cut(word):
-            found[piece] += n
-    return found
+            piece_counts[piece] += n
+    return piece_counts

@@ -18,13 +18,13 @@ SAMPLE = 1000  # lines that are looked at
 class Sign(NamedTuple):
     """What other programs leave in a line."""
 
-    what: str
+    description: str
     pattern: re.Pattern[str]
     least: float  # the share of lines from which on it tells
 
 
-def _sign(what: str, pattern: str, least: float) -> Sign:
-    return Sign(what, re.compile(pattern), least)
+def _sign(description: str, pattern: str, least: float) -> Sign:
+    return Sign(description, re.compile(pattern), least)
 
 
 SIGNS = (
@@ -43,12 +43,12 @@ _ATTACHED = re.compile(r"\w[.,!?;:](?: |$)")
 def signs(lines: Iterable[str]) -> str:
     """The signs in a sample of lines, with how many lines have each; "" without any."""
     sample = [line for line in islice(lines, SAMPLE) if line.strip()]
-    found = []
+    descriptions = []
     for sign in SIGNS:
         count = sum(sign.pattern.search(line) is not None for line in sample)
         if count and count >= sign.least * len(sample):
-            found.append(f"{count} {'has' if count == 1 else 'have'} {sign.what}")
-    return f"of {several(len(sample), 'line')}, {', '.join(found)}" if found else ""
+            descriptions.append(f"{count} {'has' if count == 1 else 'have'} {sign.description}")
+    return f"of {several(len(sample), 'line')}, {', '.join(descriptions)}" if descriptions else ""
 
 
 def attached(lines: Iterable[str]) -> str:

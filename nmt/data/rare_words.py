@@ -63,11 +63,11 @@ def read_dictionary(path: str | Path) -> dict[str, list[str]]:
     for number, line in enumerate(read_lines(path), 1):
         if not split_words(line):
             continue
-        parts = [split_words(part) for part in line.split("\t")]
-        if len(parts) != 2 or len(parts[0]) != 1 or not parts[1] or "\r" in line:
+        columns = [split_words(column) for column in line.split("\t")]
+        if len(columns) != 2 or len(columns[0]) != 1 or not columns[1] or "\r" in line:
             raise UserError(f"{path}:{number}: expected a source word, a tab and its translation, "
                             f"got {line!r}")
-        ((word,), translation) = parts
+        ((word,), translation) = columns
         if word in lines:
             raise UserError(f"{path}:{number}: expected a new source word, got {word!r}, which is "
                             f"on line {lines[word]} already")
@@ -97,7 +97,7 @@ def dictionary_of(
     for source, target, sentence in zip(sources, targets, links, strict=True):
         counts.update((source[i], target[j]) for i, j in sentence)
     best: dict[str, list[str]] = {}
-    for (word, translation), count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+    for (word, translation), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if count >= min_count and len(best.get(word, ())) < most:
             best.setdefault(word, []).append(translation)
     return dict(sorted(best.items()))

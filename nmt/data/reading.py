@@ -40,7 +40,8 @@ class SourceReader:
     def unknown(self, words: Sequence[str]) -> list[str]:
         """The words, or pieces of words, that the vocabulary does not have."""
         cut = self.pieces(words)
-        return [one for one, i in zip(cut, self.vocabulary.ids(cut), strict=True) if i == UNKNOWN]
+        ids = self.vocabulary.ids(cut)
+        return [piece for piece, i in zip(cut, ids, strict=True) if i == UNKNOWN]
 
     def columns(self, words: Sequence[str]) -> list[str]:
         """What the columns of an alignment with a sentence are: its words, or their pieces."""
@@ -89,30 +90,33 @@ class SourcesReader:
 
     def pieces(self, words: Sequence[str]) -> Sequence[str]:
         """The pieces of each source, with a boundary between them."""
-        return joined([own.pieces(one) for own, one in self._each(words)])
+        return joined([reader.pieces(source_words) for reader, source_words in self._each(words)])
 
     def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> Sequence[str]:
         """As `SourceReader.drawn`."""
-        return joined([own.drawn(one, dropout, draw) for own, one in self._each(words)])
+        return joined([reader.drawn(source_words, dropout, draw)
+                       for reader, source_words in self._each(words)])
 
     def unknown(self, words: Sequence[str]) -> list[str]:
         """As `SourceReader.unknown`, of each."""
-        return [word for own, one in self._each(words) for word in own.unknown(one)]
+        return [word for reader, source_words in self._each(words)
+                for word in reader.unknown(source_words)]
 
     def columns(self, words: Sequence[str]) -> list[str]:
         """As `SourceReader.columns`, with a boundary between sources."""
-        return joined([own.columns(one) for own, one in self._each(words)])
+        return joined([reader.columns(source_words) for reader, source_words in self._each(words)])
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces of each source, `</s>` at the boundary."""
-        return [i for own, one in self._each(pieces) for i in (END, *own.ids(one))][1:]
+        return [i for reader, source_pieces in self._each(pieces)
+                for i in (END, *reader.ids(source_pieces))][1:]
 
     def numbers(
         self, words: Sequence[str], pieces: Sequence[str] | None = None
     ) -> SourceIds:
         """The ids of a sentence in each source; pieces as in `SourceReader.numbers`."""
         cut = self.pieces(words) if pieces is None else pieces
-        return SourceIds(own.ids(one) for own, one in self._each(cut))
+        return SourceIds(reader.ids(source_words) for reader, source_words in self._each(cut))
 
     def sides(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
         """Without factors, the sides are as they are."""

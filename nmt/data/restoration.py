@@ -69,78 +69,78 @@ def _noalign(
     words: Sequence[str], source: Sequence[str], source_words: Collection[str]
 ) -> Resolved:
     """The i-th unknown word comes from the i-th unknown word of the source (section 3.4.2)."""
-    found = Resolved(list(words))
+    resolved = Resolved(list(words))
     unknown = [i for i, word in enumerate(source) if not known(word, source_words)]
     places = [j for j, word in enumerate(words) if word == UNK]
     for number, j in enumerate(places):
         if number < len(unknown):
-            _point(found, j, unknown[number], source)
+            _point(resolved, j, unknown[number], source)
         else:
-            found.counts["null"] += 1
-    return found
+            resolved.counts["null"] += 1
+    return resolved
 
 
 def _copyable(
     words: Sequence[str], source: Sequence[str], source_words: Collection[str]
 ) -> Resolved:
     """`<unk_n>` comes from the n-th distinct unknown word (section 3.2.1)."""
-    found = Resolved([])
+    resolved = Resolved([])
     numbers = unknown_numbers(source, source_words)
     places = [source.index(word) for word in numbers]
     for j, word in enumerate(words):
         symbol = symbol_of(word)
-        found.words.append(UNK if symbol else word)
+        resolved.words.append(UNK if symbol else word)
         if symbol is not None and symbol.number is not None and places:
-            found.counts["outside"] += symbol.number > len(places)
-            _point(found, j, places[min(symbol.number, len(places)) - 1], source)
+            resolved.counts["outside"] += symbol.number > len(places)
+            _point(resolved, j, places[min(symbol.number, len(places)) - 1], source)
         elif symbol is not None or word == UNK:
-            found.counts["null"] += 1
-    return found
+            resolved.counts["null"] += 1
+    return resolved
 
 
 def _posunk(words: Sequence[str], source: Sequence[str]) -> Resolved:
     """`<unkpos_d>` comes from source word j - d (section 3.2.3)."""
-    found = Resolved([])
+    resolved = Resolved([])
     for j, word in enumerate(words):
         symbol = symbol_of(word)
-        found.words.append(UNK if symbol else word)
+        resolved.words.append(UNK if symbol else word)
         if symbol is not None or word == UNK:
-            _point_by(found, j, symbol.number if symbol else None, source)
-    return found
+            _point_by(resolved, j, symbol.number if symbol else None, source)
+    return resolved
 
 
 def _posall(words: Sequence[str], source: Sequence[str]) -> Resolved:
     """`<unk>` before `<p_d>` comes from source word j - d, j without symbols (section 3.2.2)."""
-    found = Resolved([])
+    resolved = Resolved([])
     distances: list[int | None] = []
     annotated = True  # whether the last word has its symbol
     for word in words:
         symbol = symbol_of(word)
         if symbol is None:
-            found.words.append(word)
+            resolved.words.append(word)
             distances.append(None)
         elif annotated:
-            found.counts["stray"] += 1
+            resolved.counts["stray"] += 1
         else:
             distances[-1] = symbol.number
         annotated = symbol is not None
-    for j, word in enumerate(found.words):
+    for j, word in enumerate(resolved.words):
         if word == UNK:
-            _point_by(found, j, distances[j], source)
-    return found
+            _point_by(resolved, j, distances[j], source)
+    return resolved
 
 
-def _point_by(found: Resolved, j: int, distance: int | None, source: Sequence[str]) -> None:
+def _point_by(resolved: Resolved, j: int, distance: int | None, source: Sequence[str]) -> None:
     """Link unknown word j to source word j - d, or count it as null."""
     if distance is None or not source:
-        found.counts["null"] += 1
+        resolved.counts["null"] += 1
     else:
-        _point(found, j, j - distance, source)
+        _point(resolved, j, j - distance, source)
 
 
-def _point(found: Resolved, j: int, i: int, source: Sequence[str]) -> None:
+def _point(resolved: Resolved, j: int, i: int, source: Sequence[str]) -> None:
     """Link unknown word j to source word i, or to the nearest."""
     nearest = min(max(i, 0), len(source) - 1)
-    found.counts["outside"] += nearest != i
-    found.counts["pointed"] += 1
-    found.links.append((nearest, j))
+    resolved.counts["outside"] += nearest != i
+    resolved.counts["pointed"] += 1
+    resolved.links.append((nearest, j))

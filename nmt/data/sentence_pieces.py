@@ -57,7 +57,8 @@ class SentencePieces:
 
     def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]:
         """The pieces with each that is not known in its characters."""
-        return [part for piece in pieces for part in ([piece] if piece in known else piece)]
+        return [finer_piece for piece in pieces
+                for finer_piece in ([piece] if piece in known else piece)]
 
     def joined(self, pieces: Iterable[str]) -> list[str]:
         """The words that pieces make."""

@@ -30,8 +30,8 @@ def _side(side: Side, rank: int, size: int) -> Side:
     steps -= int(side.lengths.max() - lengths.max())
     B, factors = len(side.lengths), side.factors
     return Side(side.ids[:steps, rank::size], lengths,
-                tuple(_spelled(one, B, rank, size) for one in side.characters
-                      if (one.places % B % size == rank).any()),
+                tuple(_spelled(group, B, rank, size) for group in side.characters
+                      if (group.places % B % size == rank).any()),
                 None if factors is None else factors[:, :steps, rank::size])
 
 
@@ -45,9 +45,9 @@ def _spelled(group: Spelled, B: int, rank: int, size: int) -> Spelled:
     return Spelled(group.ids[:lengths.max(), kept], lengths, places, words)
 
 
-def columns_together(parts: Sequence[Array]) -> np.ndarray:
+def columns_together(shares: Sequence[Array]) -> np.ndarray:
     """The rows (B, ...) of all, from each rank's share of them, host arrays."""
-    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
-    for rank, part in enumerate(parts):
-        whole[rank::len(parts)] = part
+    whole = np.empty((sum(map(len, shares)), *shares[0].shape[1:]), shares[0].dtype)
+    for rank, columns in enumerate(shares):
+        whole[rank::len(shares)] = columns
     return whole

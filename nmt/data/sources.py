@@ -24,7 +24,7 @@ def places(words: Sequence[str]) -> list[slice]:
 
 def parts(words: Sequence[str]) -> list[Sequence[str]]:
     """The words of each source; of one source, the words."""
-    return [words[own] for own in places(words)] if BOUNDARY in words else [words]
+    return [words[place] for place in places(words)] if BOUNDARY in words else [words]
 
 
 def joined(sentences: Sequence[Sequence[str]]) -> list[str]:
@@ -41,7 +41,7 @@ def longest(words: Sequence[str]) -> int:
 
 def shortened(words: Sequence[str], most: int | None) -> list[str]:
     """The first `most` words of each source."""
-    return joined([one[:most] for one in parts(words)])
+    return joined([source_words[:most] for source_words in parts(words)])
 
 
 def tokenise_each(cutters: Sequence[Callable[[str], list[str]]], text: str) -> list[str]:

@@ -76,14 +76,15 @@ def _moses(language: str) -> tuple[Cut, Join]:
 def _with_marks(cut: Cut, text: str) -> list[str]:
     """The tokens of a text that is cut without its marks, which Moses takes for no part of words.
     """
-    found = letters(text)
-    if len(found) == len(text):
+    characters = letters(text)
+    if len(characters) == len(text):
         return cut(text)
-    waiting = [one for one in found if not _LEFT_OUT.match(one)]
-    tokens = cut("".join(one[0] for one in found))
-    if [*"".join(tokens)] != [one[0] for one in waiting]:  # something was added, or left out
+    visible = [character for character in characters if not _LEFT_OUT.match(character)]
+    tokens = cut("".join(character[0] for character in characters))
+    bases = [character[0] for character in visible]
+    if [*"".join(tokens)] != bases:  # Moses added or dropped a character
         return cut(text)
-    following = iter(waiting)
+    following = iter(visible)
     return ["".join(islice(following, len(token))) for token in tokens]
 
 

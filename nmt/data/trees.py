@@ -127,27 +127,27 @@ class _Reader:
             outer.children += 1
         self.open.append(_Open(self.line))
 
-    def _open_constituent(self, one: _Open) -> None:
+    def _open_constituent(self, bracket: _Open) -> None:
         """Write a constituent's symbol, unless it is the root's."""
-        one.label = one.label or ""
-        if len(self.open) == 1 and one.label in ROOTS:
+        bracket.label = bracket.label or ""
+        if len(self.open) == 1 and bracket.label in ROOTS:
             return
-        if not one.label:
+        if not bracket.label:
             raise self._error("expected a label behind '(', got '('")
-        one.place = len(self.tree.symbols)
-        self.tree.symbols.append(f"({plain_label(one.label)}")
+        bracket.place = len(self.tree.symbols)
+        self.tree.symbols.append(f"({plain_label(bracket.label)}")
 
-    def _end(self, one: _Open) -> None:
+    def _end(self, bracket: _Open) -> None:
         """Read a closing bracket."""
-        if one.label is None or (one.word is None and not one.children):
+        if bracket.label is None or (bracket.word is None and not bracket.children):
             raise self._error("expected a word or constituents in '"
-                              f"({one.label or ''}' of line {one.line}, got ')'")
-        if one.word is not None and one.label != TRACE:
+                              f"({bracket.label or ''}' of line {bracket.line}, got ')'")
+        if bracket.word is not None and bracket.label != TRACE:
             self.tree.symbols.append(WORD)
-            self.tree.words.append(_BRACKETS.get(one.word, one.word))
-            self.tree.tags.append(one.label)
-        elif one.place is not None:
-            _close(self.tree.symbols, one.place)
+            self.tree.words.append(_BRACKETS.get(bracket.word, bracket.word))
+            self.tree.tags.append(bracket.label)
+        elif bracket.place is not None:
+            _close(self.tree.symbols, bracket.place)
         if not self.open:
             if self.tree.words:
                 self.trees.append(self.tree)
@@ -202,15 +202,15 @@ def rebuild(symbols: Iterable[str], words: Sequence[str]) -> Tree | None:
 
 def spans(symbols: Iterable[str]) -> list[Span]:
     """The constituents of a tree's symbols, in the order in which they close."""
-    found, opened, place = [], list[tuple[str, int]](), 0
+    closed, opened, place = [], list[tuple[str, int]](), 0
     for symbol in symbols:
         if symbol == WORD:
             place += 1
         elif symbol[0] == "(":
             opened.append((symbol[1:], place))
         else:
-            found.append(Span(*opened.pop(), place))
-    return found
+            closed.append(Span(*opened.pop(), place))
+    return closed
 
 
 def bracketed(tree: Tree) -> str:

@@ -66,8 +66,9 @@ class Vocabulary:
 
     def extended(self, words: Iterable[str]) -> Vocabulary:
         """These words under their ids, and behind them those of `words` that are not among them."""
-        own = set(self.words)
-        return self._of([*self.words[len(SPECIALS):], *(one for one in words if one not in own)])
+        known = set(self.words)
+        added = [word for word in words if word not in known]
+        return self._of([*self.words[len(SPECIALS):], *added])
 
     def _of(self, words: Iterable[str]) -> Vocabulary:
         """A vocabulary of the same kind."""
@@ -115,9 +116,9 @@ class Vocabulary:
         """
         words = decode_lines(path)
         for number, symbol in enumerate(SPECIALS, 1):
-            found = words[number - 1] if len(words) >= number else "the end of the file"
-            if found != symbol:
-                raise UserError(f"{path}:{number}: expected {symbol} on this line, got {found!r}")
+            got = words[number - 1] if len(words) >= number else "the end of the file"
+            if got != symbol:
+                raise UserError(f"{path}:{number}: expected {symbol} on this line, got {got!r}")
         first_line: dict[str, int] = {}
         for number, word in enumerate(words[len(SPECIALS) :], len(SPECIALS) + 1):
             problem = _problem(word)

@@ -69,7 +69,7 @@ def read_vectors(path: str | Path, words: Collection[str], size: int) -> dict[st
     which has no such line. Of a word that is there twice the first counts.
     Raises UserError, with file and line, for vectors of another size and what is no number.
     """
-    found: dict[str, np.ndarray] = {}
+    vectors: dict[str, np.ndarray] = {}
     lines = stream_lines(path)
     first = next(lines, "")
     header = _HEADER.fullmatch(first.strip())
@@ -79,12 +79,12 @@ def read_vectors(path: str | Path, words: Collection[str], size: int) -> dict[st
             got = int(header[1]) if header else line.rstrip(" ").count(" ")
             raise UserError(f"{path}:{number}: expected a word and {size} numbers, the size of the "
                             f"embeddings (model.embedding_size), got {got}")
-        if word in words and word not in found:
+        if word in words and word not in vectors:
             try:
-                found[word] = np.array(numbers, np.float32)
+                vectors[word] = np.array(numbers, np.float32)
             except ValueError:
                 raise UserError(f"{path}:{number}: expected {size} numbers behind {word!r}, got "
                                 f"{' '.join(numbers)!r:.60}") from None
-            if not np.isfinite(found[word]).all():
+            if not np.isfinite(vectors[word]).all():
                 raise UserError(f"{path}:{number}: expected finite numbers behind {word!r}")
-    return found
+    return vectors

@@ -115,10 +115,10 @@ def align_with_entries(
     agreement = Agreement(forward.corpus, backward.corpus)
     for done in range(options.iterations):
         by_hmm = done >= options.model1_iterations
-        one, other = forward.expect(by_hmm), backward.expect(by_hmm)
-        agreement.multiply(one, other)
-        forward.maximise(one)
-        backward.maximise(other)
+        forward_posteriors, backward_posteriors = forward.expect(by_hmm), backward.expect(by_hmm)
+        agreement.multiply(forward_posteriors, backward_posteriors)
+        forward.maximise(forward_posteriors)
+        backward.maximise(backward_posteriors)
         if tell is not None:
             tell(done + 1, options.iterations)
     by_hmm = options.method == "hmm"

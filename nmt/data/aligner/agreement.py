@@ -68,6 +68,6 @@ def _places(corpus: WordPairs, offsets: Ints, strides: tuple[Ints, Ints]) -> Int
         other = np.arange(group.width - 1)
         for j, rows in enumerate(group.steps()):
             pairs = group.pairs[: group.active[j]]
-            begin = offsets[pairs] + j * across[pairs]
-            places[rows, 1:] = begin[:, None] + other * along[pairs][:, None]
+            row_starts = offsets[pairs] + j * across[pairs]
+            places[rows, 1:] = row_starts[:, None] + other * along[pairs][:, None]
     return flat

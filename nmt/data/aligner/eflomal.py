@@ -26,27 +26,27 @@ def align_by_eflomal(
     """
     program = _program()
     filled = [n for n, pair in enumerate(zip(sources, targets, strict=True)) if all(pair)]
-    found: list[list[list[Link]]] = [[[] for _ in sources] for _ in range(2)]
+    links: list[list[list[Link]]] = [[[] for _ in sources] for _ in range(2)]
     with tempfile.TemporaryDirectory() as name:
         files = {option: Path(name) / option for option in "stfr"}
         for option, sentences in (("s", sources), ("t", targets)):
             write_lines(files[option], (" ".join(map(_one_word, sentences[n])) for n in filled))
-        _run([program, *(part for option, path in files.items()
-                         for part in (f"-{option}", str(path)))])
-        for direction, option in zip(found, "fr", strict=True):
+        _run([program, *(argument for option, path in files.items()
+                         for argument in (f"-{option}", str(path)))])
+        for direction, option in zip(links, "fr", strict=True):
             for n, line in zip(filled, read_lines(files[option]), strict=True):
                 direction[n] = [_link(text) for text in line.split()]
-    return found[0], found[1]
+    return links[0], links[1]
 
 
 def _program() -> str:
     """The path of the program: on PATH, or beside this Python."""
     beside = str(Path(sys.executable).parent)
-    found = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=beside)
-    if found is None:
+    program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=beside)
+    if program is None:
         raise UserError(f"--method eflomal: expected the program {PROGRAM}, found none; "
                         f"{install('align')}, or take --method hmm")
-    return found
+    return program
 
 
 def _one_word(word: str) -> str:

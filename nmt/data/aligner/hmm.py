@@ -96,13 +96,13 @@ def _betas(
     expected = np.zeros_like(matrix)
     later = np.empty((0, group.width))  # p(words after | position) / p(words after | words before)
     for rows, scale in zip(reversed(list(group.steps())), reversed(scales), strict=True):
-        begun = np.ones((len(scale) - len(later), group.width))  # targets that end here
-        later = np.concatenate([later, begun])  # (n_j, I + 1)
+        ending = np.ones((len(scale) - len(later), group.width))  # targets that end here
+        later = np.concatenate([later, ending])  # (n_j, I + 1)
         t = table[rows] / scale
         word = t[:, 1:] * later[:, 1:]  # p(this word from i, and what follows)
-        nothing = null * t[:, :1] * later
+        from_null = null * t[:, :1] * later
         expected += before[rows].T @ word
-        table[rows, 0] = (before[rows] * nothing).sum(1)
+        table[rows, 0] = (before[rows] * from_null).sum(1)
         table[rows, 1:] = word * (before[rows] @ matrix)
-        later = nothing + word @ matrix.T
+        later = from_null + word @ matrix.T
     return expected * matrix

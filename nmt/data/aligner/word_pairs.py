@@ -28,7 +28,7 @@ class Group:
     """Sentence pairs with sources of I words, those with the longest targets first."""
 
     pairs: Ints  # (n,) their indices in the corpus
-    begin: int  # index of their first entry in the flat arrays
+    start: int  # index of their first entry in the flat arrays
     width: int  # I + 1
     active: list[int]  # for each target position, how many pairs have a word there; non-increasing
 
@@ -39,14 +39,14 @@ class Group:
 
     def of(self, flat: NDArray[Any]) -> NDArray[Any]:
         """This group's entries of a flat array, a view (rows, I + 1)."""
-        return flat[self.begin : self.begin + self.rows * self.width].reshape(-1, self.width)
+        return flat[self.start : self.start + self.rows * self.width].reshape(-1, self.width)
 
     def steps(self) -> Iterator[slice]:
         """The rows of each target position, from the first."""
-        begin = 0
+        start = 0
         for count in self.active:
-            yield slice(begin, begin + count)
-            begin += count
+            yield slice(start, start + count)
+            start += count
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ def word_pairs(sources: Words, targets: Words) -> WordPairs:
             lengths.setdefault(len(source), []).append(number)
     groups: list[Group] = []
     keys: list[Ints] = []
-    begin = 0
+    start = 0
     for length in sorted(lengths):
         numbers = sorted(lengths[length], key=lambda n: -len(y[n]))
-        group, found = _group(numbers, x, y, begin, vocabulary)
+        group, group_keys = _group(numbers, x, y, start, vocabulary)
         groups.append(group)
-        keys += found
-        begin += group.rows * group.width
+        keys += group_keys
+        start += group.rows * group.width
     flat = np.concatenate([np.empty(0, np.int64), *keys])
     distinct, types = np.unique(flat, return_inverse=True)
     source_of_type = distinct // max(vocabulary, 1)
@@ -108,7 +108,7 @@ def _ids(sentences: Words, first: int) -> tuple[list[list[int]], int]:
 
 
 def _group(
-    numbers: list[int], x: list[list[int]], y: list[list[int]], begin: int, vocabulary: int
+    numbers: list[int], x: list[list[int]], y: list[list[int]], start: int, vocabulary: int
 ) -> tuple[Group, list[Ints]]:
     """One group, and the keys of its entries, (n_j * (I + 1),) for each target position j."""
     source = np.array([[NULL, *x[n]] for n in numbers], np.int64)  # (n, I + 1)
@@ -117,4 +117,4 @@ def _group(
     for j, count in enumerate(active):
         target = np.array([y[n][j] for n in numbers[:count]], np.int64)  # (n_j,)
         keys.append((source[:count] * vocabulary + target[:, None]).ravel())
-    return Group(np.array(numbers, np.int64), begin, source.shape[1], active), keys
+    return Group(np.array(numbers, np.int64), start, source.shape[1], active), keys

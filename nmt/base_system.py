@@ -130,15 +130,15 @@ class BaseSystem:
         Raises UserError when it is not one of this kind or format, or its files do not match.
         """
         path = checkpoint_path(Path(directory), which)
-        directory, what = path.parent, f"the run directory of a {cls.kind}"
-        need(directory, what, [RECIPE])
+        directory, expected = path.parent, f"the run directory of a {cls.kind}"
+        need(directory, expected, [RECIPE])
         kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
         if kind != cls.kind:
             raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"
                             + tasks_hint(directory))
-        need(directory, what, map(vocabulary_file, cls.names))
+        need(directory, expected, map(vocabulary_file, cls.names))
         recipe = run_recipe(cls.recipes, directory, saved=path)
-        need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
+        need(directory, expected, map(vocabulary_file, cls.names_of(recipe)))
         vocabularies = read_vocabularies(directory, cls.names_of(recipe))
         saved = checkpoint.load(path)
         check_recipe(directory / RECIPE, recipe, saved.metadata, path)
@@ -160,11 +160,11 @@ class BaseSystem:
         theirs, ours = saved.metadata.get("model", {}), self.metadata()
         for name in self.vocabularies:
             codes = codes_file(name)
-            for key, file, what in ((name, vocabulary_file(name), "this is not the vocabulary"),
+            for key, file, problem in ((name, vocabulary_file(name), "this is not the vocabulary"),
                                     (codes, codes, "these are not the codes")):
                 if theirs.get(key) != ours.get(key):
-                    raise UserError(f"{path.parent / file}: {what} that the model in {path.name} "
-                                    "was trained with")
+                    raise UserError(f"{path.parent / file}: {problem} that the model in "
+                                    f"{path.name} was trained with")
         if theirs.get(LEXICON) != ours.get(LEXICON):
             raise UserError(f"{path.parent / LEXICON}: this is not the lexicon that the model in "
                             f"{path.name} was trained with")
@@ -220,10 +220,10 @@ def _lexicon(
     return read_lexicon(path, vocabularies["source"], vocabularies["target"])
 
 
-def check_memory(model: Any, copies: int, what: str) -> None:
+def check_memory(model: Any, copies: int, description: str) -> None:
     """Raise UserError if `copies` copies of all parameters do not fit the memory."""
     count = sum(math.prod(weight.shape) for weight in model.weights().values())
-    check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
+    check_fits(4 * count * copies, f"{description}, {count:,} numbers{' each' * (copies > 1)}",
                "smaller layers, or fewer words in the vocabularies, need less")
 
 

@@ -36,7 +36,7 @@ def fusion_recipe(
     model = dataclasses.asdict(system.recipe.model)
     model |= {f"lm_{name}": getattr(language.recipe.model, name) for name in OF_LANGUAGE}
     parts = dict.fromkeys(name.split(".")[0] for name in system.parameters)
-    frozen = [f"{part}.*" for part in (*parts, LANGUAGE) if part != TRAINED]
+    frozen = [f"{prefix}.*" for prefix in (*parts, LANGUAGE) if prefix != TRAINED]
     given = {"model.architecture": "deep_fusion", "parametrize.frozen": json.dumps(frozen),
              **{f"model.{name}": value if isinstance(value, str) else json.dumps(value)
                 for name, value in model.items()}}

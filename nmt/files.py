@@ -28,7 +28,7 @@ NAMED = 50  # characters of a name that its temporary file repeats: names have a
 UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
 
 
-def read_file(path: str | os.PathLike[str], most: int, what: str) -> bytes:
+def read_file(path: str | os.PathLike[str], most: int, description: str) -> bytes:
     """The content of a file of at most so many bytes; what it should be, for the error.
 
     A user may name a device without an end, such as /dev/zero, or a pipe: both are only read to
@@ -40,7 +40,7 @@ def read_file(path: str | os.PathLike[str], most: int, what: str) -> bytes:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     if len(content) > most:
-        raise UserError(f"{path}: expected {what} of at most {most:,} bytes, got more")
+        raise UserError(f"{path}: expected {description} of at most {most:,} bytes, got more")
     return content
 
 

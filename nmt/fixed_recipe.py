@@ -24,7 +24,7 @@ FREE = {"data.directory", "data.max_translate_length", "data.train_size",
         "data.subwords.more_text", "data.lexicon",
         "data.source_vocabulary", "data.target_vocabulary",
         "text.train", "text.dev", "text.vocabulary",
-        *(f"data.{part}_{side}" for part in ("train", "dev", "test")
+        *(f"data.{evaluation_set}_{side}" for evaluation_set in ("train", "dev", "test")
           for side in ("source", "second_source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
 MIXED_BY = (RATIOS, SHARE, VOCABULARIES, PRIVATE)  # keys that a mixture of tasks is made by
@@ -56,20 +56,20 @@ def _recorded(saved: Path) -> Mapping[str, Any]:
     return recorded
 
 
-def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
+def check_same(path: Path, recipe: AnyRecipe, action: str = RESUME) -> None:
     """Raise UserError if the run in `path` has another model, or other training data.
 
     For RESUME also if the validation scores, or the parameters that tasks share, differ.
     """
     before = (_recorded(checkpoint_path(path, DEFAULT))
               or fixed_values(run_recipe(type(recipe), path)))
-    sections = (*MADE_BY, *MIXED_BY, "evaluate") if what == RESUME else MADE_BY[:3]
+    sections = (*MADE_BY, *MIXED_BY, "evaluate") if action == RESUME else MADE_BY[:3]
     unused = dict(unused_keys(recipe, before))
     before = {key: value for key, value in before.items()
               if _of_its_task(key).split(".")[0] in sections and key not in unused}
     changes = _changes(before, fixed_values(recipe), "now")
     if changes:
-        raise UserError(f"{path}: cannot {what} with other options: {changes}")
+        raise UserError(f"{path}: cannot {action} with other options: {changes}")
 
 
 def fixed_values(recipe: AnyRecipe) -> dict[str, Any]:

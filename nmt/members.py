@@ -32,17 +32,18 @@ def check_source_members(names: Sequence[str], systems: Sequence[Any]) -> None:
         if counts_down(system.recipe.model):
             raise UserError(f"{name}: expected model.target_positions forward among models that "
                             "read a source each, got countdown")
-    _check_alike(names, [{what: fact for what, fact in _facts(system).items()
-                          if what not in ("source vocabulary", "data.target_token", "codes")}
-                         | {"target codes": system.target.codes} for system in systems])
+    may_differ = ("source vocabulary", "data.target_token", "codes")
+    facts = [{**_facts(system), "target codes": system.target.codes} for system in systems]
+    _check_alike(names, [{key: fact for key, fact in member.items() if key not in may_differ}
+                         for member in facts])
 
 
 def _check_alike(names: Sequence[str], facts: Sequence[dict[str, Any]]) -> None:
     """Raise UserError for a member of whom something else is so than of the first."""
     for name, other in zip(names, facts, strict=True):
-        for what, fact in other.items():
-            if fact != facts[0][what]:
-                raise UserError(f"{name}: expected the {what} of {names[0]} in one ensemble, got "
+        for key, fact in other.items():
+            if fact != facts[0][key]:
+                raise UserError(f"{name}: expected the {key} of {names[0]} in one ensemble, got "
                                 "another")
 
 

@@ -101,17 +101,17 @@ def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> N
 
 
 def map_in_processes(
-    function: Callable[[int], Result], count: int, jobs: int, what: str
+    function: Callable[[int], Result], count: int, jobs: int, description: str
 ) -> list[Result]:
     """`function(i)` of each i below `count`, in order, computed by `jobs` processes, a single one
     being this one; `what` is done, for a bar."""
     if min(jobs, count) < 2:
-        return [function(i) for i in progress.counted(range(count), what)]
+        return [function(i) for i in progress.counted(range(count), description)]
 
     def work(k: int) -> Iterator[tuple[int, Result]]:
         return ((i, function(i)) for i in range(k, count, jobs))
 
     results = in_processes(work, min(jobs, count))
-    computed = dict(next(results)[1] for _ in progress.counted(range(count), what))
+    computed = dict(next(results)[1] for _ in progress.counted(range(count), description))
     results.close()
     return [computed[i] for i in range(count)]

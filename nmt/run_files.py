@@ -81,13 +81,13 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
         raise UserError(f"{path}: expected a new or empty directory, found {strangers[0]} in it")
 
 
-def need(directory: Path, what: str, files: Iterable[str]) -> None:
+def need(directory: Path, description: str, files: Iterable[str]) -> None:
     """Raise UserError unless the directory has these files."""
     for file in files:
         if not (directory / file).is_file():
             actual = "a file" if directory.is_file() else "no such directory"
             actual = f"no {file} in it" if directory.is_dir() else actual
-            raise UserError(f"{directory}: expected {what}, found {actual}")
+            raise UserError(f"{directory}: expected {description}, found {actual}")
 
 
 def take_back(directory: Path, names: Sequence[str], made: bool) -> None:

@@ -78,7 +78,7 @@ class System(Texts):
         recipes = [system.recipe for system in systems]
         aligning = [recipe for recipe in recipes if recipe.model.attention != "none"]
         recipe = (aligning or recipes)[0]
-        longest = min(each.data.max_translate_length for each in recipes)
+        longest = min(member_recipe.data.max_translate_length for member_recipe in recipes)
         recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
         return cls(recipe, systems[0].vocabularies, model, parameters)
 
@@ -216,8 +216,8 @@ class System(Texts):
         batches = self.batches([pairs[i] for i in places], self.recipe.evaluate.batch_size)
         for batch in batches.in_order("scoring, batches"):
             with _running(self.parameters, len(batch.indices)):
-                found = force_decode(self.model, self.parameters, batch)
-            for index, hypothesis in zip(batch.indices, found, strict=True):
+                hypotheses = force_decode(self.model, self.parameters, batch)
+            for index, hypothesis in zip(batch.indices, hypotheses, strict=True):
                 place = places[index]
                 results[place] = replace(self._translation(hypothesis), words=results[place].words)
         return results
@@ -279,41 +279,42 @@ class System(Texts):
                             f"{options.minimum_length}")
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         batches = self._by_length(sentences)
-        owns = [[sentences[i] for i in places] for places in batches]
-        finds = [restriction.limited(find, own) if restriction else find for own in owns]
-        most = max(map(len, owns), default=0) * options.beam * options.lengths
-        parameters = for_search(self.parameters, most)
-        found = map_in_processes(lambda k: self._found(owns[k], finds[k], parameters, options),
-                                 len(batches), jobs, "translating, batches")
-        for place, translations in zip(chain(*batches), chain(*found), strict=True):
+        blocks = [[sentences[i] for i in places] for places in batches]
+        finds = [restriction.limited(find, block) if restriction else find for block in blocks]
+        largest = max(map(len, blocks), default=0) * options.beam * options.lengths
+        parameters = for_search(self.parameters, largest)
+        nbests = map_in_processes(lambda k: self._nbests(blocks[k], finds[k], parameters, options),
+                                  len(batches), jobs, "translating, batches")
+        for place, translations in zip(chain(*batches), chain(*nbests), strict=True):
             results[place] = translations
         return self._spelled(sentences, results, options) if "target" in self.spellings else results
 
-    def _found(
-        self, own: list[Sequence[str]], find: Find, parameters: Mapping[str, Array],
+    def _nbests(
+        self, sentences: list[Sequence[str]], find: Find, parameters: Mapping[str, Array],
         options: SearchOptions,
     ) -> list[list[Translation]]:
-        """What `find` finds for one batch of sentences."""
+        """The translations that `find` gives for each sentence of a batch."""
         sources = self.reader.sides(make_sources(
-            [self.reader.numbers(words) for words in own], self.recipe.data.reverse_source,
-            self._rare("source", own)))
-        check_positions(self.recipe.model, sources[0].lengths[:, None], lambda row, _: own[row])
+            [self.reader.numbers(words) for words in sentences], self.recipe.data.reverse_source,
+            self._rare("source", sentences)))
+        check_positions(self.recipe.model, sources[0].lengths[:, None],
+                        lambda row, _: sentences[row])
         rows = options.beam * options.lengths
-        check_fits(2 * 4 * len(own) * rows * len(self.target),  # logits, and their sums
-                   f"{several(len(own), 'sentence')}, "
+        check_fits(2 * 4 * len(sentences) * rows * len(self.target),  # logits, and their sums
+                   f"{several(len(sentences), 'sentence')}, "
                    f"{several(rows, 'hypothesis', 'hypotheses')} each", FEWER)
-        with _running(self.parameters, len(own)):
-            found = find(self.model, parameters, sources)
-        return [[self._translation(one) for one in hypotheses] for hypotheses in found]
+        with _running(self.parameters, len(sentences)):
+            nbests = find(self.model, parameters, sources)
+        return [[self._translation(hypothesis) for hypothesis in nbest] for nbest in nbests]
 
     def _spelled(
-        self, sentences: Sequence[Sequence[str]], found: list[list[Translation]],
+        self, sentences: Sequence[Sequence[str]], nbests: list[list[Translation]],
         options: SearchOptions,
     ) -> list[list[Translation]]:
         """The translations of each sentence with words in place of `<unk>`."""
-        places = [(i, k) for i, nbest in enumerate(found) for k, one in enumerate(nbest)
-                  if UNK in one.words]
-        pairs = [(list(sentences[i]), found[i][k].words) for i, k in places]
+        places = [(i, k) for i, nbest in enumerate(nbests) for k, translation in enumerate(nbest)
+                  if UNK in translation.words]
+        pairs = [(list(sentences[i]), nbests[i][k].words) for i, k in places]
         batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order(
             "spelling, batches") if pairs else ()
         model: Any = self.model
@@ -322,17 +323,17 @@ class System(Texts):
                 spelled = spell(model, self.parameters, batch, options)
             for index, words in zip(batch.indices, spelled, strict=True):
                 i, k = places[index]
-                found[i][k] = self._with_words(found[i][k], words)
-        return found
+                nbests[i][k] = self._with_words(nbests[i][k], words)
+        return nbests
 
     def _with_words(self, translation: Translation, spelled: list[SpelledWord]) -> Translation:
         """The translation with these words in place of `<unk>`."""
         words, spelling = list(translation.words), self.spellings["target"]
         places = tuple(place for place, word in enumerate(words) if word == UNK)
-        for place, one in zip(places, spelled, strict=True):
-            words[place] = spelling.word(one.characters)
+        for place, word in zip(places, spelled, strict=True):
+            words[place] = spelling.word(word.characters)
         return replace(translation, words=words, spelled=places,
-                       cut_words=sum(not one.finished for one in spelled))
+                       cut_words=sum(not word.finished for word in spelled))
 
     def text(self, translation: Translation) -> str:
         """A translation as plain text."""
@@ -359,14 +360,15 @@ class System(Texts):
         if self.recipe.data.reverse_target:
             m = len(words)
             words = words[::-1]
-            alignment, steps = (None if own is None else np.concatenate([own[:m][::-1], own[m:]])
-                                for own in (alignment, steps))
+            alignment, steps = (
+                None if values is None else np.concatenate([values[:m][::-1], values[m:]])
+                for values in (alignment, steps))
         return Translation(words, hypothesis.log_probability, hypothesis.score, alignment,
                            hypothesis.finished, steps, beam=hypothesis.beam)
 
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:
     """BLEU of the system on an evaluation set, with the recipe's tokenisation."""
-    found = system.translate(evaluation.sources, replace(options, nbest=1))
-    return bleu([system.text(nbest[0]) for nbest in found], evaluation.references,
+    nbests = system.translate(evaluation.sources, replace(options, nbest=1))
+    return bleu([system.text(nbest[0]) for nbest in nbests], evaluation.references,
                 system.recipe.evaluate.bleu_tokenize)

@@ -34,4 +34,4 @@ class WordVectors(NamedTuple):
     """Vectors of source words."""
 
     values: np.ndarray  # (N, E) float64
-    own: np.ndarray  # (N,) bool: False where it is that of <unk>
+    known: np.ndarray  # (N,) bool: False where it is that of <unk>

@@ -274,7 +274,7 @@ def samples(system: System, dev: EvaluationSet, search: SearchOptions) -> list[S
             break
         if words and reference:
             references.setdefault(tuple(words), reference)
-    found = system.translate(list(references), search)
+    nbests = system.translate(list(references), search)
     written = tokenisers(system.recipe.data)[0].detokenise
     return [Sample(" | ".join(map(written, parts(words))), system.text(nbest[0]), reference)
-            for (words, reference), nbest in zip(references.items(), found, strict=True)]
+            for (words, reference), nbest in zip(references.items(), nbests, strict=True)]

@@ -202,10 +202,11 @@ def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
     """Rows of HEADINGS; a model without the lexical module has none of its columns."""
     for t, logits in enumerate(steps, start=1):
         for logit in logits:
-            parts = [logit.output, *([] if logit.lexical is None else [logit.lexical])]
+            products = [logit.output, *([] if logit.lexical is None else [logit.lexical])]
             yield [str(t), logit.word, "*" if logit.chosen else "", f"{logit.probability:.4f}",
                    f"{logit.value:.3f}",
-                   *(f"{number:.3f}" for part in parts for number in (*part, part.value)),
+                   *(f"{number:.3f}" for product in products
+                     for number in (*product, product.value)),
                    f"{logit.bias:.3f}"]
 
 

@@ -55,10 +55,10 @@ def t_sne(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
         raise UserError(f"words: expected at least four for t-SNE, got {len(vectors)}")
     from sklearn.manifold import TSNE
 
-    begin, _ = principal_components(vectors)
-    spread = begin[:, 0].std()
+    start, _ = principal_components(vectors)
+    spread = start[:, 0].std()
     method = TSNE(perplexity=min(PERPLEXITY, (len(vectors) - 1) / 3), random_state=seed,
-                  init=1e-4 * begin / (spread or 1.0))
+                  init=1e-4 * start / (spread or 1.0))
     return np.asarray(method.fit_transform(vectors), float)
 
 

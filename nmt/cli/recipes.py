@@ -27,10 +27,10 @@ from nmt.recipe.file import as_text, load_recipe
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt recipe`."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("recipe", nargs="?", type=Path, help="a YAML file: its bases merged, every "
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("recipe", nargs="?", type=Path, help="a YAML file: its bases merged, every "
                                                            "default filled in")
-    what.add_argument("--doc", action="store_true",
+    source.add_argument("--doc", action="store_true",
                       help="docs/recipe.md: every key, its type, default and meaning")
 
 

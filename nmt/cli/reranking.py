@@ -149,9 +149,9 @@ def _tuned(
         options.tokenize))
     first = lists.starts[:-1]
     models = [float(name == OWN or ":" in name) for name in names]
-    own = [float(name == OWN) for name in names] if OWN in names else models
+    initial = [float(name == OWN) for name in names] if OWN in names else models
     with busy("tuning"):
-        tuned: Tuned = tune(lists, statistics, [np.array(own), np.array(models)])
+        tuned: Tuned = tune(lists, statistics, [np.array(initial), np.array(models)])
     weights = dict(zip(names, tuned.weights.tolist(), strict=True))
     write_lines(options.weights, json.dumps(weights, indent=1).split("\n"))
     print(f"BLEU {float(bleu_of(statistics[first].sum(axis=0))):.2f} of the first of each list, "

@@ -108,12 +108,13 @@ def _compare(
     options: argparse.Namespace,
 ) -> None:
     """`--compare`: for each metric a line for each file, the baseline first."""
-    for found in compare(systems, references, metrics, options.test, options.samples):
-        print(f"paired {options.test} ({found.signature})")
-        for path, score in zip([options.hypotheses, *options.compare], found.systems, strict=True):
+    for comparison in compare(systems, references, metrics, options.test, options.samples):
+        print(f"paired {options.test} ({comparison.signature})")
+        paths = [options.hypotheses, *options.compare]
+        for path, score in zip(paths, comparison.systems, strict=True):
             p = "baseline" if score.p is None else f"p = {score.p:.4f}"
             spread = "" if score.mean is None else f"({score.mean:.2f} ± {score.interval:.2f}) "
-            print(f"{found.metric} {score.score:.2f} {spread}{p} {path}")
+            print(f"{comparison.metric} {score.score:.2f} {spread}{p} {path}")
 
 
 def add_perplexity(parser: argparse.ArgumentParser) -> None:

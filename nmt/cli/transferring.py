@@ -37,7 +37,7 @@ def embeddings(options: argparse.Namespace) -> dict[str, Path]:
     """The files of `--init-embeddings` by side. Raises UserError for another side."""
     given = options.init_embeddings or []
     for side, file in given:
-        if side not in TABLE_OF or [own for own, _ in given].count(side) > 1:
+        if side not in TABLE_OF or [given_side for given_side, _ in given].count(side) > 1:
             raise UserError(f"--init-embeddings: expected source or target, each once, got {side} "
                             f"{file}")
     if given and options.resume is not None:

@@ -81,7 +81,8 @@ class Lines:
                 whole = self.system.translate(block, self.search, jobs=jobs)
                 self._same += sum(ours[0].words == theirs[0].words
                                   for ours, theirs in zip(translations, whole, strict=True))
-        self._cut_words += sum(one.cut_words for nbest in translations for one in nbest)
+        self._cut_words += sum(translation.cut_words for nbest in translations
+                               for translation in nbest)
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
                              for nbest in translations)
         if self._options.alignments is not None:

@@ -33,8 +33,8 @@ class Help(argparse.HelpFormatter):
         if usage is None and len(options) > MANY_OPTIONS:
             parts = [[action for action in actions if not action.option_strings],
                      [action for action in options if action.required]]
-            named = [" ".join(self._format_usage(None, part, [], "").split()).removeprefix(
-                self._prog) for part in parts]
+            named = [" ".join(self._format_usage(None, usage, [], "").split()).removeprefix(
+                self._prog) for usage in parts]
             usage = f"%(prog)s{''.join(named)} [OPTION ...]"
         super().add_usage(usage, actions, groups, prefix)
 

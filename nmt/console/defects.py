@@ -17,15 +17,15 @@ HERE = Path(__file__).resolve().parents[2]
 def report_defect(name: str, error: Exception) -> str:
     """One line on the error; its traceback is written to a file in the directory of temporary
     files."""
-    what = f"unexpected {type(error).__name__}: {error} at {place(error)}"
+    defect = f"unexpected {type(error).__name__}: {error} at {place(error)}"
     ask = f"this is a defect of {name}"
     try:
         descriptor, path = tempfile.mkstemp(prefix=f"{name}-defect-", suffix=".txt")
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(_report(name, error))
     except OSError as problem:
-        return f"{what}; {ask}; its report cannot be written: {problem.strerror}"
-    return f"{what}; {ask}: please report it with {path}"
+        return f"{defect}; {ask}; its report cannot be written: {problem.strerror}"
+    return f"{defect}; {ask}: please report it with {path}"
 
 
 def place(error: Exception) -> str:

@@ -38,7 +38,7 @@ PAUSE = 0.1  # seconds between two updates of a bar: an update costs 20 us, a li
 class Tell(Protocol):
     """Receives how much is done, of how much (None: unknown), and the item at hand."""
 
-    def __call__(self, done: int, of: int | None, what: str = "", /) -> None: ...
+    def __call__(self, done: int, of: int | None, at: str = "", /) -> None: ...
 
 
 class Narrow(NamedTuple):
@@ -90,9 +90,9 @@ class Bars:
         self._rows = 0
 
     @contextmanager
-    def row(self, what: str) -> Iterator[Tell]:
+    def row(self, description: str) -> Iterator[Tell]:
         """Context: a row of its own; yields the function that updates it."""
-        row = self._bars.add_task(Text(what).markup, total=None)  # brackets in a name are no markup
+        row = self._bars.add_task(Text(description).markup, total=None)  # escapes a name's brackets
         last = time.perf_counter()
         self._open()
 
@@ -101,8 +101,8 @@ class Bars:
             now = time.perf_counter()
             if now - last >= PAUSE:
                 last = now
-                self._bars.update(row, completed=done, total=of,
-                                  description=Text(f"{what}: {at}" if at else what).markup)
+                text = f"{description}: {at}" if at else description
+                self._bars.update(row, completed=done, total=of, description=Text(text).markup)
                 if not self._redrawn:
                     self._bars.refresh()
 
@@ -180,31 +180,31 @@ def wanted() -> bool:
 
 
 @contextmanager
-def told(what: str) -> Iterator[Tell]:
+def told(description: str) -> Iterator[Tell]:
     """Context: a bar labelled `what`; yields the function that updates it."""
     bars = _BARS.get()
     if bars is None:
         yield lambda done, of, at="", /: None
         return
-    with bars.row(what) as tell:
+    with bars.row(description) as tell:
         yield tell
 
 
 @contextmanager
-def busy(what: str) -> Iterator[None]:
+def busy(description: str) -> Iterator[None]:
     """Context: a bar without a count, for work of unknown length."""
-    with told(what):
+    with told(description):
         yield
 
 
-def counted(items: Iterable[Item], what: str) -> Iterable[Item]:
+def counted(items: Iterable[Item], description: str) -> Iterable[Item]:
     """Iterate over the items, with a bar that counts them."""
-    return items if _BARS.get() is None else _counted(items, what)
+    return items if _BARS.get() is None else _counted(items, description)
 
 
-def _counted(items: Iterable[Item], what: str) -> Iterator[Item]:
+def _counted(items: Iterable[Item], description: str) -> Iterator[Item]:
     of = len(items) if isinstance(items, Sized) else None
-    with told(what) as tell:
+    with told(description) as tell:
         for done, item in enumerate(items):
             tell(done, of)
             yield item

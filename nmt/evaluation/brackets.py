@@ -38,13 +38,13 @@ class Brackets(NamedTuple):
     unfit: int = 0  # of these, parses of another number of words
     exact: int = 0  # parses with all brackets of the reference and no other
     matched: int = 0  # brackets of both
-    found: int = 0  # of the parses
+    parsed: int = 0  # of the parses
     gold: int = 0  # of the references
 
     @property
     def precision(self) -> float:
         """The share of the parses' brackets that the reference has, in per cent."""
-        return _percent(self.matched, self.found)
+        return _percent(self.matched, self.parsed)
 
     @property
     def recall(self) -> float:
@@ -54,7 +54,7 @@ class Brackets(NamedTuple):
     @property
     def f1(self) -> float:
         """2 precision recall / (precision + recall), in per cent."""
-        return _percent(2 * self.matched, self.found + self.gold)
+        return _percent(2 * self.matched, self.parsed + self.gold)
 
 
 class BracketBucket(NamedTuple):

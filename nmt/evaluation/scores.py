@@ -130,15 +130,15 @@ def compare(
             named, {str(i): metric for i, metric in enumerate(metrics)},
             list(map(list, references)), test_type=TESTS[test], n_samples=samples or 0)()
     rows: Any = scores
-    found = []
+    comparisons = []
     for name, signature in signatures.items():
         results = [Compared(float(row.score), _number(row.mean), _number(row.ci), row.p_value)
                    for row in rows[name]]
         same = results[0].score  # of no difference the bootstrap says p = 0.001
-        found.append(Comparison(name, str(signature), [
+        comparisons.append(Comparison(name, str(signature), [
             row._replace(p=1.0) if i and row.score == same else row
             for i, row in enumerate(results)]))
-    return found
+    return comparisons
 
 
 def _number(value: Any) -> float | None:

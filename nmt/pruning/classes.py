@@ -45,7 +45,7 @@ def _class(name: str, weight: Weight) -> str | None:
     side = SIDES.get(prefix, "" if prefix in ("rnn", "output") else prefix.replace("_", " "))
     axes = [axis.name for axis in weight.axes]
     if axes[0] == "gate" or (prefix in SIDES and len(path) > 1):
-        layer = next((int(part) + 1 for part in path if part.isdigit()), 1)
+        layer = next((int(component) + 1 for component in path if component.isdigit()), 1)
         return f"{side} layer {layer}".strip()
     if axes in (["word", "input"], ["character", "input"]):
         return f"{side} embedding".strip()

@@ -189,9 +189,9 @@ class DataConfig:
             here = bool(self.train_second_source and getattr(self, f"{name}_source"))
             given = getattr(self, f"{name}_second_source")
             if bool(given) != here:
-                what = "the name of a file, as train_second_source" if here else \
+                expected = "the name of a file, as train_second_source" if here else \
                     f"none without {name}_source and train_second_source"
-                raise ValueError(f"{name}_second_source: expected {what}, got "
+                raise ValueError(f"{name}_second_source: expected {expected}, got "
                                  f"{repr(given) if given else 'nothing'}")
         if self.train_second_source and self.corpus != "files":
             raise ValueError(f"train_second_source: expected none of the corpus {self.corpus}, got "

@@ -225,8 +225,8 @@ def _converted(
         *given, *(argument[2:].partition("=")[0] for argument in arguments)]
     for key in names:
         parser.add_argument(f"--{key}", type=keys[key].type)
-    found = parser.parse_args(list(arguments), namespace=parser.parse_object(_nested(given)))
-    return {key: found[key] for key in names}
+    namespace = parser.parse_args(list(arguments), namespace=parser.parse_object(_nested(given)))
+    return {key: namespace[key] for key in names}
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -234,8 +234,8 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for part in chain(value, value.values()) if isinstance(value, dict) else value:
-            yield from _texts(part)
+        for item in chain(value, value.values()) if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _is_of(value: Any, kind: Any) -> bool:

@@ -32,12 +32,12 @@ def keys_of(architecture: str) -> Mapping[str, Key]:
 @cache
 def _keys_of(architecture: str, config: type) -> Mapping[str, Key]:
     """The keys of an architecture with this class for its section of the model."""
-    kind, found = kind_of(architecture), dict[str, Key]()
+    kind, keys = kind_of(architecture), dict[str, Key]()
     for name, key in _keys(kind, dataclasses.MISSING, "", {"model": config}):
-        if name.startswith("model.") and ARCHITECTURE not in found:
-            found[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)
-        found[name] = key
-    return found
+        if name.startswith("model.") and ARCHITECTURE not in keys:
+            keys[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)
+        keys[name] = key
+    return keys
 
 
 def sections_of(keys: Collection[str]) -> set[str]:

@@ -46,7 +46,7 @@ def beyond_limits(key: str, value: Any) -> str | None:
 def _numbers(value: Any) -> Iterator[int | float]:
     """The numbers in a value: it may be a mapping or a list."""
     if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _numbers(part)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield value

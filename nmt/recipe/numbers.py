@@ -7,6 +7,7 @@ integer that no key can hold and no float either.
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 import yaml
 
@@ -22,8 +23,9 @@ def misread(node: yaml.Node | None) -> str | None:
     Raises ValueError for an integer of too many digits.
     """
     if isinstance(node, yaml.CollectionNode):
-        parts = [part for one in node.value for part in (one if isinstance(one, tuple) else [one])]
-        return next(filter(None, map(misread, parts)), None)
+        is_mapping = isinstance(node, yaml.MappingNode)  # its value is a list of pairs
+        children = chain.from_iterable(node.value) if is_mapping else node.value
+        return next(filter(None, map(misread, children)), None)
     if node is None or node.tag not in TAGS:
         return None
     value = yaml.safe_load(node.value)

@@ -63,11 +63,11 @@ def parametrized(
     table: dict[str, Parametrization] = {}
     key = "tied"
     try:
-        own = Parametrized(model, tied) if tied else model
+        tied_model = Parametrized(model, tied) if tied else model
         key = "normalized"
         table |= {name: Normalized(radius, config.learned_radius, scale=config.normalized_scale)
                   for name, radius in config.normalized.items()}
-        Parametrized(own, table)
+        Parametrized(tied_model, table)
         key = "frozen"
         for pattern in config.frozen:
             table |= _frozen(pattern, model, tied | table)
@@ -76,7 +76,7 @@ def parametrized(
                              f"{', '.join(config.frozen)}")
     except ValueError as error:
         raise UserError(f"parametrize.{key}: {error}") from None
-    return Parametrized(own, table) if tied or table else None
+    return Parametrized(tied_model, table) if tied or table else None
 
 
 def _tied(
@@ -86,8 +86,9 @@ def _tied(
     rows = {name: weight.shape[0] for name, weight in model.weights().items()}
     tied: dict[str, Parametrization] = {}
     for name, to in names.items():
-        own, size = rows.get(name, 0), rows.get(to, 0)
-        tied[name] = Leading(to, own, size) if shared_vocabulary and own < size else Tied(to)
+        row_count, target_rows = rows.get(name, 0), rows.get(to, 0)
+        is_leading = shared_vocabulary and row_count < target_rows
+        tied[name] = Leading(to, row_count, target_rows) if is_leading else Tied(to)
     return tied
 
 

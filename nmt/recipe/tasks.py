@@ -54,8 +54,8 @@ class TasksRecipe(TranslationRecipe):
     private: float = 0.0  # share of a shared layer's units that each task has for itself
 
     def __post_init__(self) -> None:
-        for name, own in self.tasks.items():
-            if own.data.train_second_source:
+        for name, task in self.tasks.items():
+            if task.data.train_second_source:
                 raise UserError(f"{TASKS}.{name}: expected a model of one source among several "
                                 "tasks, got one of two (data.train_second_source)")
 
@@ -91,9 +91,9 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
             raise UserError(f"{entry.place}: key '{name}' is not known to a recipe of tasks"
                             f"{nearest(name, KEYS)}; what is of one task stands in its recipe")
     named = _named(tree[TASKS])
-    own, ratios, common = _divided(given, named)
+    by_task, ratios, common = _divided(given, named)
     tasks = {name: read(_tree_of(name, entry), f"{entry.place}: {TASKS}.{name}",
-                        [*common, *own[name]]) for name, entry in named.items()}
+                        [*common, *by_task[name]]) for name, entry in named.items()}
     for name, task in tasks.items():
         if task.shared_vocabulary:
             raise UserError(f"{named[name].place}: {TASKS}.{name}: expected data.shared_vocabulary "
@@ -103,10 +103,12 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
                        _vocabularies(tree.get(VOCABULARIES)), _private(tree.get(PRIVATE)))
 
 
-def tasks_mapping(recipe: TasksRecipe, one: Callable[[Recipe], dict[str, Any]]) -> dict[str, Any]:
-    """The recipe as plain values, in full; one: the function that does so for a task's recipe."""
-    return {TASKS: {name: one(task) for name, task in recipe.tasks.items()}, RATIOS: recipe.ratios,
-            SHARE: recipe.share, VOCABULARIES: recipe.vocabularies,
+def tasks_mapping(
+    recipe: TasksRecipe, mapping_of: Callable[[Recipe], dict[str, Any]]
+) -> dict[str, Any]:
+    """The whole recipe as plain values; mapping_of: the function that converts a task's recipe."""
+    return {TASKS: {name: mapping_of(task) for name, task in recipe.tasks.items()},
+            RATIOS: recipe.ratios, SHARE: recipe.share, VOCABULARIES: recipe.vocabularies,
             **({PRIVATE: recipe.private} if recipe.private else {})}  # as in older run directories
 
 
@@ -116,9 +118,9 @@ def _named(entry: Entry) -> Tree:
     if not (isinstance(entry.value, dict) and entry.value):
         raise UserError(f"{entry.place}: {TASKS}: expected a mapping of names to recipes, got "
                         f"{_shown(entry.value)}")
-    for name, one in entry.value.items():
+    for name, task in entry.value.items():
         if not re.fullmatch(r"[\w-]+", name) or name in (*SECTIONS, *KEYS):
-            raise UserError(f"{one.place}: {TASKS}: expected a name of letters, digits, - and _ "
+            raise UserError(f"{task.place}: {TASKS}: expected a name of letters, digits, - and _ "
                             f"that no section of a recipe has, got {name!r}")
     return entry.value
 
@@ -146,14 +148,14 @@ def _divided(
     given: Sequence[Override], named: Tree
 ) -> tuple[dict[str, list[Override]], dict[str, str | None], list[Override]]:
     """The overrides of each task, those of ratios, and those of all tasks."""
-    own: dict[str, list[Override]] = {name: [] for name in named}
+    by_task: dict[str, list[Override]] = {name: [] for name in named}
     ratios: dict[str, str | None] = {}
     common: list[Override] = []
     for key, value in given:
         first, _, rest = key.partition(".")
-        if first in own:
-            own[first].append((rest, value))
-        elif first == RATIOS and rest in own:
+        if first in by_task:
+            by_task[first].append((rest, value))
+        elif first == RATIOS and rest in by_task:
             ratios[rest] = value
         elif first in SECTIONS:
             common.append((key, value))
@@ -161,7 +163,7 @@ def _divided(
             known = [*named, *(f"{RATIOS}.{name}" for name in named), *SECTIONS]
             raise UserError(f"override '{key}' is not known: expected a section of all tasks' "
                             f"recipes, or a task before it{nearest(key, known)}")
-    return own, ratios, common
+    return by_task, ratios, common
 
 
 def _ratios(entry: Entry | None, names: Sequence[str],
@@ -171,9 +173,9 @@ def _ratios(entry: Entry | None, names: Sequence[str],
     if entry is not None and not isinstance(entry.value, dict):
         raise UserError(f"{entry.place}: {RATIOS}: expected a mapping of tasks to numbers, got "
                         f"{_shown(entry.value)}")
-    said = {name: (one.place, one.value) for name, one in (entry.value if entry else {}).items()}
-    said |= {name: ("override", value) for name, value in given.items()}
-    for name, (place, value) in said.items():
+    entries = ({} if entry is None else entry.value) | {
+        name: Entry(value, "override") for name, value in given.items()}
+    for name, (value, place) in entries.items():
         _check_task(name, names, place, RATIOS)
         ratio = _number(value)
         if not 0 < ratio < math.inf:
@@ -201,23 +203,23 @@ def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Group
         raise UserError(f"{path}: {SHARE}: expected [encoder], [decoder], both, or who shares "
                         "each; [] for nothing shared")
     if isinstance(entry.value, list):
-        said = {part: Entry(list(names), entry.place) for part in map(_text, entry.value)}
+        entries = {part: Entry(list(names), entry.place) for part in map(_text, entry.value)}
     elif isinstance(entry.value, dict):
-        said = entry.value
+        entries = entry.value
     else:
         raise UserError(f"{entry.place}: {SHARE}: expected a list of parts, or a mapping of parts "
                         f"to tasks, got {_shown(entry.value)}")
-    for part, one in said.items():
+    for part, part_entry in entries.items():
         if part not in PARTS:
-            raise UserError(f"{one.place}: {SHARE}: expected one of {', '.join(PARTS)}, got "
+            raise UserError(f"{part_entry.place}: {SHARE}: expected one of {', '.join(PARTS)}, got "
                             f"{part!r}{nearest(part, PARTS)}")
-    return {part: _groups(part, said[part], names) for part in PARTS if part in said}
+    return {part: _groups(part, entries[part], names) for part in PARTS if part in entries}
 
 
 def _groups(part: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
     """One list of tasks, or several, as lists; no task in two."""
     value, key = entry.value, f"{SHARE}.{part}"
-    lists = value if isinstance(value, list) and all(isinstance(one, list) for one in value) \
+    lists = value if isinstance(value, list) and all(isinstance(item, list) for item in value) \
         else [value]
     seen: set[str] = set()
     for group in lists:

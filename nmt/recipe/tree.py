@@ -85,7 +85,7 @@ def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
     base = Path(named.place.rpartition(":")[0]).parent / named.value
     if not os.path.isfile(base):  # False too for a name that is too long
         raise UserError(f"{named.place}: {BASE}: expected a recipe's file, found none at {base}")
-    if base.resolve() in [one.resolve() for one in chain]:
+    if base.resolve() in [ancestor.resolve() for ancestor in chain]:
         raise UserError(f"{named.place}: {BASE}: expected another recipe, got one that leads back "
                         f"to itself: {' -> '.join(map(str, (*chain, base)))}")
     return _on_base(_read(base, chain), tree)
@@ -124,11 +124,11 @@ def _section(tree: Tree, names: Sequence[str]) -> Tree | None:
     return tree
 
 
-def _on_base(base: Tree, own: Tree) -> Tree:
+def _on_base(base: Tree, overlay: Tree) -> Tree:
     """A recipe's own values on those of its base."""
-    merged = _merged(base, own)
+    merged = _merged(base, overlay)
     if architecture_entry(merged).value != architecture_entry(base).value:
-        merged = _merged(without_model(base), own)
+        merged = _merged(without_model(base), overlay)
     return merged
 
 
@@ -136,11 +136,11 @@ def _merged(below: Tree, above: Tree) -> Tree:
     """Merge mappings by key; other values of `above` replace those of `below`."""
     merged = {**below, **above}
     for name in below.keys() & above.keys():
-        one, other = below[name].value, above[name].value
-        if isinstance(one, dict) and other is None:
+        lower, upper = below[name].value, above[name].value
+        if isinstance(lower, dict) and upper is None:
             merged[name] = below[name]
-        elif isinstance(one, dict) and isinstance(other, dict):
-            merged[name] = Entry(_merged(one, other), above[name].place)
+        elif isinstance(lower, dict) and isinstance(upper, dict):
+            merged[name] = Entry(_merged(lower, upper), above[name].place)
     return merged
 
 
@@ -158,8 +158,8 @@ def _parse(path: Path) -> Tree:
     except RecursionError:  # an alias within what it stands for, or brackets without end
         raise UserError(f"{path}: expected YAML, got: mappings nested too deeply") from None
     if not isinstance(tree, dict):
-        found = "an empty file" if tree is None else type(tree).__name__
-        raise UserError(f"{path}: expected a mapping of sections, got {found}")
+        actual = "an empty file" if tree is None else type(tree).__name__
+        raise UserError(f"{path}: expected a mapping of sections, got {actual}")
     return tree
 
 
@@ -189,9 +189,9 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def _line(found: yaml.Event | yaml.Node) -> int:
+def _line(marked: yaml.Event | yaml.Node) -> int:
     """The line where an event or node begins, from 1."""
-    return found.start_mark.line + 1 if found.start_mark else 1
+    return marked.start_mark.line + 1 if marked.start_mark else 1
 
 
 def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) -> Any:

@@ -29,13 +29,13 @@ class Rule(NamedTuple):
 
 def _data(names: str, by: str, used: Callable[[Any], bool]) -> Rule:
     """A rule on a translator's `data`."""
-    keys, deciding = (tuple(f"data.{name}" for name in one.split()) for one in (names, by))
+    keys, deciding = (tuple(f"data.{name}" for name in text.split()) for text in (names, by))
     return Rule(keys, deciding, lambda recipe: not isinstance(recipe, Recipe) or used(recipe.data))
 
 
 def _section(section: str, names: str, by: str, used: Callable[[Any], bool]) -> Rule:
     """A rule on another section."""
-    keys, deciding = (tuple(f"{section}.{name}" for name in one.split()) for one in (names, by))
+    keys, deciding = (tuple(f"{section}.{name}" for name in text.split()) for text in (names, by))
     return Rule(keys, deciding, lambda recipe: used(getattr(recipe, section)))
 
 
@@ -97,11 +97,11 @@ def check_used(
     """
     unused = dict(unused_keys(recipe, keys))
     for key, by in unused.items():
-        if given[key] != defaults[key] and _above(key, [one for one in by if one in given], where,
-                                                 path):
-            decided = " and ".join(f"{one} is {given.get(one, defaults[one])!r}"
-                                   for one in by if one in defaults)
-            raise UserError(f"{where(key)}: {key}: expected none where {decided}, which does not "
+        deciders = [decider for decider in by if decider in given]
+        if given[key] != defaults[key] and _above(key, deciders, where, path):
+            decision = " and ".join(f"{decider} is {given.get(decider, defaults[decider])!r}"
+                                    for decider in by if decider in defaults)
+            raise UserError(f"{where(key)}: {key}: expected none where {decision}, which does not "
                             f"use it, got {given[key]!r}".replace("None", "null"))
     return unused
 
@@ -111,18 +111,18 @@ def unused_keys(
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Those of the keys that a recipe does not use, and the keys that decide so."""
     for rule in RULES:
-        found = [key for key in rule.keys if key in keys]
-        if found and not rule.used(recipe):
-            yield from ((key, rule.by) for key in found)
+        unused = [key for key in rule.keys if key in keys]
+        if unused and not rule.used(recipe):
+            yield from ((key, rule.by) for key in unused)
 
 
 def _above(key: str, by: list[str], where: Where, path: str) -> bool:
     """Whether a key was given in the file where one of others was, or above all of them: overrides
     stand above the recipe, the recipe above its bases."""
-    def file(one: str) -> str:
-        return where(one).rpartition(":")[0] or "override"
+    def file(key: str) -> str:
+        return where(key).rpartition(":")[0] or "override"
 
-    def height(one: str) -> int:
-        return 2 if file(one) == "override" else int(file(one) == path)
+    def height(key: str) -> int:
+        return 2 if file(key) == "override" else int(file(key) == path)
 
     return height(key) > max(map(height, by), default=-1) or file(key) in map(file, by)

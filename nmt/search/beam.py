@@ -173,8 +173,8 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     ended: list[list[Ended]] = [[] for _ in range(B)]
     history: list[Fed] = []
     start = np.arange(B)
-    begin = np.zeros(B) if first is None else first                        # (B,) (Nguyen 4.1)
-    active = Active(start, start[:, None], np.full((B, 1), END), begin[:, None])
+    start_scores = np.zeros(B) if first is None else first                 # (B,) (Nguyen 4.1)
+    active = Active(start, start[:, None], np.full((B, 1), END), start_scores[:, None])
     while len(active.sentences):
         tokens, rows = active.tokens.reshape(-1), active.rows.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
@@ -187,7 +187,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         done, reachable = _done(active, options, limits, steps, ended, int(first is not None))
         if observer is not None:
             observer.on_step(SearchStep(steps, candidates, active, alignment, ended, limits,
-                                        reachable, done, begin))
+                                        reachable, done, start_scores))
         keep = ~done
         active = Active(*(array[keep] for array in active))
         rows = active.rows.reshape(-1)

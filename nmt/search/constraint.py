@@ -50,7 +50,7 @@ class Constraint(Protocol):
 class ConstrainedState(NamedTuple):
     model: Any
     prefixes: list[Any]  # of each row; None of rows that no search goes on with
-    begun: bool  # whether the first word was fed
+    has_started: bool  # whether the first word was fed
 
 
 class Constrained(Searchable):
@@ -78,7 +78,7 @@ class Constrained(Searchable):
         A search fills its beam up with words of probability 0. What follows these does not matter.
         """
         prefixes = state.prefixes
-        if state.begun:
+        if state.has_started:
             prefixes = [self._after(prefix, int(token))
                         for prefix, token in zip(prefixes, tokens, strict=True)]
         logits, inner, alignment = self.model.step(parameters, state.model, tokens)

@@ -45,9 +45,9 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
         raise UserError(f"{names[0]}: expected two checkpoints or more, got one")
     first = systems[0]
     for name, other in zip(names, systems, strict=True):
-        for what, ours, theirs in _facts(first, other):
+        for fact, ours, theirs in _facts(first, other):
             if ours != theirs:
-                raise UserError(f"{name}: expected the {what} of {names[0]}, got another")
+                raise UserError(f"{name}: expected the {fact} of {names[0]}, got another")
     made = {name: to_device(array) for name, array in
             mean_parameters([system.stored or system.parameters for system in systems]).items()}
     return replace(first, stored=made, parameters=first.plain(made))

@@ -146,14 +146,14 @@ def check_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Array],
         check_array(path, f"parameter {name!r}", arrays[name], array.dtype)
 
 
-def check_array(path: str | os.PathLike[str], what: str, array: Array, dtype: Any) -> None:
+def check_array(path: str | os.PathLike[str], description: str, array: Array, dtype: Any) -> None:
     """Raise UserError unless an array of a file has this dtype and only finite numbers."""
     if array.dtype != dtype:
-        raise UserError(f"{path}: {what}: expected {dtype}, found {array.dtype}")
+        raise UserError(f"{path}: {description}: expected {dtype}, found {array.dtype}")
     if not np.isfinite(array).all():
         bad = int(np.count_nonzero(~np.isfinite(array)))
-        raise UserError(f"{path}: {what}: expected finite numbers, found {bad} of {array.size} "
-                        "that are infinite or NaN")
+        raise UserError(f"{path}: {description}: expected finite numbers, found {bad} of "
+                        f"{array.size} that are infinite or NaN")
 
 
 def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -> None:

@@ -72,9 +72,9 @@ class Run:
         return (f"{self.last} holds the state after update {step}" if step
                 else "no update was saved")
 
-    def not_finite(self, step: int, what: str) -> UserError:
+    def not_finite(self, step: int, description: str) -> UserError:
         """The error to raise when `what` is not finite at an update."""
-        return UserError(f"update {step}: {what} is not finite; {self.last_saved()}")
+        return UserError(f"update {step}: {description} is not finite; {self.last_saved()}")
 
 
 def saved_step(directory: Path) -> int:

@@ -31,13 +31,13 @@ def parts(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Iter
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     end = 0
     for name in order:
-        array, begin = arrays[name], end
+        array, start = arrays[name], end
         if array.dtype.name not in NAMES or not array.flags.c_contiguous:
             raise ValueError(f"{name}: expected a contiguous array of {', '.join(NAMES)}, got "
                              f"{array.dtype}")
         end += array.nbytes
         header[name] = {"dtype": NAMES[array.dtype.name], "shape": list(array.shape),
-                        "data_offsets": [begin, end]}
+                        "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % ALIGNED)
     yield len(text).to_bytes(8, "little") + text

@@ -115,12 +115,12 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
         vectors = read_vectors(path, {*words, *plain}, stored[name].shape[1])
         rows = [(row, vectors.get(word, vectors.get(bare))) for row, (word, bare)
                 in enumerate(zip(words, plain, strict=True), len(SPECIALS))]
-        found = [(row, vector) for row, vector in rows if vector is not None]
-        if not found:
+        known_rows = [(row, vector) for row, vector in rows if vector is not None]
+        if not known_rows:
             raise UserError(f"{path}: expected vectors of the {side}'s words, got none of any")
-        _take(stored[name], np.stack([vector for _, vector in found]),
-              [(row, k) for k, (row, _) in enumerate(found)])
-        tables[name] = {"file": str(path), "words": len(words), "taken": len(found)}
+        _take(stored[name], np.stack([vector for _, vector in known_rows]),
+              [(row, k) for k, (row, _) in enumerate(known_rows)])
+        tables[name] = {"file": str(path), "words": len(words), "taken": len(known_rows)}
     origin = {**(child.origin or {}), "embeddings": tables}
     made = replace(child, parameters=child.plain(stored), origin=origin)
     return made, [f"init: {name}: {table['taken']} of {table['words']} words have a vector of "

@@ -92,11 +92,11 @@ class World:
     def wait(self) -> None:
         """Until all ranks are here."""
 
-    def check_same(self, what: str, value: Any) -> None:
+    def check_same(self, description: str, value: Any) -> None:
         """Raise UserError naming a rank whose value is not the first one's."""
         for rank, theirs in enumerate(values := self.gather(value)):
             if theirs != values[0]:
-                raise UserError(f"rank {rank}: expected the {what} of rank 0, found others")
+                raise UserError(f"rank {rank}: expected the {description} of rank 0, found others")
 
     def check_parameters(self, parameters: Mapping[str, Array]) -> None:
         """Raise UserError where ranks have come to other parameters: they would train apart."""

@@ -17,5 +17,5 @@ def add_checkpoint(parser: argparse.ArgumentParser, *, both: bool = False) -> No
     """Add `--checkpoint best|last`, and `both` for commands that compare models."""
     parser.add_argument("--checkpoint", choices=(*CHECKPOINTS, *([BOTH] if both else [])),
                         default=DEFAULT,
-                        help=f"best score, last epoch{', or both' if both else ''} (default: "
-                             f"{DEFAULT})")
+                        help=f"compare best, last or both epochs (default: {DEFAULT})" if both else
+                             f"take the best or the last epoch (default: {DEFAULT})")

@@ -41,22 +41,25 @@ def add_align(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt align`."""
     add_pairs(parser)
     parser.add_argument("--method", choices=ALIGNERS,
-                        help="align by these pairs alone, words being those between spaces: IBM "
-                             "Model 1, an HMM after it, or the program eflomal")
-    parser.add_argument("--symmetrise", choices=SYMMETRISATIONS,
-                        help="with --method: how the two directions are joined (default: "
-                             f"{SYMMETRISE}); forward gives a target word one source word at most")
+                        help="align by these pairs alone: IBM Model 1, an HMM after it, or the "
+                             "program eflomal; words are separated by spaces")
+    others = [name for name in SYMMETRISATIONS if name != SYMMETRISE]
+    parser.add_argument("--symmetrise", choices=SYMMETRISATIONS, metavar="HOW",
+                        help=f"join the two directions of --method by {SYMMETRISE} (default), "
+                             f"{', '.join(others)}; forward gives a target word at most one "
+                             "source word")
     parser.add_argument("--lexicon", type=Path, metavar="FILE",
-                        help="with --method model1 or hmm: write p(target word | source word), for "
-                             "data.lexicon")
+                        help="with --method model1 or hmm, write p(target word | source word) "
+                             "for data.lexicon")
     parser.add_argument("--least", type=chance, metavar="P",
-                        help=f"with --lexicon: leave out smaller probabilities (default: {LEAST})")
+                        help=f"leave smaller probabilities out of the lexicon (default: {LEAST})")
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="align by force-decoding the pairs with this run directory instead")
+                        help="align by force-decoding the pairs with this run")
     add_checkpoint(parser)
     add_aligned_word(parser)
     add_tokens_written(parser)
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
+                        help="write the links here (default: stdout)")
 
 
 def run_align(options: argparse.Namespace) -> None:
@@ -129,20 +132,20 @@ def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> l
 def add_dictionary(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt dictionary`."""
     add_pairs(parser)
-    parser.add_argument("output", type=Path)
+    parser.add_argument("output", type=Path, help="the dictionary to write")
     parser.add_argument("--links", type=Path, metavar="FILE",
-                        help="alignments of the pairs; words are those between spaces")
+                        help="read alignments of the pairs; words are separated by spaces")
     add_tokens_read(parser)
     add_drop_bad_links(parser)
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="align the pairs by force-decoding them instead")
+                        help="align by force-decoding the pairs with this run")
     add_checkpoint(parser)
     parser.add_argument("--min-count", type=positive, default=101, metavar="N",
-                        help="links that a pair of words needs (default: 101, the thesis's "
+                        help="require N links of a pair of words (default: 101, the thesis's "
                              "\"exceeds 100\")")
     parser.add_argument("--translations", type=positive, default=1, metavar="N",
-                        help="the N most frequent of each word, for --shortlist; more than one is "
-                             "no dictionary to replace unknown words by (default: 1)")
+                        help="keep the N most frequent of each word, for --shortlist; "
+                             "--replace-unk takes one (default: 1)")
     add_aligned_word(parser)
 
 

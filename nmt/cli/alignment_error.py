@@ -32,16 +32,18 @@ UNFIT = ("link does not fit its sentence and is left out",
 def add_aer(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt aer`."""
     parser.description = (
-        "Alignment error rate of any aligner's links, precision and recall. Both files are in "
-        "Pharaoh format ('3-4', of gold links '3?4' or '3p4' where only possible; a line for each "
-        "pair, words from 0) or in NAACL format ('sentence source target [S|P]', from 1)."
+        "Print the alignment error rate, precision and recall of an aligner's links. Each file is "
+        "in Pharaoh format (a line for each pair, links such as '3-4', words from 0; a gold link "
+        "that is only possible is '3?4' or '3p4') or in NAACL format ('sentence source target "
+        "[S|P]', from 1)."
     )
-    parser.add_argument("links", type=Path, help="the aligner's; marks S and P do not matter")
-    parser.add_argument("gold", type=Path)
+    parser.add_argument("links", type=Path, help="links of the aligner; marks S and P are ignored")
+    parser.add_argument("gold", type=Path, help="links made by people")
     parser.add_argument("--source", type=Path, metavar="FILE",
-                        help="the sentences, with --target, so that links outside are found; "
-                             "words are those between spaces")
-    parser.add_argument("--target", type=Path, metavar="FILE")
+                        help="check that links are inside these sentences, with --target; words "
+                             "are separated by spaces")
+    parser.add_argument("--target", type=Path, metavar="FILE",
+                        help="give the translations of --source")
     add_tokens_read(parser)
     for name in ("links", "gold"):
         add_links_format(parser, name)

@@ -32,17 +32,18 @@ Item = TypeVar("Item")
 
 def add_attention(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt attention`."""
-    parser.add_argument("source", type=Path)
+    parser.add_argument("source", type=Path, help="sentences in the source language")
     parser.add_argument("target", type=Path, nargs="?",
-                        help="translations to force-decode (default: the model's own)")
+                        help="translations to force-decode (default: the model's)")
     add_second_source(parser)
     add_model(parser)
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
-                        help="lines to draw (default: 1)")
+                        help="draw these lines (default: 1)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
+    where.add_argument("--png", type=Path, metavar="DIR",
+                       help="also draw pictures into this directory")
     where.add_argument("--output", "-o", type=Path, metavar="FILE",
-                       help="draw the picture of one line into this file: .png, .svg or .pdf")
+                       help="draw one line into this file: .png, .svg or .pdf")
     add_format(parser)
     add_search(parser)
     add_aligned_word(parser)

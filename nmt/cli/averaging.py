@@ -23,17 +23,17 @@ def add_average(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt average`."""
     parser.description = (
         "Write a run directory whose parameters are the mean of several checkpoints of one run: "
-        "of those that a run kept (train.keep), or of the files named."
+        "those that the run kept (train.keep), or the files named."
     )
     parser.add_argument("checkpoints", type=Path, nargs="+", metavar="RUN|FILE",
                         help=f"a run directory, whose kept checkpoints count, or a {SUFFIX} file "
                              "in one")
     parser.add_argument("--last", type=lambda text: natural(text, 2), metavar="K",
-                        help="of a run directory the last K that it kept (default: all)")
+                        help="average the last K that a run kept (default: all)")
     parser.add_argument("--force", action="store_true",
                         help="average checkpoints of different runs, whose units need not agree")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="run directory to make")
+                        help="make this run directory")
 
 
 def run_average(options: argparse.Namespace) -> None:

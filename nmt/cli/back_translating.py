@@ -31,22 +31,23 @@ Translate = Callable[[Sequence[Sequence[str]]], list[list[Translation]]]
 def add_back_translate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt back-translate`."""
     parser.description = (
-        "Translate text of the target language by a run of the opposite direction, and write two "
-        "files, a line for each pair: the translations, which are the sources to train on, and the "
-        "text. Lines that are empty, or whose translation is, are in neither. Both files are "
-        "written at the end, or none."
+        "Translate text in the target language with a run of the opposite direction, and write two "
+        "files to train on, line by line: the translations as sources, and the text. Lines that "
+        "are empty, or have an empty translation, are left out of both. Both files are written at "
+        "the end, or neither."
     )
     parser.add_argument("text", type=Path, help="sentences of the target language, one a line")
     add_model(parser)
     parser.add_argument("--source", type=Path, required=True, metavar="FILE",
-                        help="the translations, to be written")
+                        help="write the translations here")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE",
-                        help="the text that they are of, to be written")
+                        help="write the text that they translate here")
     parser.add_argument("--beam", type=positive, metavar="N",
-                        help="hypotheses per sentence, 1: greedy (default: the recipe's)")
+                        help="keep N hypotheses, 1: greedy (default: recipe's)")
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="sample the translations, no search")
-    parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+                        help="sample translations instead of searching")
+    parser.add_argument("--seed", type=natural, default=1, metavar="N",
+                        help="seed --sample (default: 1)")
 
 
 def run_back_translate(options: argparse.Namespace) -> None:

@@ -23,30 +23,35 @@ from nmt.files import check_writable
 
 def add_learn(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt bpe learn`."""
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument("--merges", type=positive, required=True, metavar="N")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="text in words")
+    parser.add_argument("--merges", type=positive, required=True, metavar="N",
+                        help="learn N merges")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="CODES",
-                        help="the merges, in subword-nmt's format (#version: 0.2)")
+                        help="write the merges here, in subword-nmt's format (#version: 0.2)")
 
 
 def add_apply(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt bpe apply`."""
-    parser.add_argument("codes", type=Path, metavar="CODES")
+    parser.add_argument("codes", type=Path, metavar="CODES",
+                        help="merges of nmt bpe learn or subword-nmt")
     parser.add_argument("--dropout", type=chance, default=0.0, metavar="P",
                         help="leave each merge out with this probability (default: 0)")
-    parser.add_argument("--seed", type=natural, default=1, help="of --dropout")
+    parser.add_argument("--seed", type=natural, default=1, metavar="N",
+                        help="seed --dropout (default: 1)")
     parser.add_argument("--vocabulary", type=Path, metavar="FILE",
-                        help="pieces and their counts, as by subword-nmt get-vocab: other pieces "
-                             "are cut further")
+                        help="cut pieces further that are not in this list of pieces and counts "
+                             "(subword-nmt get-vocab)")
     parser.add_argument("--vocabulary-threshold", type=positive, metavar="N",
-                        help="... and those with lower counts")
+                        help="... or are counted less than N times there")
     add_join(parser)
 
 
 def add_join(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt bpe join`."""
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="(default: stdin)")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE",
+                        help="text to read (default: stdin)")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
+                        help="write the text here (default: stdout)")
 
 
 def run_learn(options: argparse.Namespace) -> None:

@@ -31,12 +31,14 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt demo`."""
     _add_locales(parser)
     parser.add_argument("--phrases", type=positive, metavar="N",
-                        help="training phrases (default: the recipe's)")
+                        help="train on N phrases (default: the recipe's)")
     parser.add_argument("--epochs", type=positive, metavar="N",
-                        help="passes over them (default: the recipe's)")
-    parser.add_argument("--seed", type=natural, default=1)
+                        help="pass over them N times (default: the recipe's)")
+    parser.add_argument("--seed", type=natural, default=1, metavar="N",
+                        help="seed phrases and training (default: 1)")
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
-                        help="run directory (default: runs/demo; an older demo's files go)")
+                        help="make this run directory, in place of an older demo's files "
+                             "(default: runs/demo)")
 
 
 def run_demo(options: argparse.Namespace) -> None:
@@ -105,9 +107,10 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path, metavar="DIR", help="directory to write into")
     _add_locales(parser)
     for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
-        parser.add_argument(f"--{name}", type=count, default=size,
-                            help=f"phrases of the {name} set (default: {size})")
-    parser.add_argument("--seed", type=natural, default=1)
+        parser.add_argument(f"--{name}", type=count, default=size, metavar="N",
+                            help=f"draw N phrases for the {name} set (default: {size})")
+    parser.add_argument("--seed", type=natural, default=1, metavar="N",
+                        help="seed the phrases (default: 1)")
 
 
 def run_corpus(options: argparse.Namespace) -> None:
@@ -120,5 +123,7 @@ def run_corpus(options: argparse.Namespace) -> None:
 
 def _add_locales(parser: argparse.ArgumentParser) -> None:
     """The languages of the embedded corpus."""
-    parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
-    parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
+    parser.add_argument("--source", default="en", metavar="LOCALE",
+                        help="choose the source language (default: en)")
+    parser.add_argument("--target", default="fr", metavar="LOCALE",
+                        help="choose the target language (default: fr)")

@@ -54,28 +54,29 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt evaluate`."""
     add_pairs(parser)
     add_second_source(parser)
-    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="score these runs")
     add_checkpoint(parser, both=True)
     parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
-                        help="score all together too (default: probabilities)")
+                        help="score their ensemble too (default: probabilities)")
     add_search(parser)
     parser.add_argument("--buckets", type=_edges, default=EDGES, metavar="N,N,...",
-                        help="longest source of each bucket of lengths (default: "
+                        help="end the buckets of lengths at these source lengths (default: "
                              f"{','.join(map(str, EDGES))})")
     add_rarity(parser)
     add_replace_unk(parser)
     add_restore(parser)
     parser.add_argument("--without-unk", action="store_true",
-                        help="score sentences without unknown words apart")
+                        help="also score the sentences without unknown words")
     parser.add_argument("--beams", type=positive, nargs="+", metavar="K",
-                        help="only BLEU, length ratio, empty outputs by beam")
+                        help="print only BLEU, lengths, empty outputs by beam")
     parser.add_argument("--trees", action="store_true",
-                        help="F1 of linear trees (nmt trees), by length")
+                        help="score F1 of linear trees (nmt trees), by length")
     parser.add_argument("--valid-trees", action="store_true",
                         help="... and write valid ones only")
     parser.add_argument("--gold", type=Path, metavar="FILE",
-                        help="alignments in Pharaoh or NAACL format, of words between spaces, for "
-                             "the alignment error rate")
+                        help="print the alignment error rate by these links (Pharaoh or NAACL "
+                             "format, words between spaces)")
     add_links_format(parser, "gold")
     add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",

@@ -20,9 +20,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
                         help="the run directory of a translator")
     add_checkpoint(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), required=True,
-                        help="ctranslate2: a Transformer; onnx: a recurrent translator")
+                        help="write files of ctranslate2 (for a Transformer) or of onnx (for a "
+                             "recurrent translator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
-                        help="directory to make")
+                        help="make this directory")
 
 
 def run_export(options: argparse.Namespace) -> None:

@@ -15,12 +15,13 @@ from nmt.data.factors import BAR
 def add_factors(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt factors`."""
     parser.description = (
-        "Write each word with its tags behind it, word|tag: what a translator with model.factors "
-        "reads. Words and tags are what is between spaces; a line of tags for each line of words."
+        "Write each word followed by its tags, word|tag, which a translator with model.factors "
+        "reads. Words and tags are separated by spaces; each line of words has a line of tags."
     )
     parser.add_argument("source", type=Path, help="the sentences, in tokens")
     parser.add_argument("tags", type=Path, nargs="+", help="files of tags, of one factor each")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE",
+                        help="write the factored text here")
 
 
 def run_factors(options: argparse.Namespace) -> None:

@@ -26,34 +26,35 @@ WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 def add_tune(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt lm tune`."""
     parser.description = (
-        "Translate a dev set with each weight beta of a language model (shallow fusion: log p of "
-        "the translator + beta log p of the language model at each step), print BLEU of each and "
-        "the best of them for nmt translate --lm-weight."
+        "Translate a dev set with several weights beta of a language model (shallow fusion: each "
+        "step adds beta log p of the language model to the translator's log p). Print BLEU for "
+        "each weight, and the best weight, which is for nmt translate --lm-weight."
     )
     parser.add_argument("source", type=Path, help="sentences of the dev set")
     parser.add_argument("references", type=Path, help="their translations")
     add_models(parser)
     parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
-                        help="the run directory of a language model of the same target words")
-    parser.add_argument("--weights", type=at_least_zero, nargs="+", default=WEIGHTS,
-                        metavar="BETA", help=f"(default: {' '.join(map(str, WEIGHTS))})")
-    parser.add_argument("--beam", type=positive, help="(default: the recipe's)")
+                        help="add this language model, of the same target words")
+    parser.add_argument("--weights", type=at_least_zero, nargs="+", default=WEIGHTS, metavar="BETA",
+                        help=f"try these weights (default: {' '.join(map(str, WEIGHTS))})")
+    parser.add_argument("--beam", type=positive, metavar="N",
+                        help="keep N hypotheses (default: the recipe's)")
     parser.add_argument("--tokenize", choices=TOKENISATIONS, metavar="NAME",
-                        help="of BLEU (default: the recipe's)")
+                        help="tokenise this way for BLEU (default: the recipe's)")
 
 
 def add_fuse(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt lm fuse`."""
     parser.description = (
-        "Train the output layer of a translator (architecture rnnsearch) anew, with the state of a "
-        "language model of the same target words beside its own (deep fusion). Both models stay as "
+        "Train a new output layer for a translator (architecture rnnsearch), which also reads the "
+        "state of a language model of the same target words (deep fusion). Both models stay as "
         "they are. The recipe is the translator's; --section.key VALUE changes it."
     )
     add_model(parser)
     parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
-                        help="the run directory of the language model")
+                        help="fuse with this run of a language model")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="run directory to make")
+                        help="make this run directory")
 
 
 def run_fuse(options: argparse.Namespace) -> None:

@@ -38,11 +38,14 @@ def run_train(options: argparse.Namespace) -> None:
 def add_sample(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt lm sample`."""
     add_model(parser)
-    parser.add_argument("--temperature", type=above_zero, default=1.0)
+    parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T",
+                        help="divide the logits by T (default: 1)")
     parser.add_argument("--length", type=partial(natural, least=1, most=10**7), default=300,
-                        help="words or characters to sample")
-    parser.add_argument("--prompt", default="", help="text to continue")
-    parser.add_argument("--seed", type=natural, default=1)
+                        metavar="N",
+                        help="sample N words or characters (default: 300)")
+    parser.add_argument("--prompt", default="", metavar="TEXT", help="continue this text")
+    parser.add_argument("--seed", type=natural, default=1, metavar="N",
+                        help="seed the samples (default: 1)")
 
 
 def run_sample(options: argparse.Namespace) -> None:
@@ -56,7 +59,7 @@ def run_sample(options: argparse.Namespace) -> None:
 
 def add_perplexity(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt lm perplexity`."""
-    parser.add_argument("text", type=Path)
+    parser.add_argument("text", type=Path, help="text to score")
     add_model(parser)
 
 

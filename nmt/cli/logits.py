@@ -22,35 +22,37 @@ from nmt.system import System
 
 def add_steps(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt logits steps`."""
-    parser.add_argument("source", type=Path)
+    parser.add_argument("source", type=Path, help="sentences in the source language")
     parser.add_argument("target", type=Path, nargs="?",
-                        help="translations to be led along (default: the model's own)")
+                        help="translations to follow (default: the model's own)")
     _add_model(parser)
-    parser.add_argument("--line", type=positive, default=1, metavar="N", help="(default: 1)")
+    parser.add_argument("--line", type=positive, default=1, metavar="N",
+                        help="show this line (default: 1)")
     parser.add_argument("--rivals", type=natural, default=2, metavar="N",
-                        help="other words at each step, the most probable (default: 2)")
+                        help="show the N most probable other words of each step (default: 2)")
 
 
 def add_lexicon(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt logits lexicon`."""
-    parser.add_argument("words", nargs="*", metavar="WORD", help="(default: the whole vocabulary)")
+    parser.add_argument("words", nargs="*", metavar="WORD",
+                        help="source words (default: the whole vocabulary)")
     _add_model(parser)
     parser.add_argument("--top", type=positive, default=5, metavar="N",
-                        help="target words of each (default: 5)")
+                        help="print N target words of each (default: 5)")
 
 
 def add_norms(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt logits norms`."""
     _add_model(parser)
     parser.add_argument("--bin", type=positive, default=256, metavar="N",
-                        help="words of which median and range are drawn (default: 256)")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="the picture")
+                        help="draw median and range of N words (default: 256)")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="draw the picture here")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write the table there, between tabs")
+                        help="write the table here, separated by tabs")
 
 
 def run_steps(options: argparse.Namespace) -> None:

@@ -24,8 +24,8 @@ from nmt.training.kept import SUFFIX
 
 def add_pairs(parser: argparse.ArgumentParser) -> None:
     """Two files, line by line translations."""
-    parser.add_argument("source", type=Path)
-    parser.add_argument("target", type=Path)
+    parser.add_argument("source", type=Path, help="sentences in the source language")
+    parser.add_argument("target", type=Path, help="their translations, line by line")
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -33,17 +33,18 @@ def add_pairs(parser: argparse.ArgumentParser) -> None:
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """`--model DIR`, and which of its checkpoints."""
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR",
+                        help="open this run directory")
     add_checkpoint(parser)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
     """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="run directory, checkpoint; of several an ensemble")
+                        help="open a run or checkpoint; several form an ensemble")
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
-                        help="what an ensemble averages (default: probabilities)")
+                        help="ensembles average these (default: probabilities)")
 
 
 def names_of_runs(directories: Sequence[Path]) -> list[str]:
@@ -67,21 +68,21 @@ def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """The options of `search_options`."""
-    parser.add_argument("--beam", type=positive,
-                        help="hypotheses per sentence (default: the recipe's)")
+    parser.add_argument("--beam", type=positive, metavar="N",
+                        help="keep N hypotheses (default: the recipe's)")
     add_length_norm(parser)
     parser.add_argument("--lengths", type=positive, metavar="K",
-                        help="with a countdown: how many lengths to search")
+                        help="with a countdown, search K lengths")
     parser.add_argument("--longest-word", type=positive, metavar="N",
-                        help="most characters of a word that a model spells")
+                        help="cut words that a model spells at N characters")
 
 
 def add_length_norm(parser: argparse.ArgumentParser) -> None:
     """`--length-normalisation ALPHA` and `--length-factor ALPHA`."""
     parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
-                        help="exponent of lp(e), 0: none (default: the recipe's)")
+                        help="set lp(e)'s exponent, 0: none (default: recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
-                        help="at most this many target words per source word")
+                        help="allow at most ALPHA target words per source word")
 
 
 def search_options(system: System, options: argparse.Namespace, nbest: int | None = None,
@@ -105,13 +106,13 @@ def need_attention(system: System, wanted: str) -> None:
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
     """`--aligned-word`."""
     parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT, metavar="WHICH",
-                        help=f"word aligned: {', '.join(ALIGNED_WORDS)}")
+                        help=f"choose the aligned word: {', '.join(ALIGNED_WORDS)}")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
-                        help="copy source words aligned to <unk>, or translate")
+                        help="copy or translate the source word of each <unk>")
 
 
 def dictionary_option(text: str) -> Dictionary:
@@ -130,14 +131,14 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
 def add_tokens_written(parser: argparse.ArgumentParser) -> None:
     """`--tokens FILE` of what writes links."""
     parser.add_argument("--tokens", type=Path, metavar="FILE",
-                        help="write the tokens that these links count")
+                        help="write the tokens that the links count")
 
 
 def add_tokens_read(parser: argparse.ArgumentParser) -> None:
     """`--tokens FILE` of what reads links."""
     parser.add_argument("--tokens", type=Path, metavar="FILE",
-                        help="what the links count, as --tokens of nmt align wrote it, in place of "
-                             "words between spaces")
+                        help="count the tokens that --tokens of nmt align wrote, not the words "
+                             "between spaces")
 
 
 def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
@@ -149,9 +150,9 @@ def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
 def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
     """Options for the conventions that a file of links does not state."""
     parser.add_argument(f"--{name}-first", type=natural, metavar="N",
-                        help="number of a first word (Pharaoh: 0, NAACL: 1)")
+                        help="count words from N (Pharaoh: 0, NAACL: 1)")
     parser.add_argument(f"--{name}-swapped", action="store_true",
-                        help=f"the {name} file names the target word first")
+                        help=f"read target word first in the {name} file")
 
 
 # --- reports -------------------------------------------------------------------------------------
@@ -160,14 +161,13 @@ def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
 def add_rarity(parser: argparse.ArgumentParser) -> None:
     """`--rarity TEXT`, and by which order."""
     parser.add_argument("--rarity", type=Path, metavar="TEXT",
-                        help="BLEU by rarity of source words, by their frequencies in this text "
-                             "(thesis, Figure 3.5)")
+                        help="score BLEU by rarity of source words, from their frequencies in "
+                             "this text (thesis, Figure 3.5)")
     parser.add_argument("--rarity-order", choices=ORDERS, default=ORDERS[0],
-                        help="by mean rank or mean 1 / frequency "
-                             f"(default: {ORDERS[0]})")
+                        help=f"sort by mean rank or 1 / frequency (default: {ORDERS[0]})")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """`--format` of pictures."""
     parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], metavar="F",
-                        help=f"of pictures: {', '.join(FORMATS)} (default: {FORMATS[0]})")
+                        help=f"draw pictures as {', '.join(FORMATS)} (default: {FORMATS[0]})")

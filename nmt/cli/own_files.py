@@ -24,9 +24,9 @@ NOTHING = {f"data.{name}_{side}": "" for name in SETS for side in (*SIDES, "seco
 
 def add_own_files(parser: argparse.ArgumentParser) -> None:
     """`--train`, `--dev`, `--test`: two files each."""
-    for name, text in (("train", "two files to train on, line by line translations"),
-                       ("dev", "two to validate on (default: some lines of --train)"),
-                       ("test", "two to score at the end")):
+    for name, text in (("train", "train on these two files, line by line translations"),
+                       ("dev", "validate on these (default: lines of --train)"),
+                       ("test", "score these at the end")):
         parser.add_argument(f"--{name}", nargs=2, metavar=("SOURCE", "TARGET"), help=text)
 
 

@@ -21,13 +21,13 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt plot`."""
     parser.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="run directories")
     parser.add_argument("--score", default=COST, metavar="NAME",
-                        help="what to draw: cost, ln perplexity of dev and training set (default), "
-                             "a score of the dev set, such as perplexity or bleu, or a value of "
+                        help="draw cost, ln perplexity of dev and training set (default), a "
+                             "score of the dev set, such as perplexity or bleu, or a value of "
                              "the updates, such as gradient_norm")
     parser.add_argument("--scales", action="store_true",
-                        help="the learned g of each ScaleNorm by depth, of Transformers")
+                        help="draw the learned g of each ScaleNorm by depth, of Transformers")
     parser.add_argument("--output", "-o", type=Path, default=Path("curves.png"), metavar="FILE",
-                        help="a picture, .png, .svg or .pdf (default: curves.png)")
+                        help="write this picture, .png, .svg or .pdf (default: curves.png)")
 
 
 def run_plot(options: argparse.Namespace) -> None:

@@ -35,20 +35,21 @@ from nmt.training.run import LAST
 def add_prune(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt prune`."""
     parser.description = (
-        "Write a run directory with a model of which the smallest weights are zero (thesis, "
-        "section 6.2); with --retrain or --from-scratch, train the others. Any value of the "
-        "recipe of that training is set by --section.key VALUE."
+        "Write a run directory whose model has its smallest weights set to zero (thesis, section "
+        "6.2). --retrain and --from-scratch then train the other weights; --section.key VALUE "
+        "changes the recipe of that training."
     )
     parser.add_argument("run_directory", type=Path, metavar="RUN",
                         help="the run directory of a translator or language model")
     add_checkpoint(parser)
     parser.add_argument("--percent", type=percent, required=True, metavar="X",
-                        help="percentage of weights to prune, in [0, 100); biases are never pruned")
+                        help="prune X percent of the weights, in [0, 100); biases are never "
+                             "pruned")
     parser.add_argument("--scheme", choices=tuple(SCHEMES), default="class-blind",
                         help="prune the smallest of all; of each class; or relative to each "
                              "class's standard deviation (default: class-blind)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="run directory to make")
+                        help="make this run directory")
     parser.add_argument("--sparse", action="store_true",
                         help="write only the remaining weights, and a bit mask")
     after = parser.add_mutually_exclusive_group()

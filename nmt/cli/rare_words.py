@@ -34,22 +34,24 @@ OUTCOMES = {  # of unknown words, as they are reported
 
 def add_annotate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt annotate`."""
-    parser.add_argument("source", type=Path)
+    parser.add_argument("source", type=Path, help="sentences in the source language, in tokens")
     parser.add_argument("target", type=Path, nargs="?",
-                        help="left out for sentences that are to be translated")
-    parser.add_argument("--method", choices=METHODS, required=True)
+                        help="their translations; leave it out for sentences to translate")
+    parser.add_argument("--method", choices=METHODS, required=True, metavar="METHOD",
+                        help=f"mark unknown words by {', '.join(METHODS)}")
     parser.add_argument("--links", type=Path, metavar="FILE",
-                        help="alignments of the pairs, of words between spaces; not for noalign")
+                        help="read alignments of the pairs, of words between spaces; noalign "
+                             "needs none")
     add_drop_bad_links(parser)
     for side in SIDES:
         parser.add_argument(f"--{side}-vocabulary", required=side == "source", metavar="N|FILE",
-                            help="the most frequent words, N with <unk> and </s>, or those of a "
-                                 "file that this command wrote")
+                            help="keep the N most frequent words, <unk> and </s> included, or "
+                                 "those of a file that this command wrote")
     parser.add_argument("--max-length", type=positive, metavar="N",
-                        help="leave out pairs with an empty side or more words on one; for "
-                             "training (default: lines stay aligned)")
+                        help="leave out training pairs with an empty side or more than N words "
+                             "(default: keep all lines)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="directory for both files under their own names, and "
+                        help="write both files here under their own names, and "
                              f"{' and '.join(VOCABULARIES)}")
 
 
@@ -57,14 +59,18 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt restore`."""
     parser.add_argument("source", type=Path, help="the sentences as written, not annotated")
     parser.add_argument("translations", type=Path, help="in tokens, before detokenisation")
-    parser.add_argument("--method", choices=METHODS, required=True)
+    parser.add_argument("--method", choices=METHODS, required=True, metavar="METHOD",
+                        help=f"read the marks of {', '.join(METHODS)}")
     parser.add_argument("--dictionary", type=Path, metavar="FILE",
-                        help="lines of a source word, a tab, its translation (default: copy)")
+                        help="translate unknown words by lines of a source word, a tab, its "
+                             "translation (default: copy)")
     parser.add_argument("--source-vocabulary", type=Path, metavar="FILE",
-                        help=f"{VOCABULARIES[0]} of the training corpus, for noalign and copyable")
+                        help=f"read {VOCABULARIES[0]} of the training corpus, which noalign and "
+                             "copyable need")
     parser.add_argument("--keep-unknown", action="store_true",
-                        help="write <unk> for every unknown word: the translation before")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+                        help="write <unk> for every unknown word")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
+                        help="write the text here (default: stdout)")
 
 
 # --- annotate -------------------------------------------------------------------------------------

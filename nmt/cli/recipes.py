@@ -17,6 +17,7 @@ from nmt.cli.own_files import (
     own_recipe,
     own_values,
 )
+from nmt.console.arguments import HelpWithLines
 from nmt.console.terminal import print
 from nmt.data.corpus import stream_lines, write_lines
 from nmt.data.prepared import tell
@@ -27,11 +28,14 @@ from nmt.recipe.file import as_text, load_recipe
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt recipe`."""
+    parser.formatter_class = HelpWithLines
+    parser.epilog = recipe_page.keys_in_short()
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("recipe", nargs="?", type=Path, help="a YAML file: its bases merged, every "
-                                                           "default filled in")
+    source.add_argument("recipe", nargs="?", type=Path,
+                        help="a YAML file, printed with its bases merged and every default "
+                             "filled in")
     source.add_argument("--doc", action="store_true",
-                      help="docs/recipe.md: every key, its type, default and meaning")
+                        help="print docs/recipe.md: every key with its type, default and meaning")
 
 
 def run_recipe(options: argparse.Namespace) -> None:

@@ -43,30 +43,32 @@ class Sets(NamedTuple):
 def add_redundancy(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt redundancy`."""
     parser.description = (
-        "The analyses of section 6.2.3 of the thesis, as JSON, a table and pictures: all schemes "
-        "and percentages, each class alone, the weights left by class, retrained runs. "
+        "Write the analyses of section 6.2.3 of the thesis as JSON, a table and pictures: all "
+        "schemes and percentages, each class alone, the weights left by class, retrained runs. "
         "The data are those of the run's recipe."
     )
-    parser.add_argument("run_directory", type=Path, metavar="RUN", help="a run directory")
+    parser.add_argument("run_directory", type=Path, metavar="RUN",
+                        help="the run directory of a translator or language model")
     add_checkpoint(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="directory to make")
+                        help="make this directory")
     parser.add_argument("--percents", type=percent, nargs="+", default=PERCENTS, metavar="X",
-                        help="(default: 0 10 ... 90)")
+                        help="prune these percentages (default: 0 10 ... 90)")
     parser.add_argument("--schemes", choices=tuple(SCHEMES), nargs="+", default=tuple(SCHEMES),
-                        help="(default: all three)")
+                        metavar="SCHEME",
+                        help=f"prune by these schemes: {', '.join(SCHEMES)} (default: all)")
     parser.add_argument("--classes", type=percent, default=90.0, metavar="X",
-                        help="percent at which each class is pruned alone; 0 leaves it out "
-                             "(default: 90)")
+                        help="prune each class alone by X percent, 0: do not (default: 90)")
     parser.add_argument("--weights", type=percent, default=80.0, metavar="X",
-                        help="percent at which weights are counted and drawn (default: 80)")
-    parser.add_argument("--test", action="store_true", help="measure on the recipe's test set "
-                                                            "instead of the dev set")
-    parser.add_argument("--no-bleu", action="store_true", help="perplexity only")
-    parser.add_argument("--beam", type=positive, default=1, help="(default: 1, greedy search)")
+                        help="count and draw the weights left at X percent (default: 80)")
+    parser.add_argument("--test", action="store_true",
+                        help="measure on the test set, not on the dev set")
+    parser.add_argument("--no-bleu", action="store_true", help="measure perplexity only")
+    parser.add_argument("--beam", type=positive, default=1, metavar="N",
+                        help="keep N hypotheses for BLEU (default: 1, greedy)")
     parser.add_argument("--trained", type=Path, nargs="+", default=(), metavar="DIR",
-                        help="runs that `nmt prune` retrained or trained from scratch, to "
-                             "compare")
+                        help="compare these runs, which nmt prune retrained or trained from "
+                             "scratch")
     add_format(parser)
 
 

@@ -19,15 +19,17 @@ from nmt.run_files import check_new
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt reproduce`."""
     parser.description = (
-        "List what the papers claim and what two seeds of the small recipes gave, or train and "
-        "evaluate the systems of one claim."
+        "List the papers' claims beside the results of two seeds of the small recipes, or train "
+        "and evaluate the systems of one claim."
     )
     parser.add_argument("name", nargs="?", help="a claim of the list (default: print the list)")
     parser.add_argument("--data", type=Path, metavar="DIR",
-                        help="Multi30k's tokenised files; of the claim parsing also gum/*.ptb")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="directory to make for the runs")
+                        help="read Multi30k's tokenised files here; the claim parsing also "
+                             "reads gum/*.ptb")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="make this directory for the runs")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the claim")
-    parser.add_argument("--doc", action="store_true", help="docs/claims.md")
+    parser.add_argument("--doc", action="store_true", help="print docs/claims.md")
 
 
 def run_reproduce(options: argparse.Namespace) -> None:

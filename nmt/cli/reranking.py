@@ -32,28 +32,30 @@ WORDS = "words"
 def add_rerank(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt rerank`."""
     parser.description = (
-        "Score the translations of a list (nmt translate --nbest 50) by more models and write the "
-        "best of each line by a weighted sum of all scores and the number of words. --tune finds "
-        "the weights of the largest BLEU on a dev set; --weights takes them to other text."
+        "Score the translations of n-best lists (nmt translate --nbest 50) with more models, and "
+        "write the best of each line by a weighted sum of all scores and the number of words. "
+        "--tune finds the weights with the highest BLEU on a dev set; --weights applies them to "
+        "other text."
     )
     parser.add_argument("source", type=Path, help="the sentences that were translated")
     parser.add_argument("nbest", type=Path, help="their n-best lists")
     parser.add_argument("--model", type=Path, nargs="+", default=[], metavar="DIR",
-                        help="run directories of the same direction, such as one that writes from "
-                             "the right (data.reverse_target)")
+                        help="score by these runs of the same direction, such as one that "
+                             "writes from the right (data.reverse_target)")
     parser.add_argument("--backward", type=Path, nargs="+", default=[], metavar="DIR",
-                        help="run directories of the opposite direction, which score the source "
-                             "given a translation")
+                        help="score the source given a translation by these runs of the "
+                             "opposite direction")
     add_checkpoint(parser)
     parser.add_argument("--weights", type=Path, required=True, metavar="FILE",
-                        help="JSON of a weight for each score; with --tune, to be written")
+                        help="read a weight for each score from this JSON, which --tune writes")
     parser.add_argument("--tune", type=Path, metavar="REFERENCES",
-                        help="find the weights by these references")
+                        help="find the weights of the best BLEU by these references")
     parser.add_argument("--tokenize", choices=TOKENISATIONS, default="13a",
-                        help="with --tune: of BLEU (default: 13a)")
+                        help="tokenise this way for --tune (default: 13a)")
     parser.add_argument("--nbest-output", type=Path, metavar="FILE",
                         help="write the lists with all scores, in their new order")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
+                        help="write the text here (default: stdout)")
 
 
 def run_rerank(options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
                         help="score models of annotated text (nmt annotate) before and after "
                              "unknown words are replaced")
     parser.add_argument("--links", type=Path, metavar="FILE",
-                        help="with --restore: alignments of the references")
+                        help="with --restore, read alignments of the references")
 
 
 def check_restore(options: argparse.Namespace) -> None:

@@ -46,26 +46,25 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 def add_score(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt score`."""
-    parser.add_argument("hypotheses", type=Path)
-    parser.add_argument("references", type=Path, nargs="+")
+    parser.add_argument("hypotheses", type=Path, help="translations to score")
+    parser.add_argument("references", type=Path, nargs="+", help="their references")
     parser.add_argument("--metrics", choices=METRICS, nargs="+", default=METRICS[:2], metavar="M",
-                        help=f"{', '.join(METRICS)} (default: {' '.join(METRICS[:2])})")
-    parser.add_argument("--tokenize", default="13a",
-                        help="sacrebleu's tokenisation for BLEU (default: 13a)")
+                        help=f"print {', '.join(METRICS)} (default: {' '.join(METRICS[:2])})")
+    parser.add_argument("--tokenize", default="13a", metavar="NAME",
+                        help="tokenise as sacrebleu for BLEU (default: 13a)")
     parser.add_argument("--lowercase", "-lc", action="store_true", help="ignore case")
     parser.add_argument("--source", type=Path, metavar="FILE",
-                        help="with --rarity: the sentences that were translated, in tokens")
+                        help="with --rarity, read the translated sentences, in tokens")
     parser.add_argument("--compare", "--against", type=Path, nargs="+", metavar="FILE",
-                        help="other translations: do they differ by more than chance?")
+                        help="test whether these translations differ by more than chance")
     parser.add_argument("--test", choices=TESTS, default="bootstrap",
-                        help="... by paired bootstrap or approximate randomisation (default: "
-                             "bootstrap)")
+                        help="... by paired bootstrap (default) or by approximate randomisation")
     parser.add_argument("--samples", type=positive, metavar="N",
-                        help="... of so many test sets or trials (default: 1000, 10000)")
+                        help="... of N test sets or trials (default: 1000, 10000)")
     add_rarity(parser)
     parser.add_argument("--trees", type=Path, metavar="WORDS",
-                        help="bracketing F1 instead, of linear trees over the sentences of this "
-                             "file (nmt trees)")
+                        help="print bracketing F1 of linear trees over the sentences of this "
+                             "file (nmt trees) instead")
 
 
 def run_score(options: argparse.Namespace) -> None:

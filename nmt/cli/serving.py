@@ -24,22 +24,21 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt serve`."""
     add_models(parser)
     parser.add_argument("--host", default=HOST,
-                        help=f"where to listen (default: {HOST}, this machine alone)")
+                        help=f"listen here (default: {HOST}, this machine alone)")
     parser.add_argument("--port", type=partial(natural, most=65535), default=PORT, metavar="N",
-                        help=f"(default: {PORT}; 0: any that is free)")
+                        help=f"listen on this port, 0: any (default: {PORT})")
     parser.add_argument("--beam", type=positive, metavar="N",
-                        help="hypotheses kept, until the page asks for others (default: the "
+                        help="keep N hypotheses until the page asks for others (default: the "
                              "recipe's)")
     parser.add_argument("--nbest", type=positive, default=LIMITS.nbest, metavar="N",
-                        help="translations shown, the beam at most "
-                             f"(default: {LIMITS.nbest})")
+                        help=f"show N translations, at most the beam (default: {LIMITS.nbest})")
     add_length_norm(parser)
     parser.add_argument("--max-words", type=positive, default=LIMITS.words, metavar="N",
-                        help=f"of a sentence (default: {LIMITS.words})")
+                        help=f"refuse sentences of more words (default: {LIMITS.words})")
     parser.add_argument("--max-characters", type=positive, default=LIMITS.characters, metavar="N",
-                        help=f"of a sentence (default: {LIMITS.characters})")
+                        help=f"refuse longer sentences (default: {LIMITS.characters})")
     parser.add_argument("--waiting", type=natural, default=LIMITS.waiting, metavar="N",
-                        help="requests that wait while one is answered; others are refused "
+                        help="let N requests wait while one is answered, refuse others "
                              f"(default: {LIMITS.waiting})")
 
 

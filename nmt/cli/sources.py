@@ -25,7 +25,7 @@ FEW = 4  # words for each unknown one, from which on there is nothing to say
 def add_second_source(parser: argparse.ArgumentParser) -> None:
     """`--second-source FILE`."""
     parser.add_argument(OPTION, type=Path, metavar="FILE",
-                        help="the second source of models that read two")
+                        help="read the second source, for models of two")
 
 
 def reads(system: System) -> int:

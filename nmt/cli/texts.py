@@ -23,12 +23,13 @@ from nmt.data.letters import letters
 def add_detokenise(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt detokenise`."""
     parser.description = (
-        "Join tokens to text with the usual spacing of the language, as Moses' detokenizer.perl "
-        "does; &apos; and the like become the characters that they stand for."
+        "Join tokens into text with the usual spacing of the language, as Moses' detokenizer.perl "
+        "does. Escapes such as &apos; become the characters that they stand for."
     )
     add_join(parser)
     parser.add_argument("--language", default="en", metavar="CODE",
-                        help="such as fr; of one without rules those of English (default: en)")
+                        help="use the rules of this language, such as fr; one without rules "
+                             "gets those of English (default: en)")
 
 
 def run_detokenise(options: argparse.Namespace) -> None:
@@ -43,12 +44,12 @@ def add_statistics(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt statistics`."""
     parser.description = (
         "Count what Table 5.1 of Luong (2016) counts: sentences, tokens and types of words and of "
-        "characters, and the share of word types that need no other characters than the most "
-        "frequent ones. Words are those between spaces; spaces are no characters."
+        "characters, and the share of word types that the most frequent characters can spell. "
+        "Words are separated by spaces, which are not counted as characters."
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="text in words")
     parser.add_argument("--characters", type=positive, default=LIMIT, metavar="N",
-                        help=f"the most frequent ones (default: {LIMIT})")
+                        help=f"count N characters as frequent (default: {LIMIT})")
 
 
 def run_statistics(options: argparse.Namespace) -> None:
@@ -82,16 +83,16 @@ def _counts(path: Path, limit: int) -> tuple[str, ...]:
 def add_join_pairs(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt join-pairs`."""
     parser.description = (
-        "Make long sentences of short ones: join 1, 2 .. N, 1, 2 .. consecutive pairs. Each pair "
-        "is in one window, for text to score, or with --overlapping a window begins at each pair, "
-        "for text to train on. The result is the same each time."
+        "Make long sentences from short ones: join windows of 1, 2 .. N, 1, 2 .. consecutive "
+        "pairs. Each pair is in one window, for text to score. With --overlapping, a window begins "
+        "at each pair, for text to train on. The result is the same each time."
     )
     add_pairs(parser)
     parser.add_argument("--most", type=positive, required=True, metavar="N",
-                        help="pairs in the longest windows")
+                        help="join at most N pairs")
     parser.add_argument("--overlapping", action="store_true", help="begin a window at each pair")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="DIR",
-                        help="where the files go, under their own names")
+                        help="write the files here, under their own names")
 
 
 def run_join_pairs(options: argparse.Namespace) -> None:

@@ -12,14 +12,12 @@ from nmt import multitask
 from nmt.cli.own_files import DEFAULT, add_own_files, own_recipe, own_values
 from nmt.cli.ranks import among_ranks
 from nmt.cli.transferring import add_init, embeddings, transferred
-from nmt.console.arguments import HelpWithLines
 from nmt.console.messages import several
 from nmt.console.terminal import Console
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
 from nmt.data.vocabulary import UNKNOWN
 from nmt.recipe import LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe.file import load_recipe
-from nmt.recipe.page import keys_in_short
 from nmt.recipe.tasks import TasksRecipe
 from nmt.run_directory import resumable
 from nmt.run_files import check_new
@@ -38,25 +36,25 @@ def add_train(parser: argparse.ArgumentParser) -> None:
     add_training(parser)
     add_own_files(parser)
     add_init(parser)
-    parser.usage = ("nmt train [RECIPE] [--train SOURCE TARGET] [--dev SOURCE TARGET]\n"
-                    "                 [--test SOURCE TARGET] [--output DIR] [--SECTION.KEY VALUE]\n"
-                    "                 [--init DIR [--init-words HOW] [--freeze PATTERN ...]]\n"
+    parser.usage = ("nmt train [RECIPE] [--train SOURCE TARGET] [OPTION ...]\n"
+                    "                 [--SECTION.KEY VALUE]\n"
                     "       nmt train --resume DIR [--SECTION.KEY VALUE]")
-    parser.formatter_class = HelpWithLines
-    parser.epilog = keys_in_short()
+    parser.epilog = ("--SECTION.KEY VALUE sets a value of the recipe, such as --train.epochs 5. "
+                     "nmt recipe --help lists the keys.")
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
     """The arguments of whatever trains by a recipe."""
     parser.add_argument("recipe", nargs="?", type=Path, help="a YAML file")
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="run directory to make (default: runs/ and the recipe's name)")
+                        help="make this run directory (default: runs/RECIPE)")
     parser.add_argument("--resume", type=Path, metavar="DIR",
-                        help="go on where this run directory's last checkpoint stands")
+                        help="continue this run from its last checkpoint")
     parser.add_argument("--tensorboard", action="store_true",
                         help="write TensorBoard's event files into the run")
     parser.add_argument("--mpi", action="store_true",
-                        help="one of several processes of mpiexec (detected)")
+                        help="train as one of the processes that mpiexec started (detected "
+                             "automatically)")
 
 
 def run_train(options: argparse.Namespace) -> None:

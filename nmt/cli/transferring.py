@@ -23,14 +23,15 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--init", type=Path, metavar="DIR",
                         help="start from the parameters of this run")
     parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
-                        help="... rows of tables: match (default), by the same word; random, of "
-                             "any source word; same, with that run's vocabularies")
+                        help="... and fill its word tables by match (the same word, default), "
+                             "random (any source word) or same (with that run's vocabularies)")
     parser.add_argument("--freeze", nargs="+", metavar="P",
-                        help="... parameters that are not trained, such as encoder.*")
+                        help="... and do not train these, such as encoder.*")
 
 
     parser.add_argument("--init-embeddings", nargs=2, action="append", metavar=("SIDE", "FILE"),
-                        help="start from word2vec's or GloVe's vectors of source or target")
+                        help="start from vectors of source or target in word2vec's or GloVe's "
+                             "format")
 
 
 def embeddings(options: argparse.Namespace) -> dict[str, Path]:

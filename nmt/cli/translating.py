@@ -35,38 +35,38 @@ BLOCK = 1024  # sentences in a block, which is sorted by length and translated b
 def add_translate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt translate`."""
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
-                        help="what to translate (default: stdin, or what you type)")
+                        help="text to translate (default: stdin, or typed text)")
     add_models(parser)
     parser.add_argument("--sources", action="store_true",
-                        help="each model reads its own file, in order")
+                        help="let each model read its own file, in order")
     add_search(parser)
     parser.add_argument("--minimum-length", type=natural, metavar="N",
-                        help="at least this many words or pieces")
+                        help="write at least N words or pieces")
     parser.add_argument("--minimum-steps", type=positive, metavar="N",
-                        help="the limit on words is at least this")
+                        help="let the limit on words be at least N")
     parser.add_argument("--nbest", type=positive, metavar="N",
-                        help="the N best, as Moses writes them (evaluation.md)")
+                        help="print the N best as Moses does (evaluation.md)")
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="sample a translation, no search")
-    parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+                        help="sample translations instead of searching")
+    parser.add_argument("--seed", type=natural, default=1, metavar="N",
+                        help="seed --sample (default: 1)")
     parser.add_argument("--draws", type=positive, metavar="N",
-                        help="with --sample: the most probable of N draws")
+                        help="with --sample, take the most probable of N draws")
     parser.add_argument("--every-beam", action="store_true",
-                        help="the best of all beams up to --beam")
+                        help="take the best of all beams up to --beam")
     parser.add_argument("--sparse", action="store_true",
-                        help="sparse products of a pruned model (nmt prune)")
+                        help="use sparse products of a pruned model (nmt prune)")
     parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
                         help="restrict the target words to its translations")
     parser.add_argument("--frequent", type=count, metavar="N",
                         help=f"... and the N most frequent (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
-                        help="report how often all words give the same")
+                        help="count translations that the shortlist left as is")
     parser.add_argument("--valid-trees", action="store_true",
                         help="write valid linear trees only")
     parser.add_argument("--target-token", metavar="L",
-                        help="the target language, such as <2de>")
-    parser.add_argument("--prefix", metavar="TEXT",
-                        help="what each translation begins with")
+                        help="write this target language, such as <2de>")
+    parser.add_argument("--prefix", metavar="TEXT", help="begin each translation with this text")
     parser.add_argument("--lm", type=Path, metavar="DIR",
                         help="add a language model's log p")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
@@ -80,8 +80,8 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help="stop at a line that cannot be translated")
     parser.add_argument("--unbuffered", action="store_true",
                         help="translate each line as it comes, alone")
-    parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
-                        metavar="N", help="processes that share the sentences (default: 1)")
+    parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1, metavar="N",
+                        help="share the sentences among N processes (default: 1)")
     add_replace_unk(parser)
     add_aligned_word(parser)
 

@@ -30,30 +30,33 @@ WORDS, TREES = "words", "trees"  # suffixes of the files
 def add_trees(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt trees`."""
     parser.description = (
-        "Each tree becomes a line of words in SET.words and a line of symbols in SET.trees, SET "
-        "being train, dev or test. Documents, one a file, are never split. Without --dev and "
-        "--test the 5th, 15th ... by name are for dev and the 10th, 20th ... for test."
+        "Write each tree as a line of words in SET.words and a line of symbols in SET.trees, where "
+        "SET is train, dev or test. A document is a file, and all its trees are in one set. "
+        "Without --dev and --test, the 5th, 15th ... document by name goes to dev, the 10th, "
+        "20th ... to test."
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE",
                         help="trees in the Penn Treebank's brackets, one document a file")
     for name in ("dev", "test"):
         parser.add_argument(f"--{name}", type=Path, nargs="+", default=(), metavar="FILE",
-                            help=f"documents of the {name} set, among the others or not")
-    parser.add_argument("--lower-case", action="store_true", help="of the words")
+                            help=f"put these documents into the {name} set")
+    parser.add_argument("--lower-case", action="store_true", help="write the words in lower case")
     parser.add_argument("--escape", action="store_true",
                         help="write &apos; for ' in the words, and so on, as Moses does")
     parser.add_argument("--max-length", type=positive, metavar="N",
-                        help="leave out trees of more than N words, of all sets")
+                        help="leave out trees of more than N words")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="directory to write into")
+                        help="write the files here")
 
 
 def add_brackets(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt brackets`."""
-    parser.add_argument("words", type=Path)
-    parser.add_argument("trees", type=Path, help="a model's output is repaired; a tree of another "
-                                                 "number of words becomes an empty line")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.add_argument("words", type=Path, help="sentences, in tokens")
+    parser.add_argument("trees", type=Path,
+                        help="their linear trees; output of a model is repaired, and a tree of "
+                             "another number of words becomes an empty line")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
+                        help="write the brackets here (default: stdout)")
 
 
 def run_trees(options: argparse.Namespace) -> None:

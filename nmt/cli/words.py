@@ -38,24 +38,28 @@ def add_similarity(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt similarity`."""
     parser.add_argument("pairs", type=Path, help="lines of two words and their rating, such as "
                                                  "the Rare Word data set's rw.txt")
-    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="compare these runs")
     add_checkpoint(parser)
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write JSON there too")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="also write JSON here")
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt words`."""
     parser.add_argument("words", type=Path, help="words between spaces or on lines")
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR",
+                        help="open this run directory")
     add_checkpoint(parser)
     parser.add_argument("--method", choices=METHODS, default=METHODS[0],
-                        help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
-                             f"(default: {METHODS[0]})")
+                        help="project by principal components or by Barnes-Hut t-SNE, which "
+                             f"needs scikit-learn (default: {METHODS[0]})")
     parser.add_argument("--unit-length", action="store_true",
                         help="compare directions only, as cosine does: vectors that characters "
                              "make may be much shorter than others")
-    parser.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N",
+                        help="seed t-SNE (default: 0)")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE",
+                        help="write this PNG")
 
 
 def run_similarity(options: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -15,27 +16,26 @@ from nmt.console.package import release
 from nmt.console.terminal import print
 
 LARGEST = 2**63 - 1  # largest integer that an argument may be
-MANY_OPTIONS = 8  # options from which on the usage line names only the required ones
-
-
 class Help(argparse.HelpFormatter):
-    """Help that fits on a screen: with many options, the usage line names only the required ones.
-    """
+    """Help that fits on a screen: its usage line names no option that may be left out."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
 
     def add_usage(self, usage: str | None, actions: Iterable[argparse.Action],
                   groups: Iterable[Any], prefix: str | None = None) -> None:
-        """The first lines."""
+        """The usage: positional arguments, required options, then `[OPTION ...]`."""
         actions = list(actions)
         options = [action for action in actions if action.option_strings]
-        if usage is None and len(options) > MANY_OPTIONS:
+        if usage is None and options:
             parts = [[action for action in actions if not action.option_strings],
                      [action for action in options if action.required]]
-            named = [" ".join(self._format_usage(None, usage, [], "").split()).removeprefix(
-                self._prog) for usage in parts]
-            usage = f"%(prog)s{''.join(named)} [OPTION ...]"
+            named = [" ".join(self._format_usage(None, part, [], "").split()).removeprefix(
+                self._prog) for part in parts]
+            indent = " " * len(f"usage: {self._prog} ")
+            usage = textwrap.fill(f"usage: {self._prog}{''.join(named)} [OPTION ...]",
+                                  self._width, subsequent_indent=indent,
+                                  break_on_hyphens=False).removeprefix("usage: ")
         super().add_usage(usage, actions, groups, prefix)
 
 
@@ -79,16 +79,16 @@ class Parser(PlainParser):
         super().__init__(**{"formatter_class": Help, **settings})
         self.set_defaults(parser=self)
         self.devices = self.add_argument_group("device and threads")
-        self.devices.add_argument("--backend", choices=("numpy", "cupy"),
-                                  default=argparse.SUPPRESS, help="array library (default: numpy)")
+        self.devices.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
+                                  help="choose the array library (default: numpy)")
         self.devices.add_argument("--gemm", choices=tuple(gemm.PRECISIONS),
                                   default=argparse.SUPPRESS, metavar="PRECISION",
-                                  help="of GPU products: float32 (default), tf32, float16")
+                                  help="use float32 (default), tf32, float16 on a GPU")
         self.devices.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
                                   help="compute without fused GPU kernels")
         self.devices.add_argument("--threads", type=positive, metavar="N",
                                   default=argparse.SUPPRESS,
-                                  help="CPU threads for products (default: one per core)")
+                                  help="use N threads for products (default: one per core)")
 
     def format_help(self) -> str:
         """The help, with the options of every command at the end."""

@@ -67,8 +67,8 @@ def page() -> str:
 
 
 def keys_in_short() -> str:
-    """The names of all keys of a translator, a paragraph for each section, for `--help`, as wide
-    as the terminal, 100 columns at most."""
+    """The names of a translator's keys, a paragraph for each section, for `nmt recipe --help`; as
+    wide as the terminal, at most 100 columns."""
     sections: dict[str, dict[str, list[str]]] = {}  # section -> name -> names below it
     for key in keys_of(DEFAULT_ARCHITECTURE):
         section, name, *below = key.split(".")
@@ -78,8 +78,7 @@ def keys_in_short() -> str:
                            width, break_on_hyphens=False, initial_indent="  ",
                            subsequent_indent="    ")
              for section, names in sections.items()]
-    return "\n".join(["keys of a recipe, such as --train.epochs 5 (all of them: nmt recipe --doc):",
-                      *lines])
+    return "\n".join(["keys of a recipe, such as --train.epochs 5 (--doc explains them):", *lines])
 
 
 def _braced(name: str, below: Sequence[str]) -> str:

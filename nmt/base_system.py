@@ -157,15 +157,15 @@ class BaseSystem:
 
     def _take(self, saved: checkpoint.Checkpoint, path: Path) -> None:
         """Take the parameters of a checkpoint that was read from `path`."""
-        theirs, ours = saved.metadata.get("model", {}), self.metadata()
+        saved_facts, facts = saved.metadata.get("model", {}), self.metadata()
         for name in self.vocabularies:
             codes = codes_file(name)
             for key, file, problem in ((name, vocabulary_file(name), "this is not the vocabulary"),
                                     (codes, codes, "these are not the codes")):
-                if theirs.get(key) != ours.get(key):
+                if saved_facts.get(key) != facts.get(key):
                     raise UserError(f"{path.parent / file}: {problem} that the model in "
                                     f"{path.name} was trained with")
-        if theirs.get(LEXICON) != ours.get(LEXICON):
+        if saved_facts.get(LEXICON) != facts.get(LEXICON):
             raise UserError(f"{path.parent / LEXICON}: this is not the lexicon that the model in "
                             f"{path.name} was trained with")
         self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)

@@ -54,14 +54,14 @@ def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name:
     name: the language model's, for errors. Raises UserError unless it is of the same target words.
     """
     check_language_model(system, language, name)
-    made = System.create(recipe, system.vocabularies)
+    fused = System.create(recipe, system.vocabularies)
     known = {**system.parameters, **{_renamed(key): array for key, array in
                                      language.parameters.items()}}
-    stored = made.stored or made.parameters
+    stored = fused.stored or fused.parameters
     for key in stored.keys() & known.keys():
         stored[key] = known[key].copy()
-    return dataclasses.replace(made, parameters=made.plain(stored),
-                               stored=stored if made.stored else {})
+    return dataclasses.replace(fused, parameters=fused.plain(stored),
+                               stored=stored if fused.stored else {})
 
 
 def _renamed(name: str) -> str:

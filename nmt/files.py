@@ -228,9 +228,9 @@ def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
 def _write(descriptor: int, parts: Iterable[Part]) -> None:
     """Write all bytes of all parts: a system call may write fewer than it was given."""
     for chunk in parts:
-        rest = memoryview(chunk).cast("B")
-        while rest:
-            rest = rest[os.write(descriptor, rest):]
+        remaining = memoryview(chunk).cast("B")
+        while remaining:
+            remaining = remaining[os.write(descriptor, remaining):]
 
 
 def _keep_owner_and_mode(descriptor: int, status: os.stat_result) -> None:

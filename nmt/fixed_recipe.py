@@ -43,10 +43,10 @@ def run_recipe(
     read: of files they have all pairs.
     """
     before = _recorded(saved or checkpoint_path(directory, DEFAULT))
-    whole = [f"--{key.removeprefix(f'{TASKS}.')}=null" for key in before
+    unset = [f"--{key.removeprefix(f'{TASKS}.')}=null" for key in before
              if _of_its_task(key) == "data.train_size"
              and before.get(key.replace("train_size", "corpus")) not in GENERATED]
-    return load_recipe(kind, directory / RECIPE, [*whole, *overrides], of_run=True)
+    return load_recipe(kind, directory / RECIPE, [*unset, *overrides], of_run=True)
 
 
 def _recorded(saved: Path) -> Mapping[str, Any]:
@@ -100,11 +100,11 @@ def check_recipe(
                         f"{changes}")
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], when: str) -> str:
+def _changes(before: Mapping[str, Any], current: Mapping[str, Any], moment: str) -> str:
     """The differences between the keys that both have: another version of the program may have
     more."""
-    return "; ".join(f"{key}: was {was!r}, {when} {now[key]!r}" for key, was in before.items()
-                     if key in now and was != now[key])
+    return "; ".join(f"{key}: was {old!r}, {moment} {current[key]!r}" for key, old in before.items()
+                     if key in current and old != current[key])
 
 
 def _of_its_task(key: str) -> str:

@@ -28,11 +28,11 @@ def with_language_model(system: System, language: LanguageSystem, beta: float, n
 
 def check_language_model(system: System, language: LanguageSystem, name: str) -> None:
     """Raise UserError for a language model that cannot be combined with a translator."""
-    theirs, ours = language.vocabulary.words, system.target.words
-    if language.recipe.text.level != "words" or theirs != ours:
-        raise UserError(f"{name}: expected a language model of the translator's {len(ours)} target "
-                        f"words (text.vocabulary), got one of {len(theirs)} other "
-                        f"{language.recipe.text.level}")
+    language_words, target_words = language.vocabulary.words, system.target.words
+    if language.recipe.text.level != "words" or language_words != target_words:
+        raise UserError(f"{name}: expected a language model of the translator's "
+                        f"{len(target_words)} target words (text.vocabulary), got one of "
+                        f"{len(language_words)} other {language.recipe.text.level}")
     if system.recipe.data.reverse_target:
         raise UserError(f"{name}: expected a translator that writes from the start beside a "
                         "language model, got one with data.reverse_target")

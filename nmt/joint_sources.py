@@ -36,8 +36,9 @@ class JointSources(System):
         model = SourcesEnsemble([system.model for system in systems], average)
         parameters = Ensemble.joined([system.parameters for system in systems])
         recipes = [system.recipe for system in systems]
-        recipe = next((other for other in recipes if other.model.attention == "none"), recipes[0])
-        longest = min(other.data.max_translate_length for other in recipes)
+        unaligned = [recipe for recipe in recipes if recipe.model.attention == "none"]
+        longest = min(recipe.data.max_translate_length for recipe in recipes)
+        recipe = (unaligned or recipes)[0]
         recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
         return cls(recipe, systems[0].vocabularies, model, parameters, members=tuple(systems))
 

@@ -165,8 +165,8 @@ def train(
     train_ids = StreamIds(system.vocabulary, train_tokens)
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
-        now = replace(system, parameters=system.plain(parameters))
-        return {"perplexity": now.perplexity(dev_tokens)}
+        validated = replace(system, parameters=system.plain(parameters))
+        return {"perplexity": validated.perplexity(dev_tokens)}
 
     training = Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens)
     with run.trainer(system, training, observer) as trainer:

@@ -40,8 +40,8 @@ def check_source_members(names: Sequence[str], systems: Sequence[Any]) -> None:
 
 def _check_alike(names: Sequence[str], facts: Sequence[dict[str, Any]]) -> None:
     """Raise UserError for a member of whom something else is so than of the first."""
-    for name, other in zip(names, facts, strict=True):
-        for key, fact in other.items():
+    for name, member_facts in zip(names, facts, strict=True):
+        for key, fact in member_facts.items():
             if fact != facts[0][key]:
                 raise UserError(f"{name}: expected the {key} of {names[0]} in one ensemble, got "
                                 "another")

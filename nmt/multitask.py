@@ -68,16 +68,16 @@ class TasksSystem(BaseSystem):
 
         Raises UserError for parts that cannot be shared.
         """
-        made = {}
+        models = {}
         for task, task_recipe in recipe.tasks.items():
             if getattr(task_recipe.model, "lexicon_epsilon", None) is not None:
                 raise UserError(f"tasks.{task}.model.lexicon_epsilon: expected null in a mixture "
                                 f"of tasks, got {task_recipe.model.lexicon_epsilon}")
             model, within = System.models(task_recipe, of_task(task, vocabularies))
-            made[task] = within or model
-        several = Several(made)
+            models[task] = within or model
+        several = Several(models)
         try:
-            return several, Parametrized(several, shared(made, recipe.share, recipe.private))
+            return several, Parametrized(several, shared(models, recipe.share, recipe.private))
         except ValueError as error:
             raise UserError(f"share.{error}") from None
 

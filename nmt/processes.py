@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 def start(
-    act: Callable[[Connection], None], others: Iterable[Connection] = ()
+    act: Callable[[Connection], None], earlier: Iterable[Connection] = ()
 ) -> tuple[BaseProcess, Connection]:
     """A process that acts on one end of a pipe, and the other end; others: those of processes
     started before, which this one must not keep open when their reader is gone."""
@@ -28,7 +28,7 @@ def start(
     # Python would tell of a Ctrl-C in a hook of fork and go on as if there had been none.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        process = FORK.Process(target=_act, args=(act, writer, [reader, *others], before))
+        process = FORK.Process(target=_act, args=(act, writer, [reader, *earlier], before))
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -81,9 +81,9 @@ def _check_end(process: BaseProcess) -> None:
     """Raise UserError for a process that did not come to its end."""
     process.join()
     if process.exitcode:
-        how = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
+        cause = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
         raise UserError(f"process {process.pid}, one of several that share the work, ended by "
-                        f"{how}: out of memory, or killed")
+                        f"{cause}: out of memory, or killed")
 
 
 def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> None:

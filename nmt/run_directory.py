@@ -151,7 +151,7 @@ class RunDirectory:
     def _new(self, system: BaseSystem) -> Iterator[DirectoryLock]:
         """Context: write recipe and vocabularies; remove all files again if the run saves no
         update."""
-        path, made = self._path, not self._path.exists()
+        path, is_new = self._path, not self._path.exists()
         check_new(path, self._beside)
         make_directory(path)
         recipes, names = system.recipe_files(), _first_files(system)
@@ -175,7 +175,7 @@ class RunDirectory:
                     saved = [str(place / checkpoint_file) for place in places
                              for checkpoint_file in checkpoints_in(path / place)]
                     # Killed in between, it can be resumed or, without a checkpoint, begun again.
-                    take_back(path, [LOG, *saved, *names], made)
+                    take_back(path, [LOG, *saved, *names], is_new)
                 raise
 
 
@@ -205,8 +205,8 @@ def epochs_of(path: Path) -> int | None:
 def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
     """The recipe of a run to resume. Raises UserError if there is none of this format."""
     if not (directory / LAST).exists() and left_by_killed(directory):
-        raise UserError(f"{directory}: the run was killed before its first checkpoint; begin it "
-                        "again with the command that began it")
-    need(directory, "a run directory to go on in", [RECIPE, LAST])
+        raise UserError(f"{directory}: the run was killed before its first checkpoint; start it "
+                        "again with the same command")
+    need(directory, "a run directory to resume", [RECIPE, LAST])
     checkpoint.load_metadata(directory / LAST)
     return run_recipe(kind, directory, list(overrides))

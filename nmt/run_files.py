@@ -69,12 +69,12 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
     be there too.
     """
     if (path / LAST).exists():
-        raise UserError(f"{path / LAST}: a training run is here already; --resume {path} goes "
-                        "on with it, another --output begins one")
+        raise UserError(f"{path / LAST}: a training run is here already; --resume {path} "
+                        "continues it, another --output starts a new run")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: expected a directory, found a file")
-    left = left_by_killed(path)
-    known = {Path(name).parts[0] for name in {*beside, *left, *([LOG] if left else [])}}
+    abandoned = left_by_killed(path)
+    known = {Path(name).parts[0] for name in {*beside, *abandoned, *([LOG] if abandoned else [])}}
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     strangers = [name for name in names if not name.startswith(".") and name not in known]
     if strangers:
@@ -90,7 +90,7 @@ def need(directory: Path, description: str, files: Iterable[str]) -> None:
             raise UserError(f"{directory}: expected {description}, found {actual}")
 
 
-def take_back(directory: Path, names: Sequence[str], made: bool) -> None:
+def take_back(directory: Path, names: Sequence[str], is_new: bool) -> None:
     """Remove the files in this order, the directories made for them and, at last, the lock, which
     says whose they are; as far as possible."""
     with suppress(OSError):
@@ -99,7 +99,7 @@ def take_back(directory: Path, names: Sequence[str], made: bool) -> None:
         for inner in {(directory / name).parent for name in names} - {directory}:
             inner.rmdir()
         (directory / LOCK).unlink(missing_ok=True)
-        if made:
+        if is_new:
             directory.rmdir()
 
 
@@ -112,8 +112,8 @@ def tasks_hint(directory: Path) -> str:
 
 def fingerprint(lines: Iterable[str]) -> str:
     """A digest that identifies a vocabulary or a corpus."""
-    digest, rest, between = hashlib.sha256(), iter(lines), ""
-    while block := list(islice(rest, HASHED)):
+    digest, remaining, between = hashlib.sha256(), iter(lines), ""
+    while block := list(islice(remaining, HASHED)):
         digest.update((between + "\n".join(block)).encode())
         between = "\n"
     return digest.hexdigest()[:16]

@@ -59,11 +59,11 @@ class Texts(BaseSystem):
         """Raise UserError, naming `name` and the line, for a sentence that cannot be read: too long
         to be translated, or a word without its tags; arguments as those of `check_lengths`."""
         check_lengths(sentences, self.recipe.data, name, numbers)
-        if (most := getattr(self.recipe.model, "positions", None)) is not None:
+        if (limit := getattr(self.recipe.model, "positions", None)) is not None:
             for number, words in zip(numbers or count(1), sentences, strict=False):
-                if (length := len(self.source_ids(words))) > most:
+                if (length := len(self.source_ids(words))) > limit:
                     raise UserError(f"{name if isinstance(name, str) else name[0]}:{number}: "
-                                    f"expected at most {most} words or pieces (model.positions), "
+                                    f"expected at most {limit} words or pieces (model.positions), "
                                     f"got {length}")
         self.check_tags(sentences, name if isinstance(name, str) else name[0], numbers)
 

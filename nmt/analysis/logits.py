@@ -74,9 +74,9 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     prediction = cache.output.prediction
     h, W = (np.asarray(to_host(array), np.float64) for array in (prediction.h, prediction.W_hy))
     cut = system.parameters[W_HY].shape[1]
-    ends = [slice(0, cut), slice(cut, None)][: 1 + (W.shape[1] > cut)]
+    slices = [slice(0, cut), slice(cut, None)][: 1 + (W.shape[1] > cut)]
     b = _bias(system, len(W))
-    return [taken_apart([(W[:, columns], h[t, columns]) for columns in ends], b, target,
+    return [taken_apart([(W[:, columns], h[t, columns]) for columns in slices], b, target,
                         system.target.words, rivals)
             for t, target in enumerate(batch.target_out[: len(h), 0].tolist())]
 

@@ -86,13 +86,13 @@ def sweep(
     Raises UserError as `nmt.pruning.run.prune`.
     """
     points: list[Point] = []
-    whole: dict[str, float] = {}
+    unpruned: dict[str, float] = {}
     for scheme in schemes:
         for percent in percents:
             masks = masks_for(system, percent, scheme)
             if percent == 0:
-                whole = whole or measure(system)
-            scores = whole if percent == 0 else measure(with_masks(system, masks))
+                unpruned = unpruned or measure(system)
+            scores = unpruned if percent == 0 else measure(with_masks(system, masks))
             point = Point(scheme, percent, scores["perplexity"], scores.get("bleu"),
                           stored_bytes(system, masks))
             points.append(point)
@@ -169,10 +169,10 @@ def survivors(
 def _add_gates(gates: dict[str, dict[str, Share]], weight: Weight, mask: np.ndarray) -> None:
     """Add a layer's weights (gates, inputs) to those found."""
     rows, columns = (axis.parts or ((axis.name, axis.size),) for axis in weight.axes)
-    for gate, here in _slices(rows):
-        for read, there in _slices(columns):
+    for gate, gate_rows in _slices(rows):
+        for read, input_columns in _slices(columns):
             row = gates.setdefault(gate, {})
-            row[read] = _added(row.get(read), mask[here, there])
+            row[read] = _added(row.get(read), mask[gate_rows, input_columns])
 
 
 def _slices(parts: Sequence[tuple[str, int]]) -> list[tuple[str, slice]]:

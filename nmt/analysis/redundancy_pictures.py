@@ -126,19 +126,20 @@ def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path)
     finish(figure, axes, path, "Trained, pruned (vertical line), retrained")
 
 
-def draw_survivors(left: Survivors, path: Path) -> None:
+def draw_survivors(survivors: Survivors, path: Path) -> None:
     """The share of weights left in each class, and in each layer by gate and input (section
     6.2.3)."""
-    count = len(left.gates)
+    count = len(survivors.gates)
     figure = new_figure(path, 5.6, 3.2 + 2.6 * count)
     panels = figure.subplots(1 + count, 1, squeeze=False)[:, 0]
-    names = list(left.classes)
-    panels[0].barh(range(len(names)), [_percent(left.classes[name]) for name in names], color="C0")
+    names = list(survivors.classes)
+    percents = [_percent(survivors.classes[name]) for name in names]
+    panels[0].barh(range(len(names)), percents, color="C0")
     panels[0].set_yticks(range(len(names)), names)
     panels[0].invert_yaxis()
     panels[0].set(xlabel="percent of the weights left",
-                  title=f"{left.percent:g} % pruned, {left.scheme}")
-    for axes, (layer, rows) in zip(panels[1:], left.gates.items(), strict=True):
+                  title=f"{survivors.percent:g} % pruned, {survivors.scheme}")
+    for axes, (layer, rows) in zip(panels[1:], survivors.gates.items(), strict=True):
         reads = list(next(iter(rows.values())))
         values = np.array([[_percent(row[read]) for read in reads] for row in rows.values()])
         axes.imshow(values, cmap="gray", vmin=0, aspect="auto")
@@ -200,13 +201,13 @@ def _shrunk(mask: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
     return image, (steps[0], steps[1])
 
 
-def _edges(axes: Any, which: str, axis: Any, step: int) -> None:
+def _edges(axes: Any, axis_name: str, axis: Any, step: int) -> None:
     """Names of an axis's parts at their middle and lines between them; without parts its name."""
     parts = axis.parts or ((axis.name, axis.size),)
     ends = list(accumulate(size for _, size in parts))
     middles = [(end - size / 2) / step - 0.5
                for end, (_, size) in zip(ends, parts, strict=True)]
-    getattr(axes, f"set_{which}ticks")(middles, [name for name, _ in parts], fontsize=8)
+    getattr(axes, f"set_{axis_name}ticks")(middles, [name for name, _ in parts], fontsize=8)
     for end in ends[:-1]:
-        line = axes.axhline if which == "y" else axes.axvline
+        line = axes.axhline if axis_name == "y" else axes.axvline
         line(end / step - 0.5, color="C3", linewidth=0.8)

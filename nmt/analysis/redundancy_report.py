@@ -42,19 +42,19 @@ def write(findings: Findings, directory: Path) -> list[str]:
 
 def as_mapping(findings: Findings) -> dict[str, Any]:
     """The findings as JSON values; a perplexity that is not finite is null."""
-    left = findings.survivors
+    survivors = findings.survivors
     return {
         **findings.about,
         "points": [{key: _plain(value) for key, value in point._asdict().items()}
                    for point in findings.points],
         "breakdown": [{key: _plain(value) for key, value in part._asdict().items()}
                       for part in findings.parts],
-        "survivors": left._asdict() | {
-            "classes": {name: share._asdict() for name, share in left.classes.items()},
+        "survivors": survivors._asdict() | {
+            "classes": {name: share._asdict() for name, share in survivors.classes.items()},
             "gates": {layer: {gate: {read: share._asdict() for read, share in row.items()}
                               for gate, row in rows.items()}
-                      for layer, rows in left.gates.items()},
-            "words": {name: share._asdict() for name, share in left.words.items()}},
+                      for layer, rows in survivors.gates.items()},
+            "words": {name: share._asdict() for name, share in survivors.words.items()}},
         "trained": [{key: _plain(value) for key, value in run._asdict().items() if key != "curve"}
                     for run in findings.trained],
     }
@@ -79,16 +79,16 @@ def _score(bleu: float | None) -> str:
     return "" if bleu is None else f"{bleu:.2f}"
 
 
-def survivors_text(left: Survivors) -> str:
+def survivors_text(survivors: Survivors) -> str:
     """The weights left, as text: per cent by class, by gate and input, and by word."""
-    lines = [f"weights left with {left.percent:g} % pruned, {left.scheme}:"]
-    lines += [f"  {name}: {_percent(share)}" for name, share in left.classes.items()]
-    for layer, rows in left.gates.items():
+    lines = [f"weights left with {survivors.percent:g} % pruned, {survivors.scheme}:"]
+    lines += [f"  {name}: {_percent(share)}" for name, share in survivors.classes.items()]
+    for layer, rows in survivors.gates.items():
         for gate, row in rows.items():
             cells = ", ".join(f"{read} {_percent(share)}" for read, share in row.items())
             lines.append(f"  {layer}, {gate}: {cells}")
     lines += [f"  {name}: words without a weight left: {share.size - share.kept} of {share.size}"
-              for name, share in left.words.items()]
+              for name, share in survivors.words.items()]
     return "\n".join(lines)
 
 
@@ -108,10 +108,10 @@ def draw(
     if not can_draw():
         return [f"no pictures: {MISSING}"]
     lines = []
-    for name, what, picture in _pictures(findings):
+    for name, caption, picture in _pictures(findings):
         path = (directory / name).with_suffix(f".{ending}")
         picture(path)
-        lines.append(f"{path}: {what}")
+        lines.append(f"{path}: {caption}")
     for weight, mask in masks.items():
         path = directory / f"weights-{weight}.{ending}"
         pictures.draw_mask(weight, weights[weight], mask, path)

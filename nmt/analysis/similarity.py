@@ -124,9 +124,9 @@ def spearman(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     """(N,) ranks from 1; equal values share their mean rank."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = counts.cumsum()  # rank of the last of each distinct value
-    return np.asarray((last - (counts - 1) / 2)[which])
+    return np.asarray((last - (counts - 1) / 2)[inverse])
 
 
 # --- a model --------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def similarity(system: System, pairs: Sequence[RatedPair]) -> Similarity:
     agreements = []
     for name, measure in MEASURES.items():
         scores = measure(vectors[first], vectors[second])
-        both = known == 2
+        are_known = known == 2
         agreements.append(Agreement(name, spearman(scores, ratings),
-                                    spearman(scores[both], ratings[both])))
+                                    spearman(scores[are_known], ratings[are_known])))
     return Similarity(len(pairs), int((known == 2).sum()), int((known == 1).sum()),
                       int((~(has_vector[first] & has_vector[second])).sum()), tuple(agreements))

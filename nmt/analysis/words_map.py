@@ -62,10 +62,10 @@ def t_sne(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
     return np.asarray(method.fit_transform(vectors), float)
 
 
-def require_sklearn(wanted: str) -> None:
+def require_sklearn(request: str) -> None:
     """Raise UserError, naming what was asked for, unless scikit-learn is installed."""
     if importlib.util.find_spec("sklearn") is None:
-        raise UserError(f"{wanted}: {missing('scikit-learn', 'map')}")
+        raise UserError(f"{request}: {missing('scikit-learn', 'map')}")
 
 
 def draw_words(

@@ -54,8 +54,8 @@ def run_aer(options: argparse.Namespace) -> None:
     """`nmt aer`: the links of any aligner against gold links."""
     sizes = _sizes(options)
     gold = gold_links(options, sizes)
-    how = GoldOptions(options.links_first, options.links_swapped)
-    links = [pair.possible for pair in read_gold(options.links, sizes, how).gold]
+    conventions = GoldOptions(options.links_first, options.links_swapped)
+    links = [pair.possible for pair in read_gold(options.links, sizes, conventions).gold]
     if not any(links) and not any(pair.sure for pair in gold):
         raise UserError(f"{options.links}, {options.gold}: expected a link or a sure gold link, "
                         "found neither")
@@ -67,8 +67,8 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
 
     Raises UserError as `read_gold`, and for a file without any link.
     """
-    how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
-    gold, dropped = read_gold(options.gold, sizes, how)
+    conventions = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
+    gold, dropped = read_gold(options.gold, sizes, conventions)
     if not any(pair.possible for pair in gold):
         raise UserError(f"{options.gold}: expected at least one link, found none")
     if options.drop_bad_links:

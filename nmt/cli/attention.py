@@ -39,10 +39,10 @@ def add_attention(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
                         help="draw these lines (default: 1)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--png", type=Path, metavar="DIR",
+    pictures = parser.add_mutually_exclusive_group()
+    pictures.add_argument("--png", type=Path, metavar="DIR",
                        help="also draw pictures into this directory")
-    where.add_argument("--output", "-o", type=Path, metavar="FILE",
+    pictures.add_argument("--output", "-o", type=Path, metavar="FILE",
                        help="draw one line into this file: .png, .svg or .pdf")
     add_format(parser)
     add_search(parser)
@@ -97,12 +97,12 @@ def _show(
     columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
     for k, place in enumerate(places(columns), 1):
-        drawn = columns[place], translation.words, weights[:, place]
-        print(alignment_map.in_terminal(*drawn) + "\n")
+        alignment_map_data = columns[place], translation.words, weights[:, place]
+        print(alignment_map.in_terminal(*alignment_map_data) + "\n")
         path = options.output
         if options.png is not None:
-            which = f"-{k}" if reads(system) > 1 else ""  # a map of each source
-            path = options.png / f"attention-{number}{which}.{options.format}"
+            suffix = f"-{k}" if reads(system) > 1 else ""  # a map of each source
+            path = options.png / f"attention-{number}{suffix}.{options.format}"
         if path is not None:
-            alignment_map.save_map(*drawn, path)
+            alignment_map.save_map(*alignment_map_data, path)
             print(f"{path}\n")

@@ -40,15 +40,15 @@ def run_average(options: argparse.Namespace) -> None:
     """`nmt average`."""
     check_new(options.output)
     paths = [path for argument in options.checkpoints for path in _files(argument, options.last)]
-    read = [open_system(path) for path in counted(paths, "reading checkpoints")]
-    made = average([str(path) for path in paths], read)
+    systems = [open_system(path) for path in counted(paths, "reading checkpoints")]
+    averaged = average([str(path) for path in paths], systems)
     runs = list(dict.fromkeys(path.resolve().parent for path in paths))
     if len(runs) > 1 and not options.force:
         raise UserError(f"{options.checkpoints[-1]}: expected checkpoints of one run, got those of "
                         f"{', '.join(map(str, runs))}, whose units need not agree (--force)")
     epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
-    RunDirectory(options.output, made.recipe, resume=False).write(
-        made, {"epoch": max(epochs, default=None), "averaged": [path.name for path in paths]})
+    RunDirectory(options.output, averaged.recipe, resume=False).write(
+        averaged, {"epoch": max(epochs, default=None), "averaged": [path.name for path in paths]})
     print(f"{options.output / LAST}: mean of {several(len(paths), 'checkpoint')}: "
           f"{', '.join(path.name for path in paths)}")
     print(f"run directory: {options.output}")

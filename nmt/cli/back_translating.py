@@ -60,12 +60,12 @@ def run_back_translate(options: argparse.Namespace) -> None:
         check_writable(path)
     system = System.open(options.model, options.checkpoint)
     lines = _lines(system, options.text)
-    made = _translated(system, lines, _search(system, options))
-    if not made:
+    pairs = _translated(system, lines, _search(system, options))
+    if not pairs:
         raise UserError(f"{options.text}: expected sentences, found none that have a translation")
-    _write_both(options.source, options.target, made)
-    print(f"{several(len(made), 'pair')} of {several(len(lines), 'line')}; left out: "
-          f"{len(lines) - len(made)}, empty or with an empty translation", file=sys.stderr)
+    _write_both(options.source, options.target, pairs)
+    print(f"{several(len(pairs), 'pair')} of {several(len(lines), 'line')}; left out: "
+          f"{len(lines) - len(pairs)}, empty or with an empty translation", file=sys.stderr)
 
 
 def _lines(system: System, path: Path) -> StoredSentences:
@@ -89,21 +89,21 @@ def _search(system: System, options: argparse.Namespace) -> Translate:
 
 def _translated(system: System, lines: StoredSentences, translate: Translate) -> StoredPairs:
     """(translation, line) of those lines where neither is empty."""
-    cut, made = tokenisers(system.recipe.data)[0].tokenise, StoredPairs()
+    cut, pairs = tokenisers(system.recipe.data)[0].tokenise, StoredPairs()
     for first in range(0, len(lines), BLOCK):
         block = lines[first : first + BLOCK]
         for nbest, line in zip(translate([cut(" ".join(words)) for words in block]), block,
                                strict=True):
             if words := split_words(system.text(nbest[0])):
-                made.append((words, line))
-    return made
+                pairs.append((words, line))
+    return pairs
 
 
-def _write_both(source: Path, target: Path, made: StoredPairs) -> None:
+def _write_both(source: Path, target: Path, pairs: StoredPairs) -> None:
     """Write the two sides; if the second cannot be written, the first is removed."""
-    write_lines(source, (" ".join(words) for words, _ in made))
+    write_lines(source, (" ".join(words) for words, _ in pairs))
     try:
-        write_lines(target, (" ".join(words) for _, words in made))
+        write_lines(target, (" ".join(words) for _, words in pairs))
     except BaseException:
         with suppress(OSError):
             source.unlink()

@@ -37,9 +37,9 @@ def check(directory: Path) -> None:
     """Raise UserError unless a demo may write here: the directory is new or an earlier demo's."""
     if not directory.exists():
         return
-    ours = {MANIFEST} if not directory.is_dir() else {
+    entries = {MANIFEST} if not directory.is_dir() else {
         name for name in os.listdir(directory) if name != LOCK and not UNFINISHED.fullmatch(name)}
-    if ours and not (directory / MANIFEST).is_file():
+    if entries and not (directory / MANIFEST).is_file():
         raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
                         "files")
     for name in _listed(directory):
@@ -84,5 +84,5 @@ def _is_ours(path: Path) -> bool:
         return False
     with open(path, "rb") as file:
         head = file.read(HEAD)
-    [begins] = [kind for end, kind in KINDS.items() if path.name.endswith(end)]
-    return re.match(begins, head, re.DOTALL if b".{8}" in begins else 0) is not None
+    [pattern] = [kind for end, kind in KINDS.items() if path.name.endswith(end)]
+    return re.match(pattern, head, re.DOTALL if b".{8}" in pattern else 0) is not None

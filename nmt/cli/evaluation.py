@@ -174,8 +174,8 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
     if options.ensemble is not None and len(options.model) < 2:
         raise UserError("--ensemble: expected two models or more, got one")
     names = names_of_runs(options.model)
-    wanted = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
-    rows = [[_column(directory, name, which, options) for which in wanted]
+    checkpoints = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
+    rows = [[_column(directory, name, checkpoint, options) for checkpoint in checkpoints]
             for name, directory in zip(names, options.model, strict=True)]
     columns = [column for row in rows for column in row]
     if options.ensemble is not None:
@@ -188,11 +188,11 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
 
 
 def _column(
-    directory: Path, name: str, which: str, options: argparse.Namespace
+    directory: Path, name: str, checkpoint: str, options: argparse.Namespace
 ) -> tuple[Subject, System]:
     """One model with one checkpoint, and the facts on its training from its run directory."""
-    system = System.open(directory, which)
-    path = checkpoint_path(directory, which)
+    system = System.open(directory, checkpoint)
+    path = checkpoint_path(directory, checkpoint)
     speed = read_speed(directory) if (directory / LOG).is_file() else None
     words = [sum(not is_symbol(word) for word in side.words)
              for side in (system.source, system.target)]
@@ -215,9 +215,9 @@ def _need_one_with_attention(
     """Raise UserError if `--gold` or `--replace-unk` is given and no system has attention; systems
     without attention are allowed beside one with it."""
     given = {"--gold": options.gold, "--replace-unk": options.replace_unk}
-    wanted = " and ".join(name for name, value in given.items() if value is not None)
-    if wanted and all(system.recipe.model.attention == "none" for _, system in columns):
-        raise UserError(f"{wanted}: expected a model with attention in --model, got none")
+    options_given = " and ".join(name for name, value in given.items() if value is not None)
+    if options_given and all(system.recipe.model.attention == "none" for _, system in columns):
+        raise UserError(f"{options_given}: expected a model with attention in --model, got none")
 
 
 def _check_sources(systems: Sequence[System], options: argparse.Namespace) -> None:

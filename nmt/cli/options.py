@@ -50,9 +50,9 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 def names_of_runs(directories: Sequence[Path]) -> list[str]:
     """A short name for each model: its directory's, before that of a checkpoint in it, or the whole
     path where two are alike."""
-    whole = [directory.resolve() for directory in directories]
+    paths = [directory.resolve() for directory in directories]
     short = [f"{path.parent.name}-{path.stem}" if path.suffix == SUFFIX else path.name
-             for path in whole]
+             for path in paths]
     return [name if short.count(name) == 1 else str(directory)
             for name, directory in zip(short, directories, strict=True)]
 
@@ -97,10 +97,10 @@ def search_options(system: System, options: argparse.Namespace, nbest: int | Non
 # --- words and their alignment --------------------------------------------------------------------
 
 
-def need_attention(system: System, wanted: str) -> None:
+def need_attention(system: System, request: str) -> None:
     """Raise UserError, naming what was asked for, if the model has no attention."""
     if system.recipe.model.attention == "none":
-        raise UserError(f"{wanted}: expected a model with attention, this one has none")
+        raise UserError(f"{request}: expected a model with attention, this one has none")
 
 
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:

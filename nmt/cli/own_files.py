@@ -91,6 +91,6 @@ def english_where_unknown(
         if file is not None and key not in values:
             values = values | {key: "en"}
             if by_language and not any(override.startswith(f"--{key}=") for override in overrides):
-                print(f"{file}: no language in its name: its words are split and joined by the "
-                      f"rules of English; --{key} names another", file=sys.stderr)
+                print(f"{file}: no language in its name: tokenised by the rules of English; "
+                      f"--{key} names another language", file=sys.stderr)
     return values

@@ -97,8 +97,8 @@ def _how(options: argparse.Namespace) -> str | None:
 
 def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
     """The recipe for training the remaining weights, with its overrides; None without training."""
-    how = _how(options)
-    if how is None:
+    kind = _how(options)
+    if kind is None:
         if options.overrides:
             raise UserError(f"{options.overrides[0]}: expected --retrain or --from-scratch beside "
                             "it: nothing else trains")
@@ -107,19 +107,19 @@ def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
         raise UserError("--sparse: expected neither --retrain nor --from-scratch beside it; prune "
                         "their run directory by the same percent to write that")
     given = options.retrain or options.from_scratch
-    return retraining_recipe(options.run_directory, Path(given) if given else None, how,
+    return retraining_recipe(options.run_directory, Path(given) if given else None, kind,
                              options.overrides)
 
 
 def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -> None:
     """Train the remaining weights, and print the scores."""
-    how: Any = _how(options)
+    kind: Any = _how(options)
     if isinstance(recipe, Recipe):
         observer, corpus = begin(recipe, options.output)
-        trained: Any = retrain(pruned, recipe, options.output, how, observer, corpus)
+        trained: Any = retrain(pruned, recipe, options.output, kind, observer, corpus)
         end(trained, options.output, corpus)
         return
-    retrain(pruned, recipe, options.output, how, ConsoleObserver())
+    retrain(pruned, recipe, options.output, kind, ConsoleObserver())
     print(f"run directory: {options.output}")
 
 
@@ -132,9 +132,9 @@ def table(system: BaseSystem) -> str:
     """A line for each weight class, and one for all: how many weights are pruned."""
     assert system.pruning is not None
     masks, named = system.pruning.masks, classes(stored_weights(system))
-    rows = [(wanted, counts({name: masks[name] for name, weight_class in named.items()
-                             if weight_class == wanted}))
-            for wanted in in_order(named.values())]
+    rows = [(group, counts({name: masks[name] for name, weight_class in named.items()
+                            if weight_class == group}))
+            for group in in_order(named.values())]
     rows.append(("all classes", counts(masks)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}} {pruned:>11,} of {size:>11,} weights pruned "

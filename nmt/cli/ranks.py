@@ -30,7 +30,7 @@ def launched() -> tuple[int, int]:
 
 
 @contextmanager
-def among_ranks(wanted: bool, threads: int | None) -> Iterator[None]:
+def among_ranks(is_requested: bool, threads: int | None) -> Iterator[None]:
     """For a command's work in the with-block: together with the other processes that `mpiexec`
     started, if it did.
 
@@ -39,7 +39,7 @@ def among_ranks(wanted: bool, threads: int | None) -> Iterator[None]:
     is told by the first one.
     """
     size, _ = launched()
-    communicator = _communicator(size) if size > 1 or wanted else None
+    communicator = _communicator(size) if size > 1 or is_requested else None
     if communicator is None or communicator.Get_size() == 1:
         yield
         return

@@ -81,7 +81,7 @@ def run_redundancy(options: argparse.Namespace) -> None:
     measure = _measure(sets, options)
     scheme, weights = options.schemes[0], stored_weights(system)
     masks = masks_for(system, options.weights, scheme)
-    left = survivors(weights, masks, options.weights, scheme)
+    remaining = survivors(weights, masks, options.weights, scheme)
     make_directory(options.output)
     points = sweep(system, measure, options.percents, options.schemes, _say)
     trained = [_trained(directory, retrained, sets, measure) for directory, retrained in runs]
@@ -89,8 +89,8 @@ def run_redundancy(options: argparse.Namespace) -> None:
                       options.schemes, _say) if options.classes else []
     about = {"run": options.run_directory.name, "set": sets.name, "beam": options.beam,
              "checkpoint": checkpoint_path(options.run_directory, options.checkpoint).stem}
-    findings = Findings(about, points, parts, left, trained, _curve(options.run_directory))
-    print(survivors_text(left))
+    findings = Findings(about, points, parts, remaining, trained, _curve(options.run_directory))
+    print(survivors_text(remaining))
     pictures = draw(findings, weights, masks, options.output, options.format)
     for line in (*write(findings, options.output), *pictures):
         print(line)

@@ -194,9 +194,9 @@ def _write(
         scores = lists.features @ weights
         lines = []
         for number, (start, nbest) in enumerate(zip(lists.starts, scored, strict=False)):
-            mine = scores[start : start + len(nbest)]
-            lines += [line_of(number, nbest[k]._replace(score=float(mine[k])))
-                      for k in np.argsort(-mine, kind="stable").tolist()]
+            list_scores = scores[start : start + len(nbest)]
+            lines += [line_of(number, nbest[k]._replace(score=float(list_scores[k])))
+                      for k in np.argsort(-list_scores, kind="stable").tolist()]
         write_lines(options.nbest_output, lines)
     if options.output is not None:
         write_lines(options.output, texts)

@@ -97,9 +97,9 @@ def run_score(options: argparse.Namespace) -> None:
 
 def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:
     """A line on stderr if most references seem to be in tokens and are to be split once more."""
-    if options.tokenize != "none" and (said := signs(references)):
-        print(f"{options.references[0]}: seems to be in tokens: {said}. For those there is "
-              "--tokenize none", file=sys.stderr)
+    if options.tokenize != "none" and (description := signs(references)):
+        print(f"{options.references[0]}: looks tokenised: {description}. --tokenize none scores "
+              "tokenised text", file=sys.stderr)
 
 
 def _compare(

@@ -33,19 +33,19 @@ def reads(system: System) -> int:
     return len(system.readers)
 
 
-def need_one_source(system: System, wanted: str) -> None:
+def need_one_source(system: System, request: str) -> None:
     """Raise UserError, naming what was asked for, for a system that reads several sources."""
     if reads(system) > 1:
-        raise UserError(f"{wanted}: expected a model of one source, this one reads "
+        raise UserError(f"{request}: expected a model of one source, this one reads "
                         f"{reads(system)}")
 
 
 def check_second_source(systems: Iterable[System], options: argparse.Namespace) -> None:
     """Raise UserError for a second source that no system reads, or that one lacks."""
-    several = [system for system in systems if reads(system) > 1]
-    if several and options.second_source is None:
+    readers_of_two = [system for system in systems if reads(system) > 1]
+    if readers_of_two and options.second_source is None:
         raise UserError(f"{OPTION}: expected a file, since the model reads two sources, got none")
-    if options.second_source is not None and not several:
+    if options.second_source is not None and not readers_of_two:
         raise UserError(f"{OPTION}: expected a model that reads two sources, got one of one source")
 
 
@@ -105,9 +105,9 @@ def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> No
     or many of their words are unknown to it."""
     data = system.recipe.data
     texts = list(map(tokenisers(data)[0].detokenise, sentences))
-    if data.tokenise != "none" and (said := signs(texts)):
-        print(f"the text seems to be in tokens already: {said}. The model cuts it once more, by "
-              f"data.tokenise {data.tokenise}", file=sys.stderr)
+    if data.tokenise != "none" and (description := signs(texts)):
+        print(f"the text looks tokenised already: {description}. The model tokenises it again "
+              f"(data.tokenise {data.tokenise})", file=sys.stderr)
         return
     read = sum(len(system.reader.pieces(words)) for words in sentences)
     unknown = Counter(word for words in sentences for word in system.reader.unknown(words))
@@ -122,11 +122,11 @@ def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> No
           f"{', '.join(word for word, _ in unknown.most_common(3))}); {advice}", file=sys.stderr)
 
 
-def check_tokens(system: System, words: Sequence[str], where: str) -> None:
+def check_tokens(system: System, words: Sequence[str], place: str) -> None:
     """Raise UserError for a symbol of a language, such as <2de>, that the model never read. For a
     model without such symbols it is a word like others."""
     known = list(filter(is_language, system.source.words))
     for word in parts(words)[0] if known else ():
         if is_language(word) and word not in known:
-            raise UserError(f"{where}: expected a language that the model was trained to write, "
+            raise UserError(f"{place}: expected a language that the model was trained to write, "
                             f"{', '.join(known)}, got {word}")

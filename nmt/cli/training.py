@@ -90,8 +90,8 @@ def end(system: System, directory: Path, corpus: ParallelCorpus) -> None:
     console = new_console()
     if corpus.test is not None and current().first:
         console.print(_test_scores(system, corpus.test))
-    if current().first and (said := _unknown_words(system, corpus.dev, directory)):
-        console.print(said)
+    if current().first and (message := _unknown_words(system, corpus.dev, directory)):
+        console.print(message)
     console.print(f"run directory: {directory}")
     if current().first:
         console.print(f"translate: nmt translate FILE --model {directory}")
@@ -144,8 +144,8 @@ def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
     if pairs.repeated:
         taken += f" (no source of these is trained on; {pairs.repeated} lines repeat a source)"
-    most = recipe.data.max_length
-    long = f", {pairs.too_long} over {several(most, 'word')}" if most is not None else ""
+    limit = recipe.data.max_length
+    long = f", {pairs.too_long} over {several(limit, 'word')}" if limit is not None else ""
     return (f"{several(len(pairs.train), 'training pair')}; left out: {pairs.empty} with an empty "
             f"side{long}{taken}")
 

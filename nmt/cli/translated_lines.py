@@ -78,9 +78,9 @@ class Lines:
             translations = self.system.translate(
                 block, self.search, restriction=self._restriction, jobs=jobs, prefix=self._prefix)
             if self._options.shortlist_check:
-                whole = self.system.translate(block, self.search, jobs=jobs)
-                self._same += sum(ours[0].words == theirs[0].words
-                                  for ours, theirs in zip(translations, whole, strict=True))
+                unrestricted = self.system.translate(block, self.search, jobs=jobs)
+                self._same += sum(restricted[0].words == nbest[0].words for restricted, nbest
+                                  in zip(translations, unrestricted, strict=True))
         self._cut_words += sum(translation.cut_words for nbest in translations
                                for translation in nbest)
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
@@ -90,8 +90,8 @@ class Lines:
                 for translation in nbest:
                     self._links.append(self._pharaoh_words(translation, words))
                     if self._options.tokens is not None:
-                        made = self.system.whole_words(translation)
-                        self._tokens.append(split_words(tokens_line(words, made)))
+                        target_words = self.system.whole_words(translation)
+                        self._tokens.append(split_words(tokens_line(words, target_words)))
         return translations
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:

@@ -126,8 +126,8 @@ class Output:
             return
         translations = lines.translate(block)
         if not self.done:
-            made = [lines.system.whole_words(nbest[0]) for nbest in translations]
-            tell_precision(lines.system, list(zip(block, made, strict=True)))
+            target_words = [lines.system.whole_words(nbest[0]) for nbest in translations]
+            tell_precision(lines.system, list(zip(block, target_words, strict=True)))
             tell_state_of_text(lines.system, block)
         pairs = zip(block, translations, strict=True)
         for number, (words, nbest) in enumerate(pairs, self.done):
@@ -242,5 +242,5 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
 def tell_unknown(system: System, words: Sequence[str]) -> None:
     """Say on stderr which words of a sentence the model does not know."""
     if unknown := system.unknown_words(words):
-        how = "read letter by letter" if "source" in system.spellings else "read as <unk>"
-        print(f"  not in the vocabulary, {how}: {', '.join(unknown)}", file=sys.stderr)
+        treatment = "read letter by letter" if "source" in system.spellings else "read as <unk>"
+        print(f"  not in the vocabulary, {treatment}: {', '.join(unknown)}", file=sys.stderr)

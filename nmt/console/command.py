@@ -149,14 +149,14 @@ def _terminating() -> Iterator[None]:
         signal.raise_signal(number)
 
     handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
-    ours = [number for number in handlers if signal.getsignal(number) == signal.SIG_DFL
+    unhandled = [number for number in handlers if signal.getsignal(number) == signal.SIG_DFL
             and threading.current_thread() is threading.main_thread()]
-    for number in ours:
+    for number in unhandled:
         signal.signal(number, handlers[number])
     try:
         yield
     finally:
-        for number in ours:
+        for number in unhandled:
             signal.signal(number, signal.SIG_DFL)
 
 

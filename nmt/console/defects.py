@@ -31,11 +31,11 @@ def report_defect(name: str, error: Exception) -> str:
 def place(error: Exception) -> str:
     """The innermost line of this repository in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(HERE)
+    package_frames = [frame for frame in frames if Path(frame.filename).is_relative_to(HERE)
             and "site-packages" not in frame.filename]
     if not frames:
         return "an unknown place"
-    last = (ours or list(frames))[-1]
+    last = (package_frames or list(frames))[-1]
     return f"{last.filename.removeprefix(f'{HERE}/')}:{last.lineno}"
 
 

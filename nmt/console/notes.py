@@ -27,7 +27,7 @@ def heard() -> Iterator[None]:
 
 def note(about: str, text: str) -> None:
     """Print a line on stderr, the first of all those about the same thing."""
-    said = _said.get()
-    if said is not None and about not in said:
-        said.add(about)
+    printed = _said.get()
+    if printed is not None and about not in printed:
+        printed.add(about)
         print(text, file=sys.stderr)

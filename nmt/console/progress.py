@@ -38,7 +38,7 @@ PAUSE = 0.1  # seconds between two updates of a bar: an update costs 20 us, a li
 class Tell(Protocol):
     """Receives how much is done, of how much (None: unknown), and the item at hand."""
 
-    def __call__(self, done: int, of: int | None, at: str = "", /) -> None: ...
+    def __call__(self, done: int, total: int | None, item: str = "", /) -> None: ...
 
 
 class Narrow(NamedTuple):
@@ -96,13 +96,13 @@ class Bars:
         last = time.perf_counter()
         self._open()
 
-        def tell(done: int, of: int | None, at: str = "", /) -> None:
+        def tell(done: int, total: int | None, item: str = "", /) -> None:
             nonlocal last
             now = time.perf_counter()
             if now - last >= PAUSE:
                 last = now
-                text = f"{description}: {at}" if at else description
-                self._bars.update(row, completed=done, total=of, description=Text(text).markup)
+                text = f"{description}: {item}" if item else description
+                self._bars.update(row, completed=done, total=total, description=Text(text).markup)
                 if not self._redrawn:
                     self._bars.refresh()
 
@@ -184,7 +184,7 @@ def told(description: str) -> Iterator[Tell]:
     """Context: a bar labelled `what`; yields the function that updates it."""
     bars = _BARS.get()
     if bars is None:
-        yield lambda done, of, at="", /: None
+        yield lambda done, total, item="", /: None
         return
     with bars.row(description) as tell:
         yield tell
@@ -203,8 +203,8 @@ def counted(items: Iterable[Item], description: str) -> Iterable[Item]:
 
 
 def _counted(items: Iterable[Item], description: str) -> Iterator[Item]:
-    of = len(items) if isinstance(items, Sized) else None
+    total = len(items) if isinstance(items, Sized) else None
     with told(description) as tell:
         for done, item in enumerate(items):
-            tell(done, of)
+            tell(done, total)
             yield item

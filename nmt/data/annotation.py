@@ -126,7 +126,7 @@ def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[st
                      for word in source]
     marked_target: list[str] = []
     for j, word in enumerate(target):
-        linked = [i for i, other in links if other == j]
+        linked = [i for i, target_place in links if target_place == j]
         is_known = known(word, rules.target_words)
         number, outcome = _number(j, linked, pair, numbers, rules)
         marked_target += _marked(word, is_known, number, rules.method)

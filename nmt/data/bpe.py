@@ -99,14 +99,14 @@ class Codes:
 
     def _parts_of(self, piece: str, known: Collection[str]) -> list[str]:
         """A piece, or its known parts."""
-        ends = not piece.endswith(CONTINUED)
-        merge = self._parts.get(piece + END_OF_WORD if ends else piece.removesuffix(CONTINUED))
-        if ends and self.end_apart and (merge is None or merge[1] == END_OF_WORD):
+        ends_word = not piece.endswith(CONTINUED)
+        merge = self._parts.get(piece + END_OF_WORD if ends_word else piece.removesuffix(CONTINUED))
+        if ends_word and self.end_apart and (merge is None or merge[1] == END_OF_WORD):
             merge = self._parts.get(piece)
         if piece in known or merge is None:
             return [piece]
         left, right = merge
-        right = right.removesuffix(END_OF_WORD) if ends else right + CONTINUED
+        right = right.removesuffix(END_OF_WORD) if ends_word else right + CONTINUED
         return self._parts_of(left + CONTINUED, known) + self._parts_of(right, known)
 
     def joined(self, pieces: Iterable[str]) -> list[str]:
@@ -184,20 +184,20 @@ def word_places(pieces: Sequence[str]) -> list[int]:
     return places
 
 
-def require_library(wanted: str) -> None:
+def require_library(option: str) -> None:
     """Raise UserError, naming what was asked for, unless subword-nmt is installed."""
     if find_spec(LIBRARY) is None:
-        raise UserError(f"{wanted}: {missing('subword-nmt', 'bpe')}, which learns merges")
+        raise UserError(f"{option}: {missing('subword-nmt', 'bpe')}, which learns merges")
 
 
-def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
+def learn(counts: Mapping[str, int], merges: int, option: str) -> Codes:
     """Learn merges from words and how often each occurs, by subword-nmt.
 
     A pair of symbols is merged only if it occurs twice: there may be fewer merges than asked for.
     wanted: the option that needs it, for the error. Raises UserError without the library, and where
     no pair occurs twice.
     """
-    require_library(wanted)
+    require_library(option)
     words = {word: letters(word) for word in sorted(counts)
              if not set(word) & set(" \t\n") and not is_mark(word[0])}
     joint = sorted({letter for word in words.values() for letter in word
@@ -210,7 +210,7 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
                for left, right in _learned(lines, merges).merges)
     codes = Codes(merge for merge in learned if "\r" not in "".join(merge))  # no file holds it
     if not codes.merges:
-        raise UserError(f"{wanted}: expected words with a pair of characters that occurs twice, "
+        raise UserError(f"{option}: expected words with a pair of characters that occurs twice, "
                         f"got none in {several(len(lines), 'different word')}")
     return codes
 
@@ -224,5 +224,5 @@ def _learned(lines: tuple[str, ...], merges: int) -> Codes:
     with busy(f"learning {merges} merges"), redirect_stderr(io.StringIO()):  # no second bar
         with suppress(ValueError):  # max() of no pair at all, when all words are one symbol each
             learn_bpe(lines, file, merges, is_dict=True)
-    made = (line.split(" ") for line in file.getvalue().split("\n")[1:-1])
-    return Codes((left, right) for left, right in made)
+    lines_of_codes = (line.split(" ") for line in file.getvalue().split("\n")[1:-1])
+    return Codes((left, right) for left, right in lines_of_codes)

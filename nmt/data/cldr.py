@@ -71,9 +71,9 @@ def generate(options: CldrOptions) -> Corpus:
     source, target = parse_locale(options.source_locale), parse_locale(options.target_locale)
     if source == target:
         raise UserError(f"locales: expected two different ones, got {source} twice")
-    wanted = options.test + options.dev + options.train
+    size = options.test + options.dev + options.train
     with told("phrases") as tell:
-        pairs, references = _draw_distinct(PhraseBook(source, target), wanted, options.seed, tell)
+        pairs, references = _draw_distinct(PhraseBook(source, target), size, options.seed, tell)
     dev, train = options.test, options.test + options.dev  # where each set begins
     return Corpus(
         source_locale=str(source),
@@ -87,7 +87,7 @@ def generate(options: CldrOptions) -> Corpus:
 
 
 def _draw_distinct(
-    book: PhraseBook, wanted: int, seed: int, tell: Tell
+    book: PhraseBook, size: int, seed: int, tell: Tell
 ) -> tuple[list[Pair], list[str]]:
     """Phrases with distinct source words, and their target texts."""
     rng = np.random.default_rng(seed)
@@ -97,11 +97,11 @@ def _draw_distinct(
     pairs: list[Pair] = []
     references: list[str] = []
     draws = 0
-    while len(pairs) < wanted:
-        tell(len(pairs), wanted)
+    while len(pairs) < size:
+        tell(len(pairs), size)
         draws += 1
-        if draws > DRAWS * wanted + 1000:
-            raise UserError(f"expected {wanted} phrases, {book.source} gives only {len(pairs)}")
+        if draws > DRAWS * size + 1000:
+            raise UserError(f"expected {size} phrases, {book.source} gives only {len(pairs)}")
         source_text, target_text = book.draw(rng)
         if source_text in seen:
             continue

@@ -82,8 +82,7 @@ def watched(
 def tell(texts: Iterable[Iterable[str]], paths: Sequence[str | Path]) -> None:
     """Note, once, the first of the texts that has signs that it is in tokens."""
     for path, text in zip(paths, texts, strict=False):
-        if said := signs(text):
-            note("data.tokenise", f"{path}: seems to be in tokens already: {said}. data.tokenise "
-                                  "cuts it once more; to train on it as it is: "
-                                  "--data.tokenise none")
+        if description := signs(text):
+            note("data.tokenise", f"{path}: looks tokenised already: {description}. data.tokenise "
+                                  "tokenises it again; --data.tokenise none trains on it as it is")
             return

@@ -88,27 +88,27 @@ def _begins(piece: str) -> bool:
     return piece.startswith(SPACE) or stays_whole(piece)
 
 
-def require_library(wanted: str) -> None:
+def require_library(option: str) -> None:
     """Raise UserError, naming what was asked for, unless the library is installed."""
     if find_spec(LIBRARY) is None:
-        raise UserError(f"{wanted}: {missing(LIBRARY, LIBRARY)}")
+        raise UserError(f"{option}: {missing(LIBRARY, LIBRARY)}")
 
 
-def learn(counts: Mapping[str, int], size: int, wanted: str) -> SentencePieces:
+def learn(counts: Mapping[str, int], size: int, option: str) -> SentencePieces:
     """Learn a unigram model of at most `size` pieces from words and how often each occurs.
 
     wanted: the option that needs it, for the error. Raises UserError without the library, and where
     it finds nothing to learn, or more characters than pieces.
     """
-    require_library(wanted)
+    require_library(option)
     try:
         with busy(f"learning {size} pieces"):
             return SentencePieces(_learned(tuple(f"{word}\t{counts[word]}"
                                                  for word in sorted(counts)), size))
     except RuntimeError as error:
-        said = str(error).rpartition("] ")[2] or "it learned nothing"
-        raise UserError(f"{wanted}: expected text that SentencePiece learns {size} pieces from, "
-                        f"got: {said}") from None
+        reason = str(error).rpartition("] ")[2] or "it learned nothing"
+        raise UserError(f"{option}: expected text that SentencePiece learns {size} pieces from, "
+                        f"got: {reason}") from None
 
 
 @lru_cache(maxsize=1)  # both sides of a joint vocabulary make the same call
@@ -116,10 +116,10 @@ def _learned(lines: tuple[str, ...], size: int) -> bytes:
     """The model that the library learns of lines of a word and its count."""
     from sentencepiece import SentencePieceTrainer
 
-    made = io.BytesIO()
+    model = io.BytesIO()
     SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), input_format="tsv", model_writer=made, vocab_size=size,
+        sentence_iterator=iter(lines), input_format="tsv", model_writer=model, vocab_size=size,
         hard_vocab_limit=False, model_type="unigram", character_coverage=1.0,
         normalization_rule_name="identity", num_threads=1, minloglevel=2,
         max_sentence_length=LONGEST)
-    return made.getvalue()
+    return model.getvalue()

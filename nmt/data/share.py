@@ -38,16 +38,16 @@ def _side(side: Side, rank: int, size: int) -> Side:
 def _spelled(group: Spelled, B: int, rank: int, size: int) -> Spelled:
     """The words of a group that stand in columns `rank`, `rank + size`, ... of B."""
     t, b = np.divmod(group.places, B)
-    here = b % size == rank
-    kept, words = np.unique(group.words[here], return_inverse=True)
+    is_in_share = b % size == rank
+    kept, words = np.unique(group.words[is_in_share], return_inverse=True)
     lengths = group.lengths[kept]
-    places = t[here] * len(range(rank, B, size)) + b[here] // size
+    places = t[is_in_share] * len(range(rank, B, size)) + b[is_in_share] // size
     return Spelled(group.ids[:lengths.max(), kept], lengths, places, words)
 
 
 def columns_together(shares: Sequence[Array]) -> np.ndarray:
     """The rows (B, ...) of all, from each rank's share of them, host arrays."""
-    whole = np.empty((sum(map(len, shares)), *shares[0].shape[1:]), shares[0].dtype)
+    rows = np.empty((sum(map(len, shares)), *shares[0].shape[1:]), shares[0].dtype)
     for rank, columns in enumerate(shares):
-        whole[rank::len(shares)] = columns
-    return whole
+        rows[rank::len(shares)] = columns
+    return rows

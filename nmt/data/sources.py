@@ -18,8 +18,8 @@ BOUNDARY = "\n"  # no line and no word of a text holds it
 
 def places(words: Sequence[str]) -> list[slice]:
     """Where the words of each source stand."""
-    ends = [-1, *(i for i, word in enumerate(words) if word == BOUNDARY), len(words)]
-    return [slice(start + 1, end) for start, end in pairwise(ends)]
+    boundaries = [-1, *(i for i, word in enumerate(words) if word == BOUNDARY), len(words)]
+    return [slice(start + 1, end) for start, end in pairwise(boundaries)]
 
 
 def parts(words: Sequence[str]) -> list[Sequence[str]]:
@@ -63,7 +63,7 @@ def as_text(lines: Sequence[str], names: Sequence[str | Path], number: int) -> s
     """
     filled = [bool(line.strip()) for line in lines]
     if any(filled) and not all(filled):
-        there, here = names[filled.index(True)], names[filled.index(False)]
-        raise UserError(f"{here}:{number}: expected a sentence, as {there} has one there, got an "
-                        "empty line")
+        filled_file, empty_file = names[filled.index(True)], names[filled.index(False)]
+        raise UserError(f"{empty_file}:{number}: expected a sentence, as {filled_file} has one "
+                        "there, got an empty line")
     return BOUNDARY.join(lines)

@@ -49,7 +49,7 @@ class Lazy(Sequence[T]):
 
     def __eq__(self, other: object) -> bool:
         return (isinstance(other, Sequence) and len(self) == len(other)
-                and all(ours == theirs for ours, theirs in zip(self, other, strict=True)))
+                and all(item == other_item for item, other_item in zip(self, other, strict=True)))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -96,9 +96,9 @@ class StoredSentences(Lazy[Words]):
         try:
             self._file = self._file or tempfile.TemporaryFile(buffering=0)
             self._descriptor = self._file.fileno()
-            rest = memoryview(self._block)
-            while rest:
-                rest = rest[self._file.write(rest):]
+            remaining = memoryview(self._block)
+            while remaining:
+                remaining = remaining[self._file.write(remaining):]
         except OSError as error:
             raise UserError(f"{tempfile.gettempdir()}: cannot keep the sentences there: "
                             f"{error.strerror}; TMPDIR says where else") from error

@@ -43,11 +43,11 @@ def read_curve(directory: str | Path, name: str) -> Curve:
                  (curve.test_cost, _ln(scores.get("perplexity")))]
         if scores.get("perplexity") is not None and scores.get("bleu") is not None:
             stages.append((scores["perplexity"], scores["bleu"]))
-        for known, found_here in ((scores_by_name, scores),
+        for points_by_name, record_values in ((scores_by_name, scores),
                                   (updates, record if record["event"] == "update" else {})):
-            for key, value in found_here.items():
+            for key, value in record_values.items():
                 if isinstance(value, (int, float)) and key not in POSITION:
-                    known.setdefault(key, []).append((record["step"], value))
+                    points_by_name.setdefault(key, []).append((record["step"], value))
         for points, value in costs:
             if value is not None:
                 points.append((record["step"], value))

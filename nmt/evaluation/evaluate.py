@@ -193,7 +193,7 @@ def evaluate(
         chrf(texts, test.references), chrf(texts, test.references, beta=3),
         bleu_by_length(lengths, texts, test.references, questions.edges, tokenize),
         sum(words.count(UNK) for words in output.before),
-        {how: bleu(after, test.references, tokenize) for how, after in output.after.items()},
+        {method: bleu(after, test.references, tokenize) for method, after in output.after.items()},
         _alignment(system, test, questions.gold),
         _known_words(system, test, questions.search) if questions.known else None,
         seconds, sum(map(len, output.before)),
@@ -202,13 +202,13 @@ def evaluate(
         spelled=sum(len(translation.spelled) for translation in best),
         cut_words=sum(translation.cut_words for translation in best),
         rarity_replaced={} if rarity is None else {
-            how: bleu_by_rarity(rarity, after, test.references, tokenize)
-            for how, after in output.after.items()},
+            method: bleu_by_rarity(rarity, after, test.references, tokenize)
+            for method, after in output.after.items()},
         classes=_by_class(system, test), pointers=output.pointers,
         brackets=total(parses) if questions.trees else None,
         brackets_by_length=f1_by_length(parses, lengths, questions.edges) if parses else (),
-        replaced_chrf3={how: chrf(after, test.references, beta=3)
-                        for how, after in output.after.items()},
+        replaced_chrf3={method: chrf(after, test.references, beta=3)
+                        for method, after in output.after.items()},
         outputs=_stages(system, best, texts, output.after),
     )
 
@@ -227,7 +227,7 @@ def _stages(
     if any(translation.spelled for translation in best):
         unspelled = [system.detokenise(translation.unspelled) for translation in best]
         return {"": unspelled, "spelled": texts}
-    replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
+    replaced = {f"unk replaced ({method})": replaced for method, replaced in [*after.items()][:1]}
     return {"": texts, **replaced}
 
 
@@ -250,8 +250,8 @@ def _output(
         return _Output(texts.before, after, dict(texts.counts))
     after = {}
     for convention in CONVENTIONS if questions.dictionary is not None else ():
-        how = UnkReplacement(questions.dictionary or {}, convention)
-        after[convention] = [system.text_without_unknown(translation, source, how)
+        replacement = UnkReplacement(questions.dictionary or {}, convention)
+        after[convention] = [system.text_without_unknown(translation, source, replacement)
                              for translation, source in zip(best, test.sources, strict=True)]
     return _Output(outputs, after, {})
 

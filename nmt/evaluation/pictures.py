@@ -38,10 +38,10 @@ def can_draw() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def require_drawing(wanted: str) -> None:
+def require_drawing(request: str) -> None:
     """Raise UserError, naming what was asked for, unless matplotlib is installed."""
     if not can_draw():
-        raise UserError(f"{wanted}: {MISSING}")
+        raise UserError(f"{request}: {MISSING}")
 
 
 def draw_groups(

@@ -96,10 +96,10 @@ def _scores(results: Sequence[Evaluation]) -> list[Row]:
 def _without_unknown(results: Sequence[Evaluation]) -> list[Row]:
     """Scores after unknown words were replaced, and of sentences without any."""
     rows = []
-    for how in _replacements(results):
-        for name, scores in (("BLEU", [result.replaced.get(how) for result in results]),
-                             ("chrF3", [result.replaced_chrf3.get(how) for result in results])):
-            rows.append(_row(f"{name}, unk replaced ({how})",
+    for method in _replacements(results):
+        for name, scores in (("BLEU", [result.replaced.get(method) for result in results]),
+                             ("chrF3", [result.replaced_chrf3.get(method) for result in results])):
+            rows.append(_row(f"{name}, unk replaced ({method})",
                              (score and score.score for score in scores), ".2f"))
     known = [result.known for result in results if result.known]
     if known:
@@ -111,7 +111,8 @@ def _without_unknown(results: Sequence[Evaluation]) -> list[Row]:
 
 def _replacements(results: Sequence[Evaluation]) -> list[str]:
     """The methods of replacement that any system used."""
-    return [how for how in REPLACEMENTS if any(how in result.replaced for result in results)]
+    used = {method for result in results for method in result.replaced}
+    return [method for method in REPLACEMENTS if method in used]
 
 
 def _alignment(results: Sequence[Evaluation]) -> list[Row]:
@@ -151,8 +152,9 @@ def _lengths(results: Sequence[Evaluation]) -> list[Row]:
 def _rarity(results: Sequence[Evaluation]) -> list[Row]:
     """BLEU by the rarity of the source's words, if requested, before and after replacement."""
     sets = [("BLEU, by rarity", [result.rarity for result in results])]
-    sets += [(f"  replaced ({how})", [result.rarity_replaced.get(how, ()) for result in results])
-             for how in _replacements(results)]
+    sets += [(f"  replaced ({method})",
+              [result.rarity_replaced.get(method, ()) for result in results])
+             for method in _replacements(results)]
     return [_row(f"{label} {group.label}",
                  (groups[i].bleu if groups else None for groups in groups_by_system), ".2f")
             for label, groups_by_system in sets for i, group in enumerate(results[0].rarity)]
@@ -226,14 +228,14 @@ def write(
     write_lines(directory / JSON, text.split("\n"))
     outputs = {result.subject.name: result.outputs for result in results}
     write_lines(directory / OUTPUTS, side_by_side(lines[0], lines[1], outputs))
-    said = [str(directory / JSON), str(directory / OUTPUTS)]
+    messages = [str(directory / JSON), str(directory / OUTPUTS)]
     if not can_draw():
-        return [*said, f"no pictures: {MISSING}"]
+        return [*messages, f"no pictures: {MISSING}"]
     for name, draw in _pictures(results, curves).items():
         path = (directory / name).with_suffix(f".{ending}")
         draw(path)
-        said.append(str(path))
-    return said
+        messages.append(str(path))
+    return messages
 
 
 def _pictures(

@@ -62,9 +62,9 @@ def annotated(
     rules = Rules(method, frozenset(system.source.words), frozenset(system.target.words),
                   link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
-    made = [annotate(pair, links_of_pair, rules, counts)
+    annotated_pairs = [annotate(pair, links_of_pair, rules, counts)
             for pair, links_of_pair in zip(pairs, links, strict=True)]
-    return Copying(method, made, [list(source) for source, _ in pairs])
+    return Copying(method, annotated_pairs, [list(source) for source, _ in pairs])
 
 
 def restored(

@@ -60,10 +60,10 @@ def metrics_of(
     """
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    made: dict[str, Callable[[], Metric]] = {
+    makers: dict[str, Callable[[], Metric]] = {
         "bleu": lambda: _metric(tokenize, lowercase, BLEU.TOKENIZERS),
         "chrf": lambda: CHRF(lowercase=lowercase), "ter": TER}
-    return [made[name]() for name in names]
+    return [makers[name]() for name in names]
 
 
 def _metric(

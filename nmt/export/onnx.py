@@ -342,9 +342,9 @@ class Graph:
 
         W = np.stack([ordered(parameters[f"{name}.W"]) for name in names])  # (D, G, k + H)
         G = W.shape[1]
-        ours = [parameters.get(f"{name}.b", np.zeros(G, np.float32)) for name in names]
+        biases = [parameters.get(f"{name}.b", np.zeros(G, np.float32)) for name in names]
         b = np.zeros((len(names), 2 * G), np.float32)  # of the products with x and with the state
-        for row, bias in zip(b, ours, strict=True):
+        for row, bias in zip(b, biases, strict=True):
             row[:G] = ordered(bias)
             row[2 * G - (len(bias) - G):] = bias[G:]
         inputs = [x, self.constant(W[..., :-H]), self.constant(W[..., -H:]), self.constant(b),

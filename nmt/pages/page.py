@@ -103,9 +103,10 @@ def packed(value: Any) -> str:
 def inlined(layout: Layout) -> str:
     """A layout's JavaScript modules as one script, each after those that it imports."""
     script = "\n".join(_module(name, read(layout, f"{name}.js")) for name in layout.modules)
-    left = re.search(r"^(import|export)\b.*|</script.*", script, re.MULTILINE)
-    if left:
-        raise ValueError(f"a module: expected imports and exports of plain names, got {left[0]}")
+    statement = re.search(r"^(import|export)\b.*|</script.*", script, re.MULTILINE)
+    if statement:
+        raise ValueError("a module: expected imports and exports of plain names, got "
+                         f"{statement[0]}")
     return f"\n{script}"
 
 

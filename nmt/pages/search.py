@@ -99,10 +99,10 @@ def said_lengths(system: System, searches: dict[str, Any]) -> list[str]:
     """The note on a model that counts down: which length each search is of."""
     if not counts_down(system.recipe.model):
         return []
-    of = " and ".join(f"{search['limit']} words ({name}, log p {search['first']:.4f})"
+    lengths = " and ".join(f"{search['limit']} words ({name}, log p {search['first']:.4f})"
                       for name, search in searches.items())
     return ["This model predicts the length first, with which log p begins; shown are the searches "
-            f"of the lengths with the best product: {of}. There is no </s>."]
+            f"of the lengths with the best product: {lengths}. There is no </s>."]
 
 
 def said_annotated(method: str | None) -> str:
@@ -117,5 +117,5 @@ def said_annotated(method: str | None) -> str:
 def said_unknown(name: str, unknown: Sequence[str], by_character: bool = False) -> str:
     """The note on words outside a vocabulary, "" without any; by_character: whether the model has
     characters of that side."""
-    how = "outside the vocabulary, by character" if by_character else "read as <unk>"
-    return f"{name}: {how}: {', '.join(unknown)}." if unknown else ""
+    treatment = "outside the vocabulary, by character" if by_character else "read as <unk>"
+    return f"{name}: {treatment}: {', '.join(unknown)}." if unknown else ""

@@ -79,11 +79,11 @@ def with_masks(
 
     Raises UserError if the recipe normalizes a table and a row of it would lose all its weights.
     """
-    made = sparse_start(system, masks, facts)
+    masked = sparse_start(system, masks, facts)
     stored = {name: to_device(np.where(masks[name], array, 0).astype(array.dtype, copy=False)
                               if name in masks else array)
               for name, array in stored_parameters(system).items()}
-    return _with_stored(made, stored)
+    return _with_stored(masked, stored)
 
 
 def sparse_start(
@@ -105,13 +105,13 @@ def _with_stored(system: S, stored: dict[str, Array]) -> S:
         raise UserError(f"percent: {error}") from None
 
 
-def prune(system: S, percent: float, scheme: str, of: str) -> S:
+def prune(system: S, percent: float, scheme: str, run_name: str) -> S:
     """The system without the `percent` of its weights that the scheme chooses.
 
     Arguments: of, the name of its run, for the record. Raises UserError as `masks_for` and
     `with_masks`.
     """
-    facts = {"how": PRUNED, "scheme": scheme, "percent": percent, "of": of}
+    facts = {"how": PRUNED, "scheme": scheme, "percent": percent, "of": run_name}
     return with_masks(system, masks_for(system, percent, scheme), facts)
 
 

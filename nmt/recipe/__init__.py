@@ -186,10 +186,10 @@ class DataConfig:
     def _check_second_source(self) -> None:
         """Raise ValueError unless every set has a second source, or none."""
         for name in ("train", "dev", "test"):
-            here = bool(self.train_second_source and getattr(self, f"{name}_source"))
+            is_expected = bool(self.train_second_source and getattr(self, f"{name}_source"))
             given = getattr(self, f"{name}_second_source")
-            if bool(given) != here:
-                expected = "the name of a file, as train_second_source" if here else \
+            if bool(given) != is_expected:
+                expected = "the name of a file, as train_second_source" if is_expected else \
                     f"none without {name}_source and train_second_source"
                 raise ValueError(f"{name}_second_source: expected {expected}, got "
                                  f"{repr(given) if given else 'nothing'}")

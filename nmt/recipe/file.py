@@ -61,8 +61,8 @@ def load_recipe(
         if not issubclass(TasksRecipe, kind):
             raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one model, got "
                             "one of several tasks")
-        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe, of_run=of_run))
-        return made
+        recipe: Any = tasks_recipe(tree, path, given, partial(_one, Recipe, of_run=of_run))
+        return recipe
     if kind is TasksRecipe:
         raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
     return _one(kind, tree, path, given, of_run=of_run)
@@ -178,8 +178,8 @@ def _typed(
         if isinstance(text, str) and str not in _kinds(keys[key].type) and \
                 (problem := misread_text(text)):
             raise UserError(f"{where(key)}: {key}: expected {problem}")
-    right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
-    rest = {key: value for key, value in given.items() if key not in right}
+    typed_already = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
+    unconverted = {key: value for key, value in given.items() if key not in typed_already}
 
     def wrong(key: str) -> UserError:
         value = chosen.get(key, given.get(key))
@@ -193,7 +193,7 @@ def _typed(
 
     arguments = [f"--{key}={value}" for key, value in chosen.items()]
     try:
-        typed = right | _converted(keys, rest, arguments)
+        typed = typed_already | _converted(keys, unconverted, arguments)
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
         if named is None or named[1] not in keys:
@@ -265,19 +265,19 @@ def _make(
     types: Mapping[str, type] | None = None,
 ) -> Any:
     """Make a section, which checks itself, of the values given and the defaults of the others."""
-    inner, made = subsections(section, types), dict(values)
+    inner, section_values = subsections(section, types), dict(values)
     for field in dataclasses.fields(section):
         kind = inner.get(field.name)
         if kind is None:
             continue
         within = default_of(field, default, kind)
         if field.name in values or within is dataclasses.MISSING:
-            made[field.name] = _make(kind, values.get(field.name, {}), within,
+            section_values[field.name] = _make(kind, values.get(field.name, {}), within,
                                      f"{prefix}{field.name}.", where)
     try:
         if default is dataclasses.MISSING:
-            return section(**made)
-        return dataclasses.replace(default, **made)
+            return section(**section_values)
+        return dataclasses.replace(default, **section_values)
     except ValueError as error:
         key = prefix + str(error).split(":")[0]
         raise UserError(f"{where(key)}: {prefix}{error}") from None

@@ -76,9 +76,11 @@ def default_of(field: dataclasses.Field[Any], owner: Any, kind: type | None) -> 
 def problem(key: str, architecture: str) -> str:
     """Why a key is not known, and the known one whose name is nearest."""
     keys = keys_of(architecture)
-    others = [name for name in MODELS if key in {*keys_of(name), *sections_of(keys_of(name))}]
-    where = f" to the architecture {architecture}, but to {', '.join(others)}" if others else ""
-    return f"'{key}' is not known{where}{nearest(key, [*sections_of(keys), *keys])}"
+    architectures = [name for name in MODELS
+                     if key in {*keys_of(name), *sections_of(keys_of(name))}]
+    hint = f" to the architecture {architecture}, but to {', '.join(architectures)}" \
+        if architectures else ""
+    return f"'{key}' is not known{hint}{nearest(key, [*sections_of(keys), *keys])}"
 
 
 def _keys(

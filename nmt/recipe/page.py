@@ -145,19 +145,19 @@ def _summary(keys: Mapping[str, Key]) -> str:
 
 def _section(heading: str, section: Section) -> str:
     """A section of the page."""
-    said = section.summary
+    text = section.summary
     if section.base:
-        said += f" The keys of {section.base}, and:"
+        text += f" The keys of {section.base}, and:"
     elif section.shared:
-        said += "".join(f" As in {other}: {', '.join(f'`{name}`' for name in names)}."
+        text += "".join(f" As in {other}: {', '.join(f'`{name}`' for name in names)}."
                         for other, names in section.shared.items())
     elif not heading.startswith("`model`") and len(section.architectures) < len(MODELS):
         other = [f"`{name}`" for name in MODELS if name not in section.architectures]
-        said += (f" Not for {', '.join(other)}." if len(other) < len(section.architectures)
+        text += (f" Not for {', '.join(other)}." if len(other) < len(section.architectures)
                  else f" For {', '.join(f'`{name}`' for name in section.architectures)}.")
     head = ["| key | default | meaning |", "|---|---|---|"]
     rows = [_row(name, key) for name, key in section.keys.items()]
-    return "\n".join([f"## {heading}", "", said, "", *head, *rows, ""])
+    return "\n".join([f"## {heading}", "", text, "", *head, *rows, ""])
 
 
 def _row(name: str, key: Key) -> str:

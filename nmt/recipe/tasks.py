@@ -127,12 +127,12 @@ def _named(entry: Entry) -> Tree:
 
 def _tree_of(name: str, entry: Entry) -> Tree:
     """The tree of a task's entry: a file's name, or the sections themselves."""
-    beside = Path(entry.place.rpartition(":")[0]).parent  # the file with this entry may be a base
+    directory = Path(entry.place.rpartition(":")[0]).parent  # of this entry's file, maybe a base
     if isinstance(entry.value, str) and entry.value:
-        if not os.path.isfile(beside / entry.value):
+        if not os.path.isfile(directory / entry.value):
             raise UserError(f"{entry.place}: {TASKS}.{name}: expected a recipe's file, found none "
-                            f"at {beside / entry.value}")
-        tree = read_tree(beside / entry.value)
+                            f"at {directory / entry.value}")
+        tree = read_tree(directory / entry.value)
     elif isinstance(entry.value, dict):
         tree = based(entry.value)
     else:
@@ -152,11 +152,11 @@ def _divided(
     ratios: dict[str, str | None] = {}
     common: list[Override] = []
     for key, value in given:
-        first, _, rest = key.partition(".")
+        first, _, task_key = key.partition(".")
         if first in by_task:
-            by_task[first].append((rest, value))
-        elif first == RATIOS and rest in by_task:
-            ratios[rest] = value
+            by_task[first].append((task_key, value))
+        elif first == RATIOS and task_key in by_task:
+            ratios[task_key] = value
         elif first in SECTIONS:
             common.append((key, value))
         else:

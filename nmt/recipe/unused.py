@@ -96,11 +96,11 @@ def check_used(
     recipe's file. Raises UserError for one that is given where what decides is, or above it.
     """
     unused = dict(unused_keys(recipe, keys))
-    for key, by in unused.items():
-        deciders = [decider for decider in by if decider in given]
+    for key, deciders_of_key in unused.items():
+        deciders = [decider for decider in deciders_of_key if decider in given]
         if given[key] != defaults[key] and _above(key, deciders, where, path):
             decision = " and ".join(f"{decider} is {given.get(decider, defaults[decider])!r}"
-                                    for decider in by if decider in defaults)
+                                    for decider in deciders_of_key if decider in defaults)
             raise UserError(f"{where(key)}: {key}: expected none where {decision}, which does not "
                             f"use it, got {given[key]!r}".replace("None", "null"))
     return unused

@@ -138,11 +138,11 @@ def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_leng
                 options: SearchOptions, propose: Propose, columns: np.ndarray,
                 observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """The best of searches of a model that counts down, one for each length."""
-    some, nbests = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
-    if len(some.words):
-        state = model.counting(state, some.sentences, some.words)
-        nbests = search(model, parameters, state, some.words, options, propose,
-                       columns[some.sentences], observer, some.log_p)
+    nonempty, nbests = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
+    if len(nonempty.words):
+        state = model.counting(state, nonempty.sentences, nonempty.words)
+        nbests = search(model, parameters, state, nonempty.words, options, propose,
+                       columns[nonempty.sentences], observer, nonempty.log_p)
     return best_products(of_length, nbests, len(columns), options)
 
 

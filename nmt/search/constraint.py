@@ -83,8 +83,8 @@ class Constrained(Searchable):
                         for prefix, token in zip(prefixes, tokens, strict=True)]
         logits, inner, alignment = self.model.step(parameters, state.model, tokens)
         scores = logits if self.model.scores else log_p(logits)
-        every = np.ones(logits.shape[1], bool)
-        allowed = np.stack([every if prefix is None else self.constraint.allowed(prefix)
+        all_words = np.ones(logits.shape[1], bool)
+        allowed = np.stack([all_words if prefix is None else self.constraint.allowed(prefix)
                             for prefix in prefixes])                       # (N, V)
         scores = backend.array_module(scores).where(backend.to_device(allowed), scores, -np.inf)
         return scores, ConstrainedState(inner, prefixes, True), alignment

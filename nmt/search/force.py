@@ -56,11 +56,11 @@ def force_decode(
 
 
 def _hypothesis(
-    batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int, ends: bool
+    batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int, has_end: bool
 ) -> Hypothesis:
     """One pair, without its padding; ends: whether the end marker's is a step."""
     steps, S = int(batch.target.lengths[b]), int(alignment_lengths(batch.sources)[b])
     total = float(nats[:steps, b].sum())
-    aligned = None if alignment is None else alignment[: steps if ends else steps - 1, b, :S]
+    aligned = None if alignment is None else alignment[: steps if has_end else steps - 1, b, :S]
     return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, aligned, True,
                       nats[:steps, b])

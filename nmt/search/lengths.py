@@ -28,9 +28,9 @@ class Lengths(NamedTuple):
     words: np.ndarray  # (N,) from 0
     log_p: np.ndarray  # (N,) float64, log p_length, nats
 
-    def of(self, which: np.ndarray) -> Lengths:
+    def of(self, selection: np.ndarray) -> Lengths:
         """Those at (N',) places, or where a mask (N,) is True."""
-        return Lengths(*(array[which] for array in self))
+        return Lengths(*(array[selection] for array in self))
 
 
 def log_p_length(logits: Array) -> np.ndarray:

@@ -102,9 +102,9 @@ def line_search(
     if not corners:
         return float(weights[place])
     order = np.argsort(corners, kind="stable")
-    at = np.array(corners)[order]
+    positions = np.array(corners)[order]
     scores = bleu_of(total + np.cumsum([np.zeros_like(total), *np.array(changes)[order]], axis=0))
-    bounds = np.concatenate([[at[0] - 2.0], at, [at[-1] + 2.0]])
+    bounds = np.concatenate([[positions[0] - 2.0], positions, [positions[-1] + 2.0]])
     scores[np.diff(bounds) <= 0] = -1.0  # coinciding corners: no interval between them
     best = int(np.argmax(scores))
     return float((bounds[best] + bounds[best + 1]) / 2)

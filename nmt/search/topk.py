@@ -39,12 +39,12 @@ def block_maxima(logits: Array) -> Array:
     """
     xp = backend.array_module(logits)
     N, V = logits.shape
-    whole = V // BLOCK
+    full = V // BLOCK
     maxima = xp.empty((N, -(-V // BLOCK)), logits.dtype)  # (N, blocks)
-    if whole:
-        maxima[:, :whole] = logits[:, : whole * BLOCK].reshape(N, whole, BLOCK).max(axis=2)
-    if whole * BLOCK < V:
-        maxima[:, whole] = logits[:, whole * BLOCK :].max(axis=1)
+    if full:
+        maxima[:, :full] = logits[:, : full * BLOCK].reshape(N, full, BLOCK).max(axis=2)
+    if full * BLOCK < V:
+        maxima[:, full] = logits[:, full * BLOCK :].max(axis=1)
     return maxima
 
 
@@ -85,13 +85,13 @@ def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]
         allowed: (N,) float64 host array, log(1 - p(forbidden)) <= 0, nats: the log-probabilities of
             the copy's softmax plus this are the model's own.
     """
-    others = logits.copy()
+    allowed_logits = logits.copy()
     for word in forbidden:  # a list of ids would have to go to the device
-        others[:, word] = -float("inf")
-    allowed = total = log_sum_exp(others, others.max(axis=1))
+        allowed_logits[:, word] = -float("inf")
+    allowed = total = log_sum_exp(allowed_logits, allowed_logits.max(axis=1))
     for word in forbidden:
         total = backend.array_module(logits).logaddexp(total, logits[:, word])
-    return others, backend.to_host(allowed - total).astype(np.float64)
+    return allowed_logits, backend.to_host(allowed - total).astype(np.float64)
 
 
 def top_indices(values: Array, count: int) -> Array:
@@ -108,16 +108,17 @@ def top_indices(values: Array, count: int) -> Array:
     B, M = values.shape
     if count == M:
         return xp.broadcast_to(xp.arange(M), values.shape)
-    least = xp.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
+    threshold = xp.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
     if backend.on_host(xp):  # where reading the numbers is free
-        taken = np.flatnonzero(values >= least)
+        taken = np.flatnonzero(values >= threshold)
         if len(taken) == B * count:
             index = taken.reshape(B, count) - M * np.arange(B)[:, None]
             if ((index >= 0) & (index < M)).all():  # no ties, no NaN
                 return index
     # Distinct keys: first what exceeds the least value taken, then what equals it, by index.
     index = xp.arange(M)
-    key = xp.where(values > least, index, xp.where(values < least, index + 2 * M, index + M))
+    key = xp.where(values > threshold, index,
+                   xp.where(values < threshold, index + 2 * M, index + M))
     return xp.sort(xp.partition(key, count - 1, axis=1)[:, :count] % M, axis=1)
 
 

@@ -125,10 +125,10 @@ class Incoming(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Receive some bytes."""
-        left = self._until - time.monotonic()
-        if left <= 0:
+        remaining = self._until - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self._connection.settimeout(left)
+        self._connection.settimeout(remaining)
         return self._connection.recv_into(buffer)
 
 

@@ -76,8 +76,8 @@ class Service:
         """The sentence and the search options of a request."""
         if not isinstance(request, Mapping) or not isinstance(request.get("text"), str):
             raise _bad('expected an object such as {"text": "a sentence"}')
-        if other := [key for key in request if key not in KEYS]:
-            raise _bad(f"{other[0][:40]}: expected no key but {' and '.join(KEYS)}")
+        if unknown_keys := [key for key in request if key not in KEYS]:
+            raise _bad(f"{unknown_keys[0][:40]}: expected no key but {' and '.join(KEYS)}")
         text, beam = request["text"], request.get("beam", self.options.beam)
         if len(text) > self.limits.characters:
             raise _bad(f"text: expected at most {self.limits.characters} characters, got "
@@ -136,7 +136,7 @@ def described(search: Mapping[str, Any], hypothesis: Mapping[str, Any]) -> dict[
                   for place, node in enumerate(path)],
         **{key: hypothesis[key] for key in ("log_p", "score", "finished")},
         "attention": None if weights[0] is None else
-        [of[node["parent"]] for of, node in zip(weights, path, strict=True)],
+        [step_weights[node["parent"]] for step_weights, node in zip(weights, path, strict=True)],
     }
 
 

@@ -33,10 +33,11 @@ def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Prec
     Arguments: model, a Trainable; dropout is off. A few numbers per parameter are fetched; the
     parameters are not changed.
     """
-    loss, ours = _step(model, parameters, batch)
+    loss, gradients = _step(model, parameters, batch)
     with gemm.using("float32"):
-        loss_32, theirs = _step(model, parameters, batch)
-    squares = {name: (_square(ours[name] - theirs[name]), _square(theirs[name])) for name in ours}
+        loss_32, gradients_32 = _step(model, parameters, batch)
+    squares = {name: (_square(gradients[name] - gradients_32[name]), _square(gradients_32[name]))
+               for name in gradients}
     errors = {name: _ratio(*pair) for name, pair in squares.items()}
     name = max(errors, key=lambda key: errors[key])
     total = _ratio(*(sum(squared) for squared in zip(*squares.values(), strict=True)))
@@ -50,10 +51,10 @@ def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
     def nats() -> float:
         return float(to_host(model.loss(parameters, batch)[0]))
 
-    ours = nats()
+    loss = nats()
     with gemm.using("float32"):
-        theirs = nats()
-    off = abs(ours - theirs) / max(abs(theirs), 1e-30)
+        loss_32 = nats()
+    off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
     return (f"matrix products in {gemm.precision()}: against float32, log p of the first batch is "
             f"off by {off:.1e}")
 
@@ -75,6 +76,6 @@ def _square(array: Array) -> float:
     return float(to_host(array_module(array).sum(wide * wide)))
 
 
-def _ratio(square: float, of: float) -> float:
+def _ratio(square: float, reference: float) -> float:
     """The square root of a quotient of sums of squares; 0 where both are 0."""
-    return math.sqrt(square / of) if of > 0 else (math.inf if square > 0 else 0.0)
+    return math.sqrt(square / reference) if reference > 0 else (math.inf if square > 0 else 0.0)

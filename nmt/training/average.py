@@ -26,13 +26,13 @@ def mean_parameters(members: Sequence[Mapping[str, Array]]) -> dict[str, np.ndar
 
     members: parameters of equal names and shapes. Summed in float64; returned in their own dtype.
     """
-    made = {}
+    means = {}
     for name, first in members[0].items():
         total = np.zeros(first.shape, np.float64)
         for member in members:
             total += to_host(member[name])
-        made[name] = (total / len(members)).astype(first.dtype)
-    return made
+        means[name] = (total / len(members)).astype(first.dtype)
+    return means
 
 
 def average(names: Sequence[str], systems: Sequence[S]) -> S:
@@ -45,12 +45,12 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
         raise UserError(f"{names[0]}: expected two checkpoints or more, got one")
     first = systems[0]
     for name, other in zip(names, systems, strict=True):
-        for fact, ours, theirs in _facts(first, other):
-            if ours != theirs:
+        for fact, expected, actual in _facts(first, other):
+            if expected != actual:
                 raise UserError(f"{name}: expected the {fact} of {names[0]}, got another")
-    made = {name: to_device(array) for name, array in
+    means = {name: to_device(array) for name, array in
             mean_parameters([system.stored or system.parameters for system in systems]).items()}
-    return replace(first, stored=made, parameters=first.plain(made))
+    return replace(first, stored=means, parameters=first.plain(means))
 
 
 def _facts(first: BaseSystem, other: BaseSystem) -> list[tuple[str, object, object]]:

@@ -38,12 +38,12 @@ class Log:
         except OSError as error:
             raise UserError(f"{self._path}: cannot write the log: {error}") from error
 
-    def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    def keep(self, is_kept: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the records that are not `wanted`, and lines cut off by a crash."""
         if not self._path.is_file():
             return
         lines = self._path.read_bytes().decode("utf-8", "replace").split("\n")
-        kept = [record for record in map(_parse, lines) if record is not None and wanted(record)]
+        kept = [record for record in map(_parse, lines) if record is not None and is_kept(record)]
         write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
 
 
@@ -53,7 +53,7 @@ class NoLog(Log):
     def write(self, event: str, **record: Any) -> None:
         """Nothing."""
 
-    def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    def keep(self, is_kept: Callable[[dict[str, Any]], bool]) -> None:
         """Nothing."""
 
 

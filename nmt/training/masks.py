@@ -43,7 +43,7 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
 
     Raises UserError, naming `path` and the mask, where a mask and its parameter do not fit.
     """
-    whole, shapes = dict(arrays), header.get("masks", {})
+    unpacked, shapes = dict(arrays), header.get("masks", {})
     sparse = header.get("sparse", False)
     if not isinstance(shapes, dict) or not isinstance(sparse, bool):
         raise UserError(f"{path}: expected masks with a shape each, and whether the file is "
@@ -56,8 +56,8 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
             name = full_name[len(MASKS):]
             mask = _mask(path, name, arrays, shapes.get(name))
             values = _values(path, name, arrays, mask, sparse)
-            whole |= {full_name: mask, PARAMETERS + name: values}
-    return whole
+            unpacked |= {full_name: mask, PARAMETERS + name: values}
+    return unpacked
 
 
 def _mask(path: Path, name: str, arrays: Mapping[str, np.ndarray], shape: Any) -> np.ndarray:
@@ -87,6 +87,6 @@ def _values(
             raise UserError(f"{path}: mask of {name!r}: expected zeros where it prunes, found "
                             f"{int(np.count_nonzero(values[~mask]))} weights that are not")
         return values
-    whole = np.zeros(mask.shape, values.dtype)
-    whole[mask] = values
-    return whole
+    dense = np.zeros(mask.shape, values.dtype)
+    dense[mask] = values
+    return dense

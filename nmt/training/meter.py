@@ -142,9 +142,9 @@ class Meter:
         """Add the time since the clock was last read to the window."""
         if self._clock is None:
             return
-        now = _now()
-        self._window_seconds += now - self._clock
-        self._clock = now
+        time_now = _now()
+        self._window_seconds += time_now - self._clock
+        self._clock = time_now
 
     def state(self) -> dict[str, Any]:
         """The sums as plain numbers; the clock runs on."""

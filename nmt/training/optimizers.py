@@ -155,16 +155,16 @@ class Optimizer(ABC):
         of these parameters: of other names, shapes or dtypes, or not finite.
         """
         kinds = (*self.state_names, "t") if self.state_names else ()
-        wanted = (f"arrays: expected the state of {type(self).__name__} "
+        expectation = (f"arrays: expected the state of {type(self).__name__} "
                   f"({', '.join(f'{kind}/' for kind in kinds) or 'nothing'})")
         state: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
         for full_name, array in arrays.items():
             kind, _, name = full_name.partition("/")
             if kind not in state:
-                raise ValueError(f"{wanted}, got {full_name!r}")
+                raise ValueError(f"{expectation}, got {full_name!r}")
             state[kind][name] = array
         if len({frozenset(named) for named in state.values()}) > 1:
-            raise ValueError(f"{wanted}, each for the same parameters")
+            raise ValueError(f"{expectation}, each for the same parameters")
         for kind, named in state.items():
             for name, array in named.items():
                 _check_state(kind, name, array, parameters)

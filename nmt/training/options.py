@@ -127,9 +127,9 @@ class TrainOptions:
         free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
-        now, first = dataclasses.asdict(self), {field.name: field.default
+        current, first = dataclasses.asdict(self), {field.name: field.default
                                                 for field in dataclasses.fields(self)}
         saved = first | saved  # an option newer than the run has its default
         return "; ".join(f"{name}: was {saved[name]!r}, now {value!r}"
-                         for name, value in now.items()
+                         for name, value in current.items()
                          if name not in free and saved[name] != value)

@@ -24,12 +24,12 @@ def number(value: Any) -> Any:
     return value
 
 
-def differs(before: Any, now: Any) -> bool:
+def differs(before: Any, after: Any) -> bool:
     """Whether two values differ; for mappings, in keys that both have: another version may have
     more."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        return any(before[key] != now[key] for key in before.keys() & now)
-    return before != now
+    if isinstance(before, dict) and isinstance(after, dict):
+        return any(before[key] != after[key] for key in before.keys() & after)
+    return before != after
 
 
 @contextmanager
@@ -69,15 +69,17 @@ def read_stream(
     if not arrays:
         return None
     expected = _state_after_first(model, parameters, source)
-    ours = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
+    model_states = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
             for place, array in enumerate(parts)}
-    for name in sorted(arrays.keys() | ours.keys()):
-        wanted, got = (f"shape {states[name].shape} of {states[name].dtype}" if name in states
-                       else "none" for states in (ours, arrays))
-        if wanted != got:
+    for name in sorted(arrays.keys() | model_states.keys()):
+        described = [f"shape {states[name].shape} of {states[name].dtype}" if name in states
+                     else "none" for states in (model_states, arrays)]
+        if described[0] != described[1]:
             raise UserError(f"{path}: cannot resume: {checkpoint.CARRIED}{name}, a state that is "
-                            f"handed from batch to batch: expected {wanted}, found {got}")
-        checkpoint.check_array(path, f"{checkpoint.CARRIED}{name}", arrays[name], ours[name].dtype)
+                            f"handed from batch to batch: expected {described[0]}, found "
+                            f"{described[1]}")
+        checkpoint.check_array(path, f"{checkpoint.CARRIED}{name}", arrays[name],
+                               model_states[name].dtype)
     return [tuple(to_device(arrays[f"{layer}.{place}"]) for place in range(len(parts)))
             for layer, parts in enumerate(expected)] or None
 

@@ -50,7 +50,7 @@ class Run:
         if self.world.first:
             if self.last.exists():
                 raise UserError(f"{self.last}: a training run is here already: "
-                                f"--resume {self.directory} goes on with it")
+                                f"--resume {self.directory} continues it")
             self.check()
             make_directory(self.directory)
         self.log.keep(lambda record: False)

@@ -53,10 +53,10 @@ class Mixture:
         waiting = {reference: list(self.sources[reference].epoch(rng))}
         order = self._order(len(waiting[reference]), rng)
         for name in others:
-            wanted, drawn = order.count(name), list[Any]()
-            while len(drawn) < wanted:
+            count, drawn = order.count(name), list[Any]()
+            while len(drawn) < count:
                 drawn += self.sources[name].epoch(rng)
-            waiting[name] = drawn[:wanted]
+            waiting[name] = drawn[:count]
         turns = {name: iter(keys) for name, keys in waiting.items()}
         return [(name, next(turns[name])) for name in order]
 
@@ -67,9 +67,9 @@ class Mixture:
         while n:
             drawn = (rng.choice(len(chances), 2 * n, p=chances) if len(chances) > 1
                      else np.zeros(n, np.int64))
-            ends = np.flatnonzero(drawn == 0)[:n]
-            n -= len(ends)
-            order += [self.names[i] for i in (drawn if n else drawn[: ends[-1] + 1])]
+            reference_places = np.flatnonzero(drawn == 0)[:n]
+            n -= len(reference_places)
+            order += [self.names[i] for i in (drawn if n else drawn[: reference_places[-1] + 1])]
         return order
 
     def clock(self, keys: Sequence[Key]) -> np.ndarray:
@@ -166,13 +166,14 @@ def shared(
     table: dict[str, Parametrization] = {}
     for part, lists in groups.items():
         for first, *others in lists:
-            ours = _part(models[first], part)
+            weights = _part(models[first], part)
             for other in others:
-                _check_alike(part, first, _shapes(ours), other, _shapes(_part(models[other], part)))
-                table |= {f"{other}/{name}": Tied(f"{first}/{name}") for name in ours}
+                other_shapes = _shapes(_part(models[other], part))
+                _check_alike(part, first, _shapes(weights), other, other_shapes)
+                table |= {f"{other}/{name}": Tied(f"{first}/{name}") for name in weights}
             if private:
                 table |= {f"{task}/{name}": _divided(first, task, name, weight, private)
-                          for task in (first, *others) for name, weight in ours.items()
+                          for task in (first, *others) for name, weight in weights.items()
                           if _is_layer(name, weight)}
     return table
 
@@ -203,14 +204,14 @@ def _divided(first: str, task: str, name: str, weight: Weight, private: float) -
                    blocks)
 
 
-def _check_alike(part: str, first: str, ours: Mapping[str, tuple[int, ...]], other: str,
-                 theirs: Mapping[str, tuple[int, ...]]) -> None:
+def _check_alike(part: str, first: str, shapes: Mapping[str, tuple[int, ...]], other: str,
+                 other_shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ValueError naming the first parameter in which two tasks' parts differ."""
-    for name in [*ours, *theirs]:
-        if ours.get(name) != theirs.get(name):
+    for name in [*shapes, *other_shapes]:
+        if shapes.get(name) != other_shapes.get(name):
             raise ValueError(f"{part}: expected the same parameters in {first} and {other}, got "
-                             f"{name} {_shape(ours.get(name))} in {first}, "
-                             f"{_shape(theirs.get(name))} in {other}")
+                             f"{name} {_shape(shapes.get(name))} in {first}, "
+                             f"{_shape(other_shapes.get(name))} in {other}")
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:

@@ -49,10 +49,10 @@ class Parent:
 
     def check(self, recipe: Any) -> None:
         """Raise UserError unless a recipe's model is of the parent's architecture."""
-        ours, theirs = name_of(recipe.model), name_of(self.system.recipe.model)
-        if ours != theirs:
-            raise UserError(f"{self.path}: expected a run of the architecture {ours} to begin "
-                            f"with, got {theirs}")
+        expected, actual = name_of(recipe.model), name_of(self.system.recipe.model)
+        if expected != actual:
+            raise UserError(f"{self.path}: expected a run of the architecture {expected} to begin "
+                            f"with, got {actual}")
         if self.words == RANDOM and recipe.shared_vocabulary:
             raise UserError("--init-words random: expected tables of each side's own words, got "
                             "data.shared_vocabulary true")
@@ -61,16 +61,17 @@ class Parent:
 
     def _check_same(self, recipe: Any) -> None:
         """Raise UserError unless the parent's vocabularies can be the recipe's."""
-        theirs, names = self.system.recipe, self.system.names_of(recipe)
+        parent_recipe, names = self.system.recipe, self.system.names_of(recipe)
         if set(names) != set(self.system.vocabularies):
             raise UserError(f"--init-words same: expected a parent with the vocabularies "
                             f"{', '.join(names)}, got {', '.join(self.system.vocabularies)}")
-        for key, ours, other in (
-                ("data.shared_vocabulary", recipe.shared_vocabulary, theirs.shared_vocabulary),
-                ("data.subwords", recipe.data.subwords.used, theirs.data.subwords.used)):
-            if ours != other:
+        for key, child_value, parent_value in (
+                ("data.shared_vocabulary", recipe.shared_vocabulary,
+                 parent_recipe.shared_vocabulary),
+                ("data.subwords", recipe.data.subwords.used, parent_recipe.data.subwords.used)):
+            if child_value != parent_value:
                 raise UserError(f"--init-words same: expected {key} as in {self.path.parent}, "
-                                f"{'used' if other else 'not used'} there")
+                                f"{'used' if parent_value else 'not used'} there")
 
 
 def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
@@ -78,24 +79,24 @@ def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
 
     Raises UserError for a parameter of another size.
     """
-    theirs = _known(child, parent.system)
+    parent_arrays = _known(child, parent.system)
     stored = child.stored or child.parameters
     weights = (child.parametrized or child.model).weights()
-    taken = [name for name in stored if name in theirs]
+    taken = [name for name in stored if name in parent_arrays]
     for name in taken:
-        _check_size(parent.path, name, weights[name], theirs[name])
+        _check_size(parent.path, name, weights[name], parent_arrays[name])
     rng = np.random.default_rng([child.recipe.train.seed, 3])
     tables: dict[str, dict[str, Any]] = {}
     for name in taken:
         rows = None
         if weights[name].axes[0].name in OF_VOCABULARY:
             rows, tables[name] = _rows(name, child, parent, rng)
-        _take(stored[name], theirs[name], rows)
+        _take(stored[name], parent_arrays[name], rows)
     facts = {"parent": str(parent.path), "step": parent.step, "words": parent.words,
-             "parameters": len(taken), "fresh": [name for name in stored if name not in theirs],
-             "tables": tables}
-    made = replace(child, parameters=child.plain(stored), origin=facts)
-    return made, _lines(facts)
+             "parameters": len(taken), "tables": tables,
+             "fresh": [name for name in stored if name not in parent_arrays]}
+    started = replace(child, parameters=child.plain(stored), origin=facts)
+    return started, _lines(facts)
 
 
 def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
@@ -122,26 +123,27 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
               [(row, k) for k, (row, _) in enumerate(known_rows)])
         tables[name] = {"file": str(path), "words": len(words), "taken": len(known_rows)}
     origin = {**(child.origin or {}), "embeddings": tables}
-    made = replace(child, parameters=child.plain(stored), origin=origin)
-    return made, [f"init: {name}: {table['taken']} of {table['words']} words have a vector of "
+    embedded = replace(child, parameters=child.plain(stored), origin=origin)
+    return embedded, [f"init: {name}: {table['taken']} of {table['words']} words have a vector of "
                   f"{table['file']} ({100 * table['taken'] / table['words']:.1f} %)"
                   for name, table in tables.items()]
 
 
 def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:
     """The parent's parameters by name: as they are stored where the child stores them likewise."""
-    ours, theirs = (replace(system.recipe.parametrize, frozen=[]) for system in (child, parent))
-    return {**parent.parameters, **parent.stored} if ours == theirs else parent.parameters
+    options = [replace(system.recipe.parametrize, frozen=[]) for system in (child, parent)]
+    are_alike = options[0] == options[1]
+    return {**parent.parameters, **parent.stored} if are_alike else parent.parameters
 
 
 def _rows(
     name: str, child: BaseSystem, parent: Parent, rng: np.random.Generator
 ) -> tuple[list[tuple[int, int]], dict[str, Any]]:
     """(row, the parent's row) of a table's words that take one, and what there is to say of it."""
-    ours, theirs = (_vocabulary(name, system) for system in (child, parent.system))
-    drawn = parent.words == RANDOM and ours is child.vocabularies[child.names[0]]
-    rows = _drawn(ours, theirs, rng) if drawn else _matched(ours, theirs)
-    return rows, {"words": len(ours) - len(SPECIALS), "taken": len(rows) - len(SPECIALS),
+    words, parent_words = (_vocabulary(name, system) for system in (child, parent.system))
+    drawn = parent.words == RANDOM and words is child.vocabularies[child.names[0]]
+    rows = _drawn(words, parent_words, rng) if drawn else _matched(words, parent_words)
+    return rows, {"words": len(words) - len(SPECIALS), "taken": len(rows) - len(SPECIALS),
                   "by": RANDOM if drawn else MATCH}
 
 
@@ -161,30 +163,34 @@ def _vocabulary(name: str, system: BaseSystem) -> Vocabulary:
     return system.vocabularies[system.names[0 if part_of(name) == PARTS[0] else -1]]
 
 
-def _matched(ours: Vocabulary, theirs: Vocabulary) -> list[tuple[int, int]]:
+def _matched(words: Vocabulary, parent_words: Vocabulary) -> list[tuple[int, int]]:
     """(row, the parent's row) of the symbols and of all words that both have."""
-    rows = theirs.ids(ours.words[len(SPECIALS):])
+    rows = parent_words.ids(words.words[len(SPECIALS):])
     symbols = [(i, i) for i in range(len(SPECIALS))]
     return [*symbols, *((row, parent_row) for row, parent_row in enumerate(rows, len(SPECIALS))
                         if parent_row != UNKNOWN)]
 
 
-def _drawn(ours: Vocabulary, theirs: Vocabulary, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """The same with the words of a random order of the parent's: none twice before all once."""
-    order, n = rng.permutation(np.arange(len(SPECIALS), len(theirs))), len(theirs) - len(SPECIALS)
+def _drawn(
+    words: Vocabulary, parent_words: Vocabulary, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """(row, the parent's row) with the parent's words in random order; each is used once before
+    any is used twice."""
+    order = rng.permutation(np.arange(len(SPECIALS), len(parent_words)))
+    n = len(order)
     symbols = [(i, i) for i in range(len(SPECIALS))]
     return [*symbols, *((row, int(order[(row - len(SPECIALS)) % n]))
-                        for row in range(len(SPECIALS), len(ours)))]
+                        for row in range(len(SPECIALS), len(words)))]
 
 
-def _take(array: Array, theirs: Array, rows: Sequence[tuple[int, int]] | None) -> None:
+def _take(array: Array, parent_array: Array, rows: Sequence[tuple[int, int]] | None) -> None:
     """Write the parent's array, or rows of it, into the child's."""
     if rows is None:
-        array[...] = theirs
+        array[...] = parent_array
         return
-    ours, others = np.array(rows).T
+    rows_to, rows_from = np.array(rows).T
     host = to_host(array).copy()
-    host[ours] = to_host(theirs)[others]
+    host[rows_to] = to_host(parent_array)[rows_from]
     array[...] = to_device(host)
 
 
@@ -192,8 +198,9 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     """What was taken, for whoever trains; of tables as Nguyen's Table 3.3."""
     after = "" if facts["step"] is None else f", after update {facts['step']}"
     fresh = f"; fresh: {', '.join(facts['fresh'])}" if facts["fresh"] else ""
-    how = {MATCH: "", RANDOM: ", drawn at random"}
+    manner = {MATCH: "", RANDOM: ", drawn at random"}
     return [f"init: {facts['parent']}{after}: {facts['parameters']} parameters{fresh}",
             *(f"init: {name}: {table['taken']} of {table['words']} words have a row of the "
-              f"parent's ({100 * table['taken'] / max(table['words'], 1):.1f} %){how[table['by']]}"
+              f"parent's ({100 * table['taken'] / max(table['words'], 1):.1f} %)"
+              f"{manner[table['by']]}"
               for name, table in facts["tables"].items())]

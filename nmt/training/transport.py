@@ -60,8 +60,8 @@ class Nccl(Mpi):
 
     def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
         """By all_gather, which wants as many of each: fewer are filled up."""
-        xp, most = array_module(rows), max(counts)
-        sent = xp.zeros((most, *rows.shape[1:]), dtype=rows.dtype)
+        xp, largest = array_module(rows), max(counts)
+        sent = xp.zeros((largest, *rows.shape[1:]), dtype=rows.dtype)
         sent[: len(rows)] = rows
         gathered = xp.empty((self.size, *sent.shape), dtype=rows.dtype)
         self._nccl.all_gather(sent, gathered, sent.size)

@@ -94,8 +94,8 @@ class World:
 
     def check_same(self, description: str, value: Any) -> None:
         """Raise UserError naming a rank whose value is not the first one's."""
-        for rank, theirs in enumerate(values := self.gather(value)):
-            if theirs != values[0]:
+        for rank, rank_value in enumerate(values := self.gather(value)):
+            if rank_value != values[0]:
                 raise UserError(f"rank {rank}: expected the {description} of rank 0, found others")
 
     def check_parameters(self, parameters: Mapping[str, Array]) -> None:

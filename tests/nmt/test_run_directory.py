@@ -158,7 +158,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_begun_again(corpus
         (run / name).write_text("x")
     assert left_by_killed(run) == {FILE, RECIPE, "source.vocab"}
     said = complaint(capsys, "train", "--resume", run)
-    assert said.startswith(f"{run}: the run was killed before its first checkpoint; begin it again")
+    assert said.startswith(f"{run}: the run was killed before its first checkpoint; start it again")
     said = complaint(capsys, "train", corpus / "r.yaml", "--output", run)
     assert said.endswith("expected a new or empty directory, found notes in it")
     (run / "notes").unlink()

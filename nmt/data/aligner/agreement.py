@@ -33,13 +33,13 @@ class Agreement:
         The rest of each word's probability is given to NULL, so that the sum is still 1.
         """
         product = np.ones(self._size)
-        both = (forward, backward)
-        real = [places >= 0 for places in self._places]
-        for flat, places, words in zip(both, self._places, real, strict=True):
+        directions = (forward, backward)
+        is_word = [places >= 0 for places in self._places]
+        for flat, places, words in zip(directions, self._places, is_word, strict=True):
             product[places[words]] *= flat[words]
-        for flat, places, words in zip(both, self._places, real, strict=True):
+        for flat, places, words in zip(directions, self._places, is_word, strict=True):
             flat[words] = product[places[words]]
-        for corpus, flat in zip(self._corpora, both, strict=True):
+        for corpus, flat in zip(self._corpora, directions, strict=True):
             for group in corpus.groups:
                 rows = group.of(flat)
                 rows[:, 0] = np.maximum(1.0 - rows[:, 1:].sum(1), 0.0)  # not -1e-17
@@ -65,9 +65,9 @@ def _places(corpus: WordPairs, offsets: Ints, strides: tuple[Ints, Ints]) -> Int
     along, across = strides
     for group in corpus.groups:
         places = group.of(flat)
-        other = np.arange(group.width - 1)
+        columns = np.arange(group.width - 1)
         for j, rows in enumerate(group.steps()):
             pairs = group.pairs[: group.active[j]]
             row_starts = offsets[pairs] + j * across[pairs]
-            places[rows, 1:] = row_starts[:, None] + other * along[pairs][:, None]
+            places[rows, 1:] = row_starts[:, None] + columns * along[pairs][:, None]
     return flat

@@ -41,8 +41,8 @@ def align_by_eflomal(
 
 def _program() -> str:
     """The path of the program: on PATH, or beside this Python."""
-    beside = str(Path(sys.executable).parent)
-    program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=beside)
+    directory = str(Path(sys.executable).parent)
+    program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=directory)
     if program is None:
         raise UserError(f"--method eflomal: expected the program {PROGRAM}, found none; "
                         f"{install('align')}, or take --method hmm")
@@ -56,10 +56,10 @@ def _one_word(word: str) -> str:
 
 def _run(command: list[str]) -> None:
     """Run eflomal. Raises UserError with the last line of its output if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["nothing said"]
-        raise UserError(f"{PROGRAM}: failed with status {done.returncode}: {said[-1]}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["nothing said"]
+        raise UserError(f"{PROGRAM}: failed with status {process.returncode}: {lines[-1]}")
 
 
 def _link(text: str) -> Link:

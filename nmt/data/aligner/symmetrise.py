@@ -36,9 +36,9 @@ def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
     Source: Koehn et al. (2005), GROW-DIAG: until nothing is added, each link of the union
     beside a link, diagonally too, is added if its source or its target word has no link yet.
     """
-    both = {*forward} | {*backward}
+    union_links = {*forward} | {*backward}
     links = {*forward} & {*backward}
-    _grow(links, both)
+    _grow(links, union_links)
     return sorted(links)
 
 
@@ -59,22 +59,22 @@ def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> li
     return sorted(links)
 
 
-def _grow(links: set[Link], both: set[Link]) -> None:
+def _grow(links: set[Link], union_links: set[Link]) -> None:
     """Add to `links` what GROW-DIAG adds out of `both`."""
     sources, targets = _linked(links)
-    scan = sorted(both, key=_by_target)
+    scan = sorted(union_links, key=_by_target)
     size = -1
-    while size < len(links) < len(both):
+    while size < len(links) < len(union_links):
         size = len(links)
         for source, target in scan:
             if (source, target) not in links:
                 continue
             for step in NEIGHBOURS:
-                near = (source + step[0], target + step[1])
-                if near in both and (near[0] not in sources or near[1] not in targets):
-                    links.add(near)
-                    sources.add(near[0])
-                    targets.add(near[1])
+                x, y = neighbour = (source + step[0], target + step[1])
+                if neighbour in union_links and (x not in sources or y not in targets):
+                    links.add(neighbour)
+                    sources.add(x)
+                    targets.add(y)
 
 
 def _linked(links: Iterable[Link]) -> tuple[set[int], set[int]]:

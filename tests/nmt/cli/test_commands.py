@@ -210,8 +210,8 @@ def test_a_resumed_run_may_not_change(corpus, capsys, arguments, message) -> Non
     said = complaint(capsys, "train", "--resume", corpus / "out", *arguments)
     assert re.search(f"cannot resume with other options: {message}$", said)
     said = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out")
-    assert said.endswith(f"a training run is here already; --resume {corpus / 'out'} goes on with "
-                         "it, another --output begins one")
+    assert said.endswith(f"a training run is here already; --resume {corpus / 'out'} continues it, "
+                         "another --output starts a new run")
     assert {name: (corpus / "out" / name).read_bytes() for name in MODEL_FILES} == before
     (corpus / "out" / LAST).write_bytes(before[LAST][:100])
     said = complaint(capsys, "train", "--resume", corpus / "out")

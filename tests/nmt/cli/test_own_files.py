@@ -44,8 +44,8 @@ def test_a_name_without_a_language_is_said(capsys: pytest.CaptureFixture[str]) -
                "--data.tokenise", "natural", *SMALL) == 0
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if "language" in line] == [
-        "source.txt: no language in its name: its words are split and joined by the rules of "
-        "English; --data.source_language names another"]
+        "source.txt: no language in its name: tokenised by the rules of English; "
+        "--data.source_language names another language"]
     data = load_recipe(Recipe, "runs/own/recipe.yaml").data
     assert (data.source_language, data.target_language) == ("en", "de")
     assert nmt("init", "mine.yaml", "--train", "train.de", "target.xx") == 0

@@ -50,9 +50,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_training_says_what_to_set_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ("tok.en: seems to be in tokens already: of 21 lines, 21 have a full stop that stands "
-            "apart at the end, 21 have a comma that stands apart. data.tokenise cuts it once more; "
-            "to train on it as it is: --data.tokenise none\n")
+    said = ("tok.en: looks tokenised already: of 21 lines, 21 have a full stop that stands "
+            "apart at the end, 21 have a comma that stands apart. data.tokenise tokenises it "
+            "again; --data.tokenise none trains on it as it is\n")
     files = ["--train", "tok.en", "tok.de"]
     assert captured(capsys, "train", *files, *SMALL, "--output", "a").err == said
     assert captured(capsys, "init", "mine.yaml", *files).err == said
@@ -63,7 +63,7 @@ def test_training_says_what_to_set_once(work: Path, capsys: pytest.CaptureFixtur
                             if len(more) == 2 else "e").err
     write_recipe(work / "copy.yaml", {**RECIPE, "data": {
         "corpus": "copy", "train_source": "tok.en", "dev_source": "tok.en"}})
-    assert captured(capsys, "train", "copy.yaml", "--output", "f").err.count("in tokens") == 1
+    assert captured(capsys, "train", "copy.yaml", "--output", "f").err.count("looks tokenised") == 1
 
 
 def test_translating_says_that_text_is_prepared_otherwise(
@@ -77,9 +77,9 @@ def test_translating_says_that_text_is_prepared_otherwise(
         "at words, and the model reads text in tokens (data.tokenise none): prepare this text as "
         "its training text was\n")
     assert captured(capsys, "translate", "tok.en", "--model", "raw").err == (
-        "the text seems to be in tokens already: of 21 lines, 21 have a full stop that stands "
-        "apart at the end, 21 have a comma that stands apart. The model cuts it once more, by "
-        "data.tokenise joiner\n")
+        "the text looks tokenised already: of 21 lines, 21 have a full stop that stands "
+        "apart at the end, 21 have a comma that stands apart. The model tokenises it again "
+        "(data.tokenise joiner)\n")
     for name in ("tok", "raw"):
         assert not captured(capsys, "translate", f"{name}.en", "--model", name).err
     (work / "odd.en").write_text("entirely other words\n")
@@ -89,6 +89,6 @@ def test_translating_says_that_text_is_prepared_otherwise(
 
 
 def test_scores_of_text_in_tokens(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "For those there is --tokenize none" in captured(capsys, "score", "tok.en", "tok.de").err
+    assert "--tokenize none scores" in captured(capsys, "score", "tok.en", "tok.de").err
     assert not captured(capsys, "score", "tok.en", "tok.de", "--tokenize", "none").err
     assert not captured(capsys, "score", "raw.en", "raw.de").err

@@ -5,8 +5,8 @@
     model = nmt.load("runs/demo")
     model.translate("12 weeks ago or Monday")
 
-The names below are the stable ones (`nmt.api`); they are imported when first used, so that a part
-such as `nmt.data` can be imported without the others.
+The names below are the stable interface (`nmt.api`). They are imported when first used, so that a
+package such as `nmt.data` can be imported alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A trained translator from Python: `nmt.load`, `nmt.train` and what they return.
 
-Sentences are plain text, tokenised as the model's recipe says. Invalid values raise
-`backend.errors.UserError`, one line that says what was expected; a wrong type raises TypeError.
+Sentences are plain text; the model's recipe says how they are tokenised. An invalid value raises
+`backend.errors.UserError`, whose one line says what was expected. A wrong type raises TypeError.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Candidate(NamedTuple):
 class Attention:
     """What the decoder attended to when it wrote a translation.
 
-    weights (T, S) float: row t is a_t, a softmax over the source (Eq. 4.9 of the thesis); for local
-    attention, zero outside the window. target: T words, the last of them `</s>`; source: S words.
+    weights: (T, S) float; row t is a_t, a softmax over the source (Eq. 4.9 of the thesis), with
+    zeros outside the window of local attention. target: T words, the last of which is `</s>`.
+    source: S words.
     """
 
     source: list[str]
@@ -58,16 +59,17 @@ class Attention:
         return alignment_map.in_terminal(self.source, self.target, self.weights)
 
     def save(self, path: str | Path) -> None:
-        """Draw the map into a file; its name ends in .png, .svg or .pdf. Raises UserError without
+        """Draw the map into a file whose name ends in .png, .svg or .pdf. Raises UserError without
         matplotlib (the extra `plot`)."""
         require_drawing(str(path))
         alignment_map.save_map(self.source, self.target, self.weights, Path(path))
 
 
 class LoadedTranslator:
-    """A translator, or several as an ensemble, ready to use.
+    """A translator, or an ensemble of several, ready to use.
 
-    system: the `nmt.system.System` underneath, with words in place of text, alignments and batches.
+    system: the `nmt.system.System` underneath, which works on words, alignments and batches instead
+    of text.
     """
 
     def __init__(self, system: System) -> None:
@@ -75,7 +77,7 @@ class LoadedTranslator:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe of the training; of an ensemble, the one that `System.together` makes."""
+        """The recipe of the training. An ensemble has the recipe that `System.together` makes."""
         return self.system.recipe
 
     @overload
@@ -96,9 +98,9 @@ class LoadedTranslator:
     ) -> str | list[str]:
         """Translate a sentence, or each of several, by beam search.
 
-        Options are the recipe's where they are None (`SearchOptions`). An empty sentence has an
-        empty translation. Raises UserError for an option out of range and a sentence over the
-        recipe's `data.max_translate_length`.
+        An option that is None has the recipe's value (`SearchOptions`). An empty sentence has an
+        empty translation. Raises UserError for an option out of range, and for a sentence longer
+        than the recipe's `data.max_translate_length`.
         """
         sentences = self._sentences(text)
         search = chosen(self.recipe.search, beam, None, length_factor, length_normalisation)
@@ -110,8 +112,8 @@ class LoadedTranslator:
         self, text: str, n: int, *, beam: int | None = None,
         length_normalisation: float | None = None, length_factor: float | None = None,
     ) -> list[Candidate]:
-        """The n best translations of a beam search, best first; the default beam is raised to n if
-        it is smaller. Raises as `translate`."""
+        """The n best translations of a beam search, best first. A default beam below n is raised to
+        n. Raises as `translate`."""
         search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
         (translations,) = self.system.translate(self._sentences(self._one(text)), search)
         return [Candidate(self.system.text(translation), translation.log_probability,
@@ -126,14 +128,14 @@ class LoadedTranslator:
         return self._forced(source, target)[1].log_probability
 
     def word_scores(self, source: str, target: str) -> list[tuple[str, float]]:
-        """The target's words, `</s>` last, each with its log-probability (nats) given those before
-        it."""
+        """The target's words and then `</s>`, each with its log-probability (nats) given the words
+        before it."""
         _, forced = self._forced(source, target)
         assert forced.steps is not None
         return list(zip([*forced.words, SPECIALS[END]], map(float, forced.steps), strict=True))
 
     def attention(self, source: str, target: str | None = None) -> Attention:
-        """What the decoder attends to when it writes `target`, or without one its own translation.
+        """What the decoder attends to when it writes `target`; by default, its own translation.
 
         Raises UserError for a model without attention, and for an empty side.
         """
@@ -146,23 +148,23 @@ class LoadedTranslator:
         return Attention(self.system.source_columns(words), rows, forced.alignment)
 
     def unknown(self, text: str) -> list[str]:
-        """The words of a source sentence that the model's vocabulary does not have."""
+        """The words of a source sentence that are not in the model's vocabulary."""
         (words,) = self._sentences(self._one(text))
         return self.system.unknown_words(words)
 
     def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
-        """Text as words; refused where it is too long to be translated."""
+        """The words of each sentence. Raises UserError for one that is too long to translate."""
         cut = self.system.cut_source
         sentences = [cut(self._one(line)) for line in ([text] if isinstance(text, str) else text)]
         self.system.check_sources(sentences, "sentence")
         return sentences
 
     def _one(self, text: str) -> str:
-        """A sentence; for a model of several sources a line of each. Raises as `_one`."""
+        """The sentence, checked as `_one` does; a model of several sources takes a line of each."""
         return _one(text, len(self.system.readers))
 
     def _forced(self, source: str, target: str) -> tuple[list[str], Translation]:
-        """The source's words, and the target as the model would have made it."""
+        """The source's words, and the force-decoded target."""
         (words,) = self._sentences(self._one(source))
         target_words = tokenisers(self.recipe.data)[1].tokenise(_one(target))
         for name, side in (("source", words), ("target", target_words)):
@@ -176,11 +178,11 @@ def load(
     directory: str | Path | Sequence[str | Path], *, checkpoint: str = CHECKPOINT,
     average: str = AVERAGES[0],
 ) -> LoadedTranslator:
-    """Open the translator of a run directory; of several directories, their ensemble.
+    """Open the translator of a run directory, or the ensemble of several directories.
 
-    checkpoint: `best` or `last`; average: what an ensemble averages at each step, `probabilities`
-    or their `logs`. Raises UserError where there is no run directory of a translator, and for
-    models that cannot form an ensemble.
+    checkpoint: `best` or `last`. average: what an ensemble averages at each step, `probabilities`
+    or their `logs`. Raises UserError for a directory that is no translator's run, and for models
+    that cannot form an ensemble.
     """
     is_single = isinstance(directory, (str, Path))
     paths = [Path(directory)] if is_single else [Path(path) for path in directory]  # type: ignore
@@ -196,9 +198,9 @@ def train(
 ) -> LoadedTranslator:
     """Train a translator, and return it with its best parameters.
 
-    Arguments: recipe, a YAML file, or a `Recipe`; None with `resume`. output, the run directory,
-    new or empty. overrides, of a file's values or of those of the run that is resumed, such as
-    {"train.epochs": 3}. observer, which receives progress; the default prints a line an epoch to
+    recipe: a YAML file or a `Recipe`; None with `resume`. output: the run directory, new or empty.
+    overrides: values that replace those of the file, or of the run that is resumed, such as
+    {"train.epochs": 3}. observer: receives progress; the default prints a line for each epoch to
     stdout. Raises UserError as the command `nmt train` does.
     """
     given = [f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
@@ -219,8 +221,8 @@ def train(
 
 
 def _one(text: str, sources: int = 1) -> str:
-    """A sentence. Raises TypeError for what is not text, and UserError for text too long to be cut
-    into words, and for several lines where one source is read."""
+    """The sentence itself, checked. Raises TypeError for a value that is not text, and UserError
+    for text too long to tokenise, and for several lines where the model reads one source."""
     if not isinstance(text, str):
         raise TypeError(f"text: expected str, got {type(text).__name__}")
     if len(text) > LONGEST:

@@ -1,5 +1,4 @@
-"""The base of all systems: a model with its recipe, vocabularies and parameters, and their
-files."""
+"""The base of all systems: a model with its recipe, vocabularies, parameters and files."""
 
 from __future__ import annotations
 
@@ -37,14 +36,14 @@ from nmt.run_files import (
 )
 from nmt.training import checkpoint
 
-SECOND = ("second_source",)  # vocabularies of sources beside the first
+SECOND = ("second_source",)  # vocabularies of further sources
 
 
 class Pruning(NamedTuple):
     """Which weights of a pruned model are left."""
 
-    masks: Mapping[str, np.ndarray]  # bool, by the stored parameter's name, True where it is kept
-    facts: dict[str, Any]  # JSON values: the scheme and so on, which every checkpoint keeps
+    masks: Mapping[str, np.ndarray]  # stored parameter's name -> bool, True where a weight is kept
+    facts: dict[str, Any]  # JSON values that every checkpoint keeps, such as the scheme
 
 
 @dataclass
@@ -52,27 +51,27 @@ class BaseSystem:
     """A model with its recipe, vocabularies and parameters."""
 
     recipe: Any
-    vocabularies: dict[str, Vocabulary]  # by the names that the class has
+    vocabularies: dict[str, Vocabulary]  # by name: see `names_of`
     model: Any
     parameters: dict[str, Array]  # the model's
-    parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained,
-    stored: dict[str, Array] = field(default_factory=dict)  # and its stored parameters
-    pruning: Pruning | None = None  # where weights are pruned
-    origin: dict[str, Any] | None = None  # of a new run: what it begins with (training.transfer)
+    parametrized: Parametrized | None = None  # what is trained where the recipe parametrizes
+    stored: dict[str, Array] = field(default_factory=dict)  # the parameters of `parametrized`
+    pruning: Pruning | None = None  # None: no weight is pruned
+    origin: dict[str, Any] | None = None  # what a new run takes from others (training.transfer)
 
     kind: ClassVar[str]  # its name in messages and checkpoints
     recipes: ClassVar[type[AnyRecipe]]
-    names: ClassVar[tuple[str, ...]]  # of the vocabularies: the source's and, last, the target's
+    names: ClassVar[tuple[str, ...]]  # the source's vocabulary and, last, the target's
 
     @classmethod
     def sides_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
-        """The vocabularies of what a recipe's model reads and, last, of what it predicts."""
+        """The names of the vocabularies that a recipe's model reads and, last, predicts."""
         further = SECOND[: max(0, architecture_of(recipe.model).sources - 1)]
         return (*cls.names[:-1], *further, cls.names[-1])
 
     @classmethod
     def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
-        """The vocabularies of a recipe's system, those of characters and factors too."""
+        """The names of all vocabularies of a recipe's system, with characters and factors."""
         model = recipe.model
         return (*cls.sides_of(recipe), *character_tables(model), *factor_tables(model))
 
@@ -83,8 +82,8 @@ class BaseSystem:
     ) -> Self:
         """A system with parameters initialised from the recipe's seed; pruned weights are zero.
 
-        directory: of the run that it is, None for a new one, which reads its lexicon from the data.
-        Raises ValueError for a mask that does not fit a parameter.
+        directory: the run that is opened; None for a new run, which reads its lexicon from the
+        data. Raises ValueError for a mask that does not fit its parameter.
         """
         model, parametrized = cls.models(recipe, vocabularies, directory)
         check_memory(model, 1, "the model's parameters")
@@ -102,8 +101,10 @@ class BaseSystem:
     def models(
         cls, recipe: Any, vocabularies: Mapping[str, Vocabulary], directory: Path | None = None
     ) -> tuple[Any, Parametrized | None]:
-        """The model, and where the recipe parametrizes, what is trained in its place; directory,
-        of the run whose lexicon it has."""
+        """The model, and what is trained in its place where the recipe parametrizes.
+
+        directory: the run whose lexicon the model has; None: the data's.
+        """
         *sources, target = (len(vocabularies[name]) for name in cls.sides_of(recipe))
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
@@ -113,7 +114,7 @@ class BaseSystem:
         return model, parametrized(model, recipe.parametrize, recipe.shared_vocabulary)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
-        """The model's parameters, computed from the stored ones that are trained."""
+        """The model's parameters, computed from the stored parameters that are trained."""
         return trained if self.parametrized is None else self.parametrized.plain(trained)
 
     @classmethod
@@ -123,11 +124,10 @@ class BaseSystem:
 
     @classmethod
     def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
-        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`;
-        `directory`
-        may also be a checkpoint's file.
+        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`.
 
-        Raises UserError when it is not one of this kind or format, or its files do not match.
+        directory: of the run; it may also be a checkpoint's file. Raises UserError for a run of
+        another kind or format, and for files that do not match.
         """
         path = checkpoint_path(Path(directory), which)
         directory, expected = path.parent, f"the run directory of a {cls.kind}"
@@ -150,13 +150,14 @@ class BaseSystem:
         return system
 
     def load(self, directory: Path, which: str = DEFAULT) -> None:
-        """Load the parameters of a run directory, after checking that they belong to this
+        """Load the parameters of a run directory. Raises UserError unless they are of this
         system."""
         path = checkpoint_path(directory, which)
         self._take(checkpoint.load(path), path)
 
     def _take(self, saved: checkpoint.Checkpoint, path: Path) -> None:
-        """Take the parameters of a checkpoint that was read from `path`."""
+        """Take the parameters of a checkpoint that was read from `path`. Raises UserError unless
+        vocabularies, codes and lexicon are those of its training."""
         saved_facts, facts = saved.metadata.get("model", {}), self.metadata()
         for name in self.vocabularies:
             codes = codes_file(name)
@@ -172,8 +173,8 @@ class BaseSystem:
         self.parameters = self.plain(self.stored)
 
     def metadata(self) -> dict[str, Any]:
-        """The metadata of a checkpoint: fingerprints of the system's vocabularies, and the keys of
-        its recipe that must not change."""
+        """The metadata of a checkpoint: fingerprints of the vocabularies, and the values of the
+        recipe that must not change."""
         prints = {name: fingerprint(vocabulary.words)
                   for name, vocabulary in self.vocabularies.items()}
         prints |= {codes_file(name): fingerprint(vocabulary.codes.lines())
@@ -184,7 +185,7 @@ class BaseSystem:
         return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
 
     def lexicon(self) -> list[str]:
-        """The lines of the lexicon's file; none of a model without one."""
+        """The lines of the lexicon's file; none for a model without a lexicon."""
         entries = getattr(self.model, "lexicon", None)
         return [] if entries is None else lexicon_lines(
             entries, *(self.vocabularies[name] for name in self.sides_of(self.recipe)))
@@ -196,15 +197,15 @@ class BaseSystem:
     def saved(
         self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
     ) -> None:
-        """Hook: called in the run directory `path` after its checkpoint `file` was written."""
+        """Hook that is called after the checkpoint `file` of the run directory `path` is written.
+        """
 
     def complete(self, path: Path, file: str) -> None:
-        """Hook: called before a run goes on in `path`, for each checkpoint `file` there: its save
-        may have been stopped before `saved` was done."""
+        """Hook that is called for each checkpoint `file` before a run in `path` is resumed: the
+        process may have been killed between writing the file and `saved`."""
 
     def masks(self) -> dict[str, Array]:
-        """What a checkpoint holds beside the parameters: the pruning masks, by their names
-        there."""
+        """The pruning masks, by their names in a checkpoint."""
         masks = {} if self.pruning is None else self.pruning.masks
         return {checkpoint.MASKS + name: mask for name, mask in masks.items()}
 
@@ -212,7 +213,7 @@ class BaseSystem:
 def _lexicon(
     recipe: Any, vocabularies: Mapping[str, Vocabulary], directory: Path | None
 ) -> Lexicon | None:
-    """The lexicon of a recipe's model: that of the run's directory, or of the data."""
+    """The lexicon of a recipe's model, from the run's directory or else from the data."""
     if getattr(recipe.model, "lexicon_epsilon", None) is None:
         return None
     path = Path(recipe.data.directory) / recipe.data.lexicon if directory is None \
@@ -221,7 +222,8 @@ def _lexicon(
 
 
 def check_memory(model: Any, copies: int, description: str) -> None:
-    """Raise UserError if `copies` copies of all parameters do not fit the memory."""
+    """Raise UserError if `copies` copies of all parameters do not fit into memory. description:
+    what they are, for the error."""
     count = sum(math.prod(weight.shape) for weight in model.weights().values())
     check_fits(4 * count * copies, f"{description}, {count:,} numbers{' each' * (copies > 1)}",
                "smaller layers, or fewer words in the vocabularies, need less")

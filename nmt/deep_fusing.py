@@ -1,4 +1,4 @@
-"""A translator and a language model, trained apart, as the start of deep fusion."""
+"""The start of deep fusion: a translator and a language model that were trained separately."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.recipe import Recipe
 from nmt.system import System
 
-TRAINED = "output"  # the part that is trained
+TRAINED = "output"  # prefix of the parameters that are trained
 OF_LANGUAGE = ("unit", "layers", "hidden_size", "embedding_size", "biases")
 
 
 def fusion_recipe(
     directory: Path, system: System, language: LanguageSystem, overrides: Sequence[str] = ()
 ) -> Recipe:
-    """The translator's recipe with deep fusion, all but the output layer frozen.
+    """The translator's recipe with deep fusion; all parameters but the output layer's are frozen.
 
-    Arguments: directory, the translator's run; overrides, `--section.key=value`.
-    Raises UserError unless the translator is RNNsearch, for overrides of the model, and as
-    `run_recipe`.
+    directory: the translator's run. overrides: `--section.key=value`. Raises UserError for a
+    translator that is not RNNsearch, for overrides of the model, and as `run_recipe`.
     """
     if type(system.recipe.model) is not RNNSearchConfig:
         raise UserError(f"{directory}: expected a run of the architecture rnnsearch for deep "
@@ -49,9 +48,9 @@ def fusion_recipe(
 
 
 def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name: str) -> System:
-    """A system of the recipe with the parameters of both; L_o and the gate are initialised.
+    """A system with the parameters of both models; L_o and the gate have initial values.
 
-    name: the language model's, for errors. Raises UserError unless it is of the same target words.
+    name: the language model's, for errors. Raises UserError unless both have the same target words.
     """
     check_language_model(system, language, name)
     fused = System.create(recipe, system.vocabularies)
@@ -65,7 +64,8 @@ def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name:
 
 
 def _renamed(name: str) -> str:
-    """The name in deep fusion of a language model's parameter; its prediction layer is not used."""
+    """The name in deep fusion of a language model's parameter. Those of the prediction layer get a
+    name that no parameter has, since they are not used."""
     if name == "W_e":
         return f"{LANGUAGE}.W_e"
     return name.replace("rnn.", f"{LANGUAGE}.", 1) if name.startswith("rnn.") else f"/{name}"

@@ -1,9 +1,9 @@
-"""Reading small files, and writing files atomically: used for checkpoints, vocabularies, recipes
-and every option that writes.
+"""Reading small files, and writing files atomically.
 
-A regular file is replaced by a rename: it is either complete or unchanged. Anything else (a device,
-a FIFO, `/dev/stdout`) is written to directly; links are followed. A process that is killed while
-writing leaves a hidden file, which the next process to write there removes.
+Checkpoints, vocabularies, recipes and all outputs of commands are written by this module. A regular
+file is replaced by a rename, so that it is either complete or unchanged. Anything else (a device, a
+FIFO, `/dev/stdout`) is written to directly; links are followed. A process that is killed while
+writing leaves a hidden file, which the next process that writes there removes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
 
 
 def read_file(path: str | os.PathLike[str], most: int, description: str) -> bytes:
-    """The content of a file of at most so many bytes; what it should be, for the error.
+    """The content of a file of at most `most` bytes; description: what it should be, for the error.
 
-    A user may name a device without an end, such as /dev/zero, or a pipe: both are only read to
-    the limit. Raises UserError if the file cannot be read, or is longer.
+    A user may name a pipe, or a device without an end such as /dev/zero: both are read to the limit
+    only. Raises UserError if the file cannot be read, or is longer.
     """
     try:
         with open(path, "rb") as file:
@@ -46,7 +46,7 @@ def read_file(path: str | os.PathLike[str], most: int, description: str) -> byte
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a UTF-8 file, and make the directories above it. Errors as `write_file`."""
-    with suppress(OSError):  # then the file is named as what cannot be written
+    with suppress(OSError):  # `write_file` then raises an error that names the file
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_file(path, [text.encode()])
 
@@ -55,10 +55,9 @@ def write_file(path: str | os.PathLike[str], parts: Iterable[Part]) -> None:
     """Write the parts of a file one after another.
 
     A regular file is written beside `path` under another name, flushed to disk, given the mode and
-    owner of the file that it replaces (a new file has the umask's mode) and renamed; then the
-    directory is flushed.
-    Raises UserError naming the path if it cannot be written: a regular file is then unchanged (or
-    new and complete, if only its directory could not be flushed).
+    owner of the file that it replaces (a new file has the umask's mode) and renamed. Then the
+    directory is flushed. Raises UserError, naming the path, if it cannot be written. A regular file
+    is then unchanged, or new and complete if only its directory could not be flushed.
     """
     path = Path(path)
     try:
@@ -84,9 +83,9 @@ def check_writable(path: Path) -> None:
 
 
 def make_directory(path: Path, within: Path | None = None) -> None:
-    """Make a directory and its parents, unless they exist; `within` itself is not created.
+    """Make a directory and its parents, unless they exist. `within` itself is never created.
 
-    Raises UserError.
+    Raises UserError if the directory cannot be made.
     """
     try:
         if path != within:
@@ -97,7 +96,7 @@ def make_directory(path: Path, within: Path | None = None) -> None:
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """Context: a directory beside `path` under another name, which becomes `path` at the end; it is
+    """Context of a new directory under another name, which is renamed to `path` at the end, or
     removed if anything fails.
 
     Raises UserError unless `path` is new or an empty directory, and if it cannot be written.
@@ -129,10 +128,11 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def sweep(directory: Path, name: str | None = None) -> None:
-    """Remove the temporary files and directories that killed processes left, of `name` or of all.
+    """Remove the temporary files and directories that killed processes left: those of the file
+    `name`, or all.
 
-    The writer of a temporary file holds a lock on it, which ends with the process: a locked file
-    is still being written and stays.
+    A process locks the temporary file that it writes, and the lock ends with the process. So a
+    locked file is still being written, and stays.
     """
     with suppress(OSError):
         for entry in list(os.scandir(directory)):
@@ -155,7 +155,7 @@ def _remove_if_abandoned(path: str, remove: Callable[[str], None], access: int) 
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """The status of what a path leads to; None if it does not exist. Raises OSError for a
+    """The status of the file that a path leads to; None if there is none. Raises OSError for a
     directory."""
     try:
         status = os.stat(path)
@@ -180,7 +180,7 @@ def _own_descriptor(path: Path) -> int | None:
 
 
 def _replace(path: Path, parts: Iterable[Part], status: os.stat_result | None) -> None:
-    """Write a file beside `path`, then rename it to `path`; status: of the old file, if any."""
+    """Write a file beside `path`, then rename it to `path`. status: the old file's, if any."""
     sweep(path.parent, path.name)
     temporary, descriptor = _unfinished(path)
     try:
@@ -200,7 +200,7 @@ def _replace(path: Path, parts: Iterable[Part], status: os.stat_result | None) -
 
 
 def _unfinished_name(path: Path) -> Path:
-    """The name of a temporary file beside `path`, as `UNFINISHED` has it."""
+    """The name of a temporary file beside `path`, which `UNFINISHED` matches."""
     return path.with_name(f".{path.name[:NAMED]}.{secrets.token_hex(8)}.unfinished")
 
 
@@ -218,7 +218,7 @@ def _unfinished(path: Path) -> tuple[Path, int]:
 
 
 def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
-    """Write to an open descriptor, of a regular file or not, and close it."""
+    """Write to an open descriptor and close it."""
     try:
         _write(descriptor, parts)
     finally:
@@ -226,7 +226,7 @@ def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
 
 
 def _write(descriptor: int, parts: Iterable[Part]) -> None:
-    """Write all bytes of all parts: a system call may write fewer than it was given."""
+    """Write all bytes of all parts. A system call may write fewer bytes than it was given."""
     for chunk in parts:
         remaining = memoryview(chunk).cast("B")
         while remaining:

@@ -1,4 +1,4 @@
-"""Which values of a recipe must not change after training, and the check that they have not."""
+"""The values of a recipe that must not change after training, and the check that they have not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nmt.run_files import RECIPE, checkpoint_path
 from nmt.training import checkpoint
 
 R = TypeVar("R", bound=AnyRecipe)
-# What a resumed run may change: paths of files, and options of translation only. The number of
-# pairs is that of the training data, whose fingerprint must stay.
+# What a resumed run may change: the paths of files, and options that only translation uses. The
+# number of pairs is fixed by the training data, whose fingerprint must stay.
 FREE = {"data.directory", "data.max_translate_length", "data.train_size",
         "data.subwords.source_codes", "data.subwords.target_codes",
         "data.subwords.more_text", "data.lexicon",
@@ -26,21 +26,21 @@ FREE = {"data.directory", "data.max_translate_length", "data.train_size",
         "text.train", "text.dev", "text.vocabulary",
         *(f"data.{evaluation_set}_{side}" for evaluation_set in ("train", "dev", "test")
           for side in ("source", "second_source", "target"))}
-MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
-MIXED_BY = (RATIOS, SHARE, VOCABULARIES, PRIVATE)  # keys that a mixture of tasks is made by
+MADE_BY = ("data", "text", "model", "parametrize")  # sections that determine a model
+MIXED_BY = (RATIOS, SHARE, VOCABULARIES, PRIVATE)  # keys that determine a mixture of tasks
 RESUME = "resume"
-NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose keys are names
-SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # the best checkpoint depends on them too
+NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # mappings by free names
+SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # the best checkpoint depends on these too
 
 
 def run_recipe(
     kind: type[R], directory: Path, overrides: Sequence[str] = (), saved: Path | None = None
 ) -> R:
-    """The recipe of a run directory; overrides and errors as those of `load_recipe`; saved, the
-    checkpoint that is of interest.
+    """The recipe of a run directory. Overrides and errors are those of `load_recipe`; saved: the
+    checkpoint to open, by default the best one.
 
-    Checkpoints of older versions recorded `data.train_size`, which only corpora that are generated
-    read: of files they have all pairs.
+    Older checkpoints recorded `data.train_size`, which only generated corpora used at that time.
+    Runs on files had all pairs, and so the value is dropped.
     """
     before = _recorded(saved or checkpoint_path(directory, DEFAULT))
     unset = [f"--{key.removeprefix(f'{TASKS}.')}=null" for key in before
@@ -50,7 +50,7 @@ def run_recipe(
 
 
 def _recorded(saved: Path) -> Mapping[str, Any]:
-    """The values of its recipe that a checkpoint records; none of an older run."""
+    """The recipe's values that a checkpoint records; none in an older run."""
     known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
     recorded: Mapping[str, Any] = known.get("recipe", {})
     return recorded
@@ -59,7 +59,8 @@ def _recorded(saved: Path) -> Mapping[str, Any]:
 def check_same(path: Path, recipe: AnyRecipe, action: str = RESUME) -> None:
     """Raise UserError if the run in `path` has another model, or other training data.
 
-    For RESUME also if the validation scores, or the parameters that tasks share, differ.
+    With RESUME, also if the validation scores or the parameters that tasks share would differ.
+    action: what is to be done with the run, for the error.
     """
     before = (_recorded(checkpoint_path(path, DEFAULT))
               or fixed_values(run_recipe(type(recipe), path)))
@@ -73,8 +74,7 @@ def check_same(path: Path, recipe: AnyRecipe, action: str = RESUME) -> None:
 
 
 def fixed_values(recipe: AnyRecipe) -> dict[str, Any]:
-    """The values of a recipe that must not change after training: dotted key -> value, as in
-    JSON."""
+    """The values of a recipe that must not change after training: dotted key -> JSON value."""
     flat = _flat(as_mapping(recipe))
     return json.loads(json.dumps({key: value for key, value in flat.items()
                                   if _is_fixed(_of_its_task(key))}))
@@ -88,9 +88,9 @@ def _is_fixed(key: str) -> bool:
 def check_recipe(
     path: Path, recipe: AnyRecipe, metadata: Mapping[str, Any], trained: Path
 ) -> None:
-    """Raise UserError if a run's recipe is not the one that its checkpoint was trained with.
+    """Raise UserError unless a run's recipe is that of its checkpoint.
 
-    The options of scoring may differ. Older checkpoints, without a recipe, are not checked.
+    The options of scoring may differ. Older checkpoints hold no recipe and are not checked.
     """
     before = metadata.get("model", {}).get("recipe", {})
     changes = _changes({key: value for key, value in before.items()
@@ -101,19 +101,19 @@ def check_recipe(
 
 
 def _changes(before: Mapping[str, Any], current: Mapping[str, Any], moment: str) -> str:
-    """The differences between the keys that both have: another version of the program may have
-    more."""
+    """The differences between two recipes, in the keys that both have: another version of the
+    program may have more keys."""
     return "; ".join(f"{key}: was {old!r}, {moment} {current[key]!r}" for key, old in before.items()
                      if key in current and old != current[key])
 
 
 def _of_its_task(key: str) -> str:
-    """A key of a mixture of tasks as in the recipe of its task; other keys unchanged."""
+    """The key without `tasks.NAME.`, as in the recipe of its task; other keys are unchanged."""
     return key.split(".", 2)[-1] if key.startswith(f"{TASKS}.") else key
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by dotted key."""
+    """A nested mapping as one mapping by dotted key."""
     flat: dict[str, Any] = {}
     for name, value in mapping.items():
         key = prefix + name

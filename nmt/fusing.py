@@ -1,4 +1,4 @@
-"""A translator with a language model beside it in search (shallow fusion)."""
+"""Shallow fusion: a translator that searches together with a language model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from nmt.system import System
 def with_language_model(system: System, language: LanguageSystem, beta: float, name: str) -> System:
     """The system with a search that adds beta times a language model's log p (`ShallowFusion`).
 
-    name: the language model's, for errors. Raises UserError unless it has the translator's target
-    vocabulary, with the same ids; and for a translator that writes in reverse or spells words.
+    name: the language model's, for errors. Raises UserError as `check_language_model`.
     """
     check_language_model(system, language, name)
     model: Any = ShallowFusion(system.model, language.model, beta)
@@ -27,7 +26,8 @@ def with_language_model(system: System, language: LanguageSystem, beta: float, n
 
 
 def check_language_model(system: System, language: LanguageSystem, name: str) -> None:
-    """Raise UserError for a language model that cannot be combined with a translator."""
+    """Raise UserError for a language model that cannot be combined with a translator: their target
+    vocabularies must be equal, and the translator must write words from the first to `</s>`."""
     language_words, target_words = language.vocabulary.words, system.target.words
     if language.recipe.text.level != "words" or language_words != target_words:
         raise UserError(f"{name}: expected a language model of the translator's "

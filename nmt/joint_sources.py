@@ -1,7 +1,7 @@
-"""Translators of one source each that translate several together: their predictions are averaged.
+"""Translators of one source each that translate several sources of a sentence together.
 
-Nothing is trained: the models share the words that they write, and each reads its own source of the
-same sentence (Sennrich's slides; `SourcesEnsemble`).
+Nothing is trained. Each model reads its own source of the same sentence, all write the same words,
+and their predictions are averaged (Sennrich's slides; `SourcesEnsemble`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class JointSources(System):
 
     @classmethod
     def of(cls, names: Sequence[str], systems: Sequence[System], average: str) -> JointSources:
-        """Of systems that write the same words.
+        """The joint system of systems that write the same words.
 
-        average: see `Ensemble`. Its recipe, for search, batches and scores, is that of the first
-        member without attention, or of the first, with the shortest of their longest sources.
-        Raises UserError naming a system that does not fit.
+        average: see `Ensemble`. The recipe, for search, batches and scores, is that of the first
+        member without attention, or else of the first member; the limit on sources is the smallest
+        of the members' limits. Raises UserError naming a system that does not fit.
         """
         check_source_members(names, systems)
         model = SourcesEnsemble([system.model for system in systems], average)
@@ -44,16 +44,16 @@ class JointSources(System):
 
     @classmethod
     def open_each(cls, directories: Sequence[Path], average: str, which: str) -> JointSources:
-        """Of run directories. Errors as `open`, `of`."""
+        """The joint system of several run directories. Errors as `open` and `of`."""
         systems = [System.open(directory, which) for directory in directories]
         return cls.of([str(directory) for directory in directories], systems, average)
 
     @cached_property
     def readers(self) -> tuple[SourceReader, ...]:
-        """Each member's."""
+        """The readers of all members, in the order of their sources."""
         return tuple(reader for member in self.members for reader in member.readers)
 
     @cached_property
     def cut_source(self) -> Callable[[str], list[str]]:
-        """The words of a text with a line of each source."""
+        """The function that tokenises a text with a line for each source."""
         return partial(tokenise_each, [member.cut_source for member in self.members])

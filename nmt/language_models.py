@@ -28,11 +28,12 @@ from nmt.training.finite import naming_overflow
 from nmt.training.progress import Observer
 
 LINE_END = "\\n"  # two characters, so that it differs from every character of a text
-WRITTEN = {" ": "\u2581", "\t": "\\t"}  # how characters that a vocabulary cannot hold are written
+WRITTEN = {" ": "\u2581", "\t": "\\t"}  # substitutes for characters that no vocabulary can hold
 
 
 def tokens_of(lines: Sequence[str], level: str) -> list[str]:
-    """A text as one stream: words with `</s>` after each line, or characters with line ends."""
+    """A text as a stream of tokens: words with `</s>` after each line, or characters and line
+    ends."""
     return [token for line in lines for token in _tokens_of_line(line, level)]
 
 
@@ -58,22 +59,22 @@ def text_of(tokens: Sequence[str], level: str) -> str:
 
 
 class Streams:
-    """A text as a batch source for the trainer: in order, with the state passed from batch to
-    batch."""
+    """A text as a batch source for the trainer: its pieces in order, so that the model's state
+    passes from each batch to the next."""
 
     def __init__(self, ids: Sequence[int], text: TextConfig) -> None:
         self._batches = stream_batches(ids, text.streams, text.length)
 
     def epoch(self, rng: np.random.Generator) -> range:
-        """The pieces of the streams, in their order: there is nothing to shuffle."""
+        """The numbers of the pieces, in order: streams are not shuffled."""
         return range(len(self._batches))
 
     def clock(self, keys: Sequence[int]) -> np.ndarray:
-        """(len(keys) + 1,): how many updates of the schedule's clock come before each piece."""
+        """(len(keys) + 1,) the updates that the schedule counts before each piece, and in all."""
         return np.arange(len(keys) + 1)
 
     def batch(self, key: int) -> Batch:
-        """A piece."""
+        """The piece of this number."""
         return self._batches[key]
 
     def tokens(self, batch: Batch) -> int:
@@ -81,7 +82,7 @@ class Streams:
         return batch.target_out.size
 
     def weight(self, batch: Batch) -> int:
-        """The number that a piece's gradient is divided by: streams."""
+        """The number of streams, by which a piece's gradient is divided."""
         return len(batch.indices)
 
 
@@ -96,11 +97,11 @@ class LanguageSystem(BaseSystem):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Words or characters."""
+        """The vocabulary of words or characters."""
         return self.vocabularies["text"]
 
     def ids(self, lines: Sequence[str], name: str) -> list[int]:
-        """A text as ids, beginning after an end marker. Raises UserError for an empty text."""
+        """The ids of a text, after an end marker. Raises UserError for an empty text."""
         level = self.recipe.text.level
         ids = [END, *_ids(self.vocabulary, tokens_of(lines, level))]
         if len(ids) < 2:
@@ -108,7 +109,7 @@ class LanguageSystem(BaseSystem):
         return ids
 
     def nats(self, ids: Sequence[int]) -> tuple[float, int]:
-        """-log p of a text under the model, summed, and the number of predictions."""
+        """-log p of a text in nats, summed, and the number of predictions."""
         total, tokens = 0.0, 0
         state = None
         for piece in counted(stream_batches(ids, 1, 256), "perplexity, pieces"):
@@ -175,7 +176,7 @@ def train(
 
 
 def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
-    """Ids of a stream, in which the end marker has its own id."""
+    """The ids of tokens; `</s>` is the end marker here, not an unknown word."""
     ids = vocabulary.ids(tokens)
     return [END if token == "</s>" else i for token, i in zip(tokens, ids, strict=True)]
 
@@ -190,12 +191,12 @@ class StreamIds(Lazy[int]):
         return len(self._tokens) + 1
 
     def item(self, place: int) -> int:
-        """The id at a place."""
+        """The id at a position."""
         place = range(len(self))[place]
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> list[int]:
-        """Consecutive ids."""
+        """The ids at consecutive positions."""
         if places.step != 1:
             return super().items(places)
         tokens = self._tokens[max(places.start - 1, 0) : max(places.stop - 1, 0)]

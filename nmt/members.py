@@ -14,8 +14,8 @@ ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise",
 
 
 def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
-    """Raise UserError, naming it, for a `System` that does not have the vocabularies and the
-    reading order of the first.
+    """Raise UserError for the first `System` whose vocabularies or reading order differ from those
+    of the first system.
 
     names: the systems', for the error.
     """
@@ -23,8 +23,11 @@ def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
 
 
 def check_source_members(names: Sequence[str], systems: Sequence[Any]) -> None:
-    """The same of systems that read a source each, whose words may differ, but not those that they
-    write; and each reads one source, as words or pieces."""
+    """`check_members` for systems that read a source each: the words that they read may differ.
+
+    Raises UserError also for a system that reads several sources, characters or factors, and for
+    one that counts down.
+    """
     for name, system in zip(names, systems, strict=True):
         if len(system.readers) > 1 or factor_tables(system.recipe.model) or system.spellings:
             raise UserError(f"{name}: expected a model of one source, without characters and "
@@ -39,7 +42,7 @@ def check_source_members(names: Sequence[str], systems: Sequence[Any]) -> None:
 
 
 def _check_alike(names: Sequence[str], facts: Sequence[dict[str, Any]]) -> None:
-    """Raise UserError for a member of whom something else is so than of the first."""
+    """Raise UserError for the first member that differs from the first one in a fact."""
     for name, member_facts in zip(names, facts, strict=True):
         for key, fact in member_facts.items():
             if fact != facts[0][key]:
@@ -48,7 +51,7 @@ def _check_alike(names: Sequence[str], facts: Sequence[dict[str, Any]]) -> None:
 
 
 def _facts(system: Any) -> dict[str, Any]:
-    """What members have alike, by its name."""
+    """What all members of an ensemble must have in common, by name."""
     sides = [system.vocabularies[name] for name in system.sides_of(system.recipe)]
     sources = [side.words for side in sides[:-1]]
     return {"source vocabulary": sources, "target vocabulary": system.target.words,

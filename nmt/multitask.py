@@ -1,12 +1,12 @@
-"""Several tasks trained together, in a run directory that holds one of each task.
+"""Several tasks trained together, in a run directory that holds a run directory for each task.
 
-    recipe.yaml, log.jsonl, last.safetensors, best.safetensors   of the mixture: what resumes
-    TASK/recipe.yaml, *.vocab, last.safetensors, best.safetensors   a translator's, as any other
+    recipe.yaml, log.jsonl, last.safetensors, best.safetensors      the mixture's, for a resume
+    TASK/recipe.yaml, *.vocab, last.safetensors, best.safetensors   a task's, like any translator's
 
-A task's directory is independent of the others: its checkpoints hold its parameters, including
-shared ones, and are written each time the mixture's are; a resume writes those that a stopped save
-left out. `best` is decided by the reference task, at one epoch for all, since they are one system
-(thesis, Tables 6.2 to 6.6).
+A task's directory can be used without the others: its checkpoints hold all its parameters, the
+shared ones too. They are written each time the mixture's are; a resume writes those that were
+missing when the run was killed. The reference task decides which epoch is `best`, for all tasks,
+since they are one system (thesis, Tables 6.2 to 6.6).
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class TasksSystem(BaseSystem):
         cls, recipe: TasksRecipe, vocabularies: Mapping[str, Vocabulary],
         directory: Path | None = None,
     ) -> tuple[Several, Parametrized]:
-        """The tasks' models together, and what is trained: a shared part is stored once.
+        """The tasks' models as one, and the parametrization that is trained: what tasks share is
+        stored once.
 
-        Raises UserError for parts that cannot be shared.
+        Raises UserError for encoders or decoders that cannot be shared.
         """
         models = {}
         for task, task_recipe in recipe.tasks.items():
@@ -109,7 +110,7 @@ class TasksSystem(BaseSystem):
             checkpoint.save(path / name / file, arrays, {"model": known, **own_facts})
 
     def complete(self, path: Path, file: str) -> None:
-        """Write it of each task again, unless all have it of the same update."""
+        """Write the tasks' checkpoints `file` again, unless all are of the mixture's update."""
         facts = checkpoint.load_metadata(path / file)
         if not all(_holds(path / name / file, own_facts)
                    for name, own_facts in self._facts(facts).items()):
@@ -117,7 +118,8 @@ class TasksSystem(BaseSystem):
             self.saved(path, file, checkpoint.parameters_of(saved, path / file, self.stored), facts)
 
     def _facts(self, facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Of each task, where its checkpoint stands, from the facts of the mixture's."""
+        """The epoch, update and scores of each task's checkpoint, from the facts of the
+        mixture's."""
         counters = facts.get("training", {}).get("counters", {})
         epoch = facts.get("epoch", counters.get("epoch", 1) - 1)
         step = facts.get("step", counters.get("step"))
@@ -131,7 +133,7 @@ class TasksSystem(BaseSystem):
 
 
 def _holds(path: Path, facts: Mapping[str, Any]) -> bool:
-    """Whether there is a checkpoint at a path, and one of these facts."""
+    """Whether a path leads to a checkpoint with these facts."""
     with suppress(UserError):
         known = checkpoint.load_metadata(path)
         return all(known.get(key) == value for key, value in facts.items())
@@ -139,14 +141,14 @@ def _holds(path: Path, facts: Mapping[str, Any]) -> bool:
 
 
 def scores_of(task: str, scores: Mapping[str, float], reference: bool) -> dict[str, float]:
-    """The scores of a task among those of the mixture, without the task's name."""
+    """The scores of a task, from those of the mixture, without the task's name."""
     own_scores = of_task(task, scores)
     plain = {name: score for name, score in scores.items() if "/" not in name}
     return plain if reference else own_scores
 
 
 def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocabulary]:
-    """The vocabularies of all tasks, `task/name`; of a shared side one for all that share it.
+    """The vocabularies of all tasks, `task/name`; tasks that share a side share its vocabulary.
 
     Raises UserError where tasks of a group have different options for their shared vocabulary.
     """
@@ -223,7 +225,8 @@ def _dev_lines(corpora: Corpora) -> Iterator[str]:
 
 
 class _Validation:
-    """Scores of the tasks' dev sets: the reference's by their names, the others' as `task/name`."""
+    """Scores of the tasks' dev sets: the reference task's under their names, the others' under
+    `task/name`."""
 
     def __init__(
         self, system: TasksSystem, tasks: Mapping[str, System], corpora: Corpora

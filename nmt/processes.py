@@ -1,4 +1,4 @@
-"""Work in forked processes, which inherit what is loaded and leave nothing behind."""
+"""Work in forked processes, which inherit all loaded data."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ Result = TypeVar("Result")
 def start(
     act: Callable[[Connection], None], earlier: Iterable[Connection] = ()
 ) -> tuple[BaseProcess, Connection]:
-    """A process that acts on one end of a pipe, and the other end; others: those of processes
-    started before, which this one must not keep open when their reader is gone."""
+    """Start a process that runs `act` with one end of a pipe; return it and the other end.
+
+    earlier: the pipes of processes that were started before. This process closes its copies, so
+    that no pipe stays open after its reader is gone.
+    """
     reader, writer = FORK.Pipe(duplex=False)
-    # Python would tell of a Ctrl-C in a hook of fork and go on as if there had been none.
+    # A KeyboardInterrupt inside a fork hook would be printed and ignored.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         process = FORK.Process(target=_act, args=(act, writer, [reader, *earlier], before))
@@ -49,14 +52,15 @@ def _act(
 def in_processes(
     work: Callable[[int], Iterable[Result]], number: int
 ) -> Generator[tuple[int, Result], None, None]:
-    """What `work(k)` gives, one after another, each k in a process: k and the result.
+    """Run `work(k)` for each k below `number` in a process of its own; yield pairs of k and a
+    result as they come.
 
-    Raises what a process raises, UserError where one is killed; the others are ended then, as they
-    are by Ctrl-C.
+    Raises what a process raises, and UserError if a process is killed. The other processes are then
+    killed, as they are after Ctrl-C.
     """
     started = list[tuple[BaseProcess, Connection]]()
     try:
-        sys.stdout.flush()  # what waits there would be written by each
+        sys.stdout.flush()  # otherwise each process would write what is buffered
         for k in range(number):
             started.append(start(partial(_send, work, k), [reader for _, reader in started]))
         readers: dict[Any, int] = {reader: k for k, (_, reader) in enumerate(started)}
@@ -78,7 +82,7 @@ def in_processes(
 
 
 def _check_end(process: BaseProcess) -> None:
-    """Raise UserError for a process that did not come to its end."""
+    """Raise UserError if a process did not end normally."""
     process.join()
     if process.exitcode:
         cause = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
@@ -87,14 +91,14 @@ def _check_end(process: BaseProcess) -> None:
 
 
 def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> None:
-    """What one process does: pairs of an error or None and a result go to the other end."""
+    """The body of a process: send pairs (error or None, result) through the pipe."""
     for number in ENDING:
-        signal.signal(number, signal.SIG_DFL)  # told of by the process that started it
+        signal.signal(number, signal.SIG_DFL)  # the parent process reports the signal
     try:
         with progress.hidden():
             for result in work(k):
                 writer.send((None, result))
-    except BrokenPipeError:  # nobody waits for it any more
+    except BrokenPipeError:  # the parent no longer reads
         pass
     except Exception as error:
         writer.send((error, None))
@@ -103,8 +107,8 @@ def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> N
 def map_in_processes(
     function: Callable[[int], Result], count: int, jobs: int, description: str
 ) -> list[Result]:
-    """`function(i)` of each i below `count`, in order, computed by `jobs` processes, a single one
-    being this one; `what` is done, for a bar."""
+    """`function(i)` for each i below `count`, in order, computed by `jobs` processes; a single job
+    runs in this process. description: what is done, for a progress bar."""
     if min(jobs, count) < 2:
         return [function(i) for i in progress.counted(range(count), description)]
 

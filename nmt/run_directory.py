@@ -1,18 +1,18 @@
 """Run directories: written by training, opened by all other commands.
 
-    recipe.yaml        the recipe as it is used, every default filled in
-    NAME.vocab         the vocabularies: source and target, or text; a hybrid's of characters too
-    NAME.codes         of a vocabulary of pieces, the merges by which words are cut
-    last.safetensors   where training stands (`nmt.training.state`)
-    best.safetensors   the parameters with the best validation score
-    epoch-N.safetensors    those after the last epochs (`train.keep`)
-    log.jsonl          what happened
-    lexicon.tsv        of a model with a lexicon's bias, the entries of known words
-    init.json          what a run began with of another's parameters (`nmt.training.transfer`)
-    TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
-    .lock              the process that is writing here (`nmt.training.directory_lock`)
+    recipe.yaml          the recipe, with every default filled in
+    NAME.vocab           a vocabulary: source and target, or text; a hybrid has characters too
+    NAME.codes           the merges that cut words, for a vocabulary of pieces
+    last.safetensors     the state of training, for a resume (`nmt.training.state`)
+    best.safetensors     the parameters with the best validation score
+    epoch-N.safetensors  the parameters after the last epochs (`train.keep`)
+    log.jsonl            the training log (`nmt.training.log`)
+    lexicon.tsv          the entries of known words, for a model with a lexicon's bias
+    init.json            what the run took from another run's parameters (`nmt.training.transfer`)
+    TASK/                a task's run directory, in a run of several tasks (`nmt.multitask`)
+    .lock                the process that is writing here (`nmt.training.directory_lock`)
 
-The checkpoints hold the version of the format of all these files (`nmt.training.checkpoint`), and
+Each checkpoint holds the version of the format of all these files (`nmt.training.checkpoint`), and
 the values of the recipe that determine the model and its training data.
 """
 
@@ -57,20 +57,17 @@ from nmt.training.world import current
 R = TypeVar("R", bound=AnyRecipe)
 
 
-
-
 class RunDirectory:
     """The directory in which a recipe is trained: a new one, or that of a resumed run.
 
-    Raises UserError, before any work, if the directory is not new or empty, or another process is
-    training in it; for a resumed run, if its model or data would differ. The trainer checks its own
-    options.
+    Raises UserError, before any work, if a new run's directory is not empty, if another process is
+    training in it, or if a resumed run would have another model or other data. The trainer checks
+    its own options.
     """
 
     def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool,
                  beside: Collection[str] = ()) -> None:
-        """beside: names of files that may lie in a new run's directory, and are left as they are.
-        """
+        """beside: names of files that a new run's directory may hold; they are left as they are."""
         self._path, self._recipe, self._resume = Path(path), recipe, resume
         self._beside = beside
         if resume:
@@ -78,14 +75,14 @@ class RunDirectory:
         else:
             check_new(self._path, beside)
         self._world = current()
-        if resume and self._world.first:  # refused now where another process trains here
+        if resume and self._world.first:  # raises now if another process is training here
             with DirectoryLock(self._path, ()):
                 pass
 
     def vocabularies(
         self, names: Iterable[str], build: Callable[[], Mapping[str, Vocabulary]]
     ) -> Mapping[str, Vocabulary]:
-        """The vocabularies of the resumed run, or new ones made by `build`."""
+        """The vocabularies of the resumed run, or else new ones from `build`."""
         return read_vocabularies(self._path, names) if self._resume else build()
 
     def pruning(self) -> Pruning | None:
@@ -93,11 +90,10 @@ class RunDirectory:
         return pruning_of(checkpoint.load(self._path / LAST)) if self._resume else None
 
     def write(self, system: BaseSystem, facts: Mapping[str, Any], *, sparse: bool = False) -> None:
-        """Write a run of a system that is not trained further, with its parameters as the last
-        checkpoint.
+        """Write a run of a system that is not trained here; its parameters are the last checkpoint.
 
-        Arguments: facts, of the checkpoint; sparse, see `nmt.training.checkpoint.save`.
-        Raises UserError if it cannot be written; nothing is left behind then.
+        facts: metadata of the checkpoint. sparse: see `nmt.training.checkpoint.save`. Raises
+        UserError if the run cannot be written; nothing is then left behind.
         """
         with self._new(system):
             parameters = {checkpoint.PARAMETERS + name: array
@@ -109,11 +105,11 @@ class RunDirectory:
     def trainer(
         self, system: BaseSystem, training: Training, observer: Observer
     ) -> Iterator[Trainer]:
-        """The trainer of the system, which has its best parameters after the with-block.
+        """Context of the system's trainer. After the with-block the system has its best parameters.
 
-        Raises UserError: a file cannot be written, a loss is not finite, a resumed run would not
-        be the one that was interrupted, another process trains here, the directory was deleted or
-        moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
+        Raises UserError if a file cannot be written, a loss is not finite, a resumed run would
+        differ from the one that was interrupted, another process is training here, or the directory
+        was deleted or moved. A new run that fails before it saves an update leaves nothing behind.
         """
         train = self._recipe.train
         states = len(train.make_optimizer().state_names) + (train.moving_average > 0)
@@ -137,20 +133,20 @@ class RunDirectory:
         system.load(self._path)
 
     def _complete(self, system: BaseSystem) -> None:
-        """Write the recipes, with more epochs perhaps, and what a stopped save left unwritten."""
+        """Write the recipes, which may have more epochs, and what an interrupted save left out."""
         for file, recipe in system.recipe_files().items():
             save_recipe(recipe, self._path / file)
         for file in checkpoints_in(self._path):
             system.complete(self._path, file)
 
     def _held(self, system: BaseSystem) -> DirectoryLock:
-        """The locked directory."""
+        """The lock on the directory."""
         return DirectoryLock(self._path, _first_files(system))
 
     @contextmanager
     def _new(self, system: BaseSystem) -> Iterator[DirectoryLock]:
-        """Context: write recipe and vocabularies; remove all files again if the run saves no
-        update."""
+        """Context of a new run: write recipes and vocabularies; remove all files again if the run
+        fails before it saves an update."""
         path, is_new = self._path, not self._path.exists()
         check_new(path, self._beside)
         make_directory(path)
@@ -174,13 +170,13 @@ class RunDirectory:
                     places = [Path(file).parent for file in reversed(recipes)]
                     saved = [str(place / checkpoint_file) for place in places
                              for checkpoint_file in checkpoints_in(path / place)]
-                    # Killed in between, it can be resumed or, without a checkpoint, begun again.
+                    # A process killed in between leaves a run that can be resumed or restarted.
                     take_back(path, [LOG, *saved, *names], is_new)
                 raise
 
 
 def _first_files(system: BaseSystem) -> list[str]:
-    """The files that a run's directory has from its start."""
+    """The names of the files that a run directory has from the start of training."""
     codes = [codes_file(name) for name, vocabulary in system.vocabularies.items()
              if vocabulary.codes]
     origin = [] if system.origin is None else [INIT]
@@ -195,15 +191,15 @@ def file_names(kind: type[BaseSystem], recipe: AnyRecipe) -> list[str]:
 
 
 def epochs_of(path: Path) -> int | None:
-    """How many epochs a checkpoint's parameters were trained for; None if it does not hold that."""
+    """How many epochs a checkpoint's parameters were trained for; None if it does not say."""
     known = checkpoint.load_metadata(path)
     if epoch := known.get("training", {}).get("counters", {}).get("epoch"):
-        return epoch - 1  # it is the next epoch
+        return epoch - 1  # the counter holds the next epoch
     return known.get("epoch")
 
 
 def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
-    """The recipe of a run to resume. Raises UserError if there is none of this format."""
+    """The recipe of a run to resume. Raises UserError if there is no run of this format."""
     if not (directory / LAST).exists() and left_by_killed(directory):
         raise UserError(f"{directory}: the run was killed before its first checkpoint; start it "
                         "again with the same command")

@@ -27,18 +27,18 @@ HASHED = 256  # lines of a corpus that are hashed at once
 
 
 def vocabulary_file(name: str) -> str:
-    """The file of a vocabulary."""
+    """The name of a vocabulary's file."""
     return f"{name}.vocab"
 
 
 def codes_file(name: str) -> str:
-    """The file of a vocabulary's codes, where it is one of pieces."""
+    """The name of the file of codes of a vocabulary of pieces."""
     return f"{name}{CODES}"
 
 
 def checkpoint_path(directory: Path, which: str) -> Path:
-    """The path of a run's checkpoint, `best` or `last`; `last` also where there is no best one. A
-    `directory` with the suffix of checkpoints is itself the file.
+    """The path of a run's checkpoint, `best` or `last`. A run without a best one has `last` for
+    both; a `directory` with the suffix of checkpoints is itself the file.
 
     Raises ValueError unless `which` is one of `nmt.checkpoint_option.CHECKPOINTS`.
     """
@@ -51,7 +51,7 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 
 
 def checkpoints_in(directory: Path) -> list[str]:
-    """The names of the checkpoints that a run directory has, `last` at the end."""
+    """The names of a run directory's checkpoints, with `last` at the end."""
     paths = [*kept(directory), directory / BEST, directory / LAST]
     return [path.name for path in paths if path.is_file()]
 
@@ -62,12 +62,8 @@ def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabu
 
 
 def check_new(path: Path, beside: Collection[str] = ()) -> None:
-    """Raise UserError unless a new run may write here: the directory is new or has no visible
-    files.
-
-    beside: files that may be there. Files of a run that was killed before its first checkpoint may
-    be there too.
-    """
+    """Raise UserError unless a new run may write here: the directory is new or has no visible file
+    but those named in `beside`, and those of a run that was killed before its first checkpoint."""
     if (path / LAST).exists():
         raise UserError(f"{path / LAST}: a training run is here already; --resume {path} "
                         "continues it, another --output starts a new run")
@@ -82,7 +78,7 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
 
 
 def need(directory: Path, description: str, files: Iterable[str]) -> None:
-    """Raise UserError unless the directory has these files."""
+    """Raise UserError unless the directory has these files. description: what it should be."""
     for file in files:
         if not (directory / file).is_file():
             actual = "a file" if directory.is_file() else "no such directory"
@@ -91,8 +87,11 @@ def need(directory: Path, description: str, files: Iterable[str]) -> None:
 
 
 def take_back(directory: Path, names: Sequence[str], is_new: bool) -> None:
-    """Remove the files in this order, the directories made for them and, at last, the lock, which
-    says whose they are; as far as possible."""
+    """Remove as far as possible the files in this order, then their directories, then the lock.
+
+    The lock goes last, since it says which run the files belong to. is_new: whether the directory
+    goes too.
+    """
     with suppress(OSError):
         for name in names:
             (directory / name).unlink(missing_ok=True)
@@ -104,7 +103,7 @@ def take_back(directory: Path, names: Sequence[str], is_new: bool) -> None:
 
 
 def tasks_hint(directory: Path) -> str:
-    """Where the translators of a run of several tasks are; "" for another run."""
+    """A hint on where the translators of a run of several tasks are; "" for any other run."""
     tree = read_tree(directory / RECIPE)
     tasks = tree[TASKS].value if is_of_tasks(tree) else {}
     return f"; its tasks are {', '.join(str(directory / name) for name in tasks)}" if tasks else ""

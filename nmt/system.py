@@ -1,4 +1,4 @@
-"""A translator with its recipe and vocabularies: opening, translating, scoring, force-decoding."""
+"""A translator with its recipe and vocabularies: open, translate, score, force-decode."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
 @contextmanager
 def _running(parameters: Mapping[str, Array], sentences: int) -> Iterator[None]:
-    """Context of a batch: raise UserError with the number of sentences where it does not fit the
-    memory, or with the name of a parameter where that is too large."""
+    """Context of a batch. Raises UserError with the number of sentences if the batch does not fit
+    into memory, and with the name of a parameter that is so large that the model overflows."""
     try:
         with naming_overflow(parameters):
             yield
@@ -68,9 +68,9 @@ class System(Texts):
     def together(cls, names: Sequence[str], systems: Sequence[System], average: str) -> System:
         """The ensemble of systems that read and write the same words in the same order.
 
-        average: see `Ensemble`. Its recipe (for search, batches, scores, alignments) is that of the
-        first member with attention, or of the first; the longest source is the least of the
-        members' limits. Raises UserError naming a system that does not fit.
+        average: see `Ensemble`. The recipe, for search, batches, scores and alignments, is that of
+        the first member with attention, or else of the first member; the limit on sources is the
+        smallest of the members' limits. Raises UserError naming a system that does not fit.
         """
         check_members(names, systems)
         model = Ensemble([system.model for system in systems], average)
@@ -111,15 +111,16 @@ class System(Texts):
         return self.perplexities(pairs)["perplexity"]
 
     def perplexities(self, pairs: Sequence[Pair]) -> dict[str, float]:
-        """`perplexity`, and for a hybrid model `character_perplexity`, per character of the
-        target's unknown words with the boundary after each, if there are any; for one that counts
-        down `length_perplexity`, per sentence."""
+        """`perplexity`, and those that the model has besides: for a hybrid model
+        `character_perplexity`, per character of the target's unknown words and the boundary after
+        each; for a model that counts down `length_perplexity`, per sentence."""
         return {f"{name}perplexity": perplexity(*loss)
                 for name, loss in self.losses(pairs).items()}
 
     def losses(self, pairs: Sequence[Pair]) -> dict[str, tuple[float, int]]:
-        """By the beginnings of `perplexities`' names the nats of all pairs, and over how many words
-        (characters, sentences) they are. Nats of words, "", are -log p of all targets."""
+        """Prefix of a name in `perplexities` -> nats of all pairs, and the number of words,
+        characters or sentences that they are summed over. The nats of "", for words, are -log p of
+        all targets."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
         totals = {"": 0.0, "character_": 0.0, "length_": 0.0}
         counts = {"": 0, "character_": 0, "length_": 0}
@@ -144,15 +145,16 @@ class System(Texts):
         observer: SearchObserver | None = None, restriction: Restriction | None = None,
         jobs: int = 1, prefix: Sequence[str] = (),
     ) -> list[list[Translation]]:
-        """Translate sentences of words by beam search: for each its n-best list, best score first,
-        as `beam_search` returns it; hypotheses cut at the limit are not `finished`.
+        """Translate sentences of words by beam search; the n-best list of each, best score first.
 
-        An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
-        whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
-        observer: is told of each step of each batch's search, but with `every_beam`. restriction:
-        such as a `Shortlist`, or trees alone; None for none. jobs: processes that share the
-        batches, which are the same ones. prefix: the words that each translation begins with; not
-        with a restriction. Raises UserError as `prefix_ids`.
+        The lists are those of `beam_search`; hypotheses cut at the step limit are not `finished`.
+        An empty sentence has one empty translation, so that lines stay aligned. Long sentences are
+        not cut: the caller refuses those over the limit (`check_sources`).
+
+        observer: is told of each step of each batch's search, except with `every_beam`.
+        restriction: for example a `Shortlist`, or valid trees only. jobs: how many processes share
+        the batches; the batches are the same for any number. prefix: the words that each
+        translation begins with; not with a restriction. Raises UserError as `prefix_ids`.
         """
         if prefix:
             restriction, options = self._beginning(prefix, options)
@@ -165,8 +167,8 @@ class System(Texts):
         rng: np.random.Generator, draws: int = 1, prefix: Sequence[str] = (),
         restriction: Restriction | None = None,
     ) -> list[list[Translation]]:
-        """As `translate`, with one translation drawn from softmax(logits / temperature), or the
-        most probable of several draws."""
+        """As `translate`, but each translation is drawn from softmax(logits / temperature). With
+        several draws, it is the most probable of them."""
         if prefix:
             restriction, options = self._beginning(prefix, options)
 
@@ -180,16 +182,17 @@ class System(Texts):
     def _beginning(
         self, prefix: Sequence[str], options: SearchOptions
     ) -> tuple[Restriction, SearchOptions]:
-        """A search for translations that begin with a prefix, whose steps are not counted."""
+        """The restriction and the options of a search for translations that begin with a prefix.
+        The limit on steps does not count the prefix."""
         ids = self.prefix_ids(prefix)
         return (BeginsWith(ids, len(self.target)),
                 replace(options, minimum_steps=options.minimum_steps + len(ids)))
 
     def prefix_ids(self, words: Sequence[str]) -> list[int]:
-        """The ids of the words that a translation is to begin with.
+        """The ids of the words that translations begin with.
 
-        Raises UserError for a word that the target vocabulary does not have, and for a model that
-        counts down or writes from the end.
+        Raises UserError for a word outside the target vocabulary, and for a model that counts down
+        or writes from the end.
         """
         if words and (self.model.counts_down or self.recipe.data.reverse_target):
             raise UserError("prefix: expected a model that writes from the first word to </s>, got "
@@ -205,8 +208,8 @@ class System(Texts):
     def force(self, pairs: Sequence[Pair]) -> list[Translation]:
         """Force-decode the targets: their log-probabilities and alignments under the model.
 
-        The words, or their pieces, are the given ones, including rare words. A pair with an empty
-        side has no alignment, and log-probability 0.
+        The results have the words, or pieces, that were given, also where the model reads `<unk>`.
+        A pair with an empty side has no alignment, and log-probability 0.
         """
         results = [Translation(list(self.target.pieces(target)), 0.0, 0.0, None)
                    for _, target in pairs]
@@ -223,8 +226,7 @@ class System(Texts):
         return results
 
     def precision_cost(self, pairs: Sequence[Pair]) -> str:
-        """What reduced precision changes in the loss of a batch of pairs, in words; "" in
-        float32."""
+        """A message on what reduced precision changes in the loss of a batch; "" in float32."""
         filled = [pair for pair in pairs if all(pair)][: self.recipe.evaluate.batch_size]
         if gemm.precision() == "float32" or not filled:
             return ""
@@ -232,8 +234,9 @@ class System(Texts):
         return loss_cost(self.model, self.parameters, batch)
 
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
-        """For each target word, or piece, the source word it attends to most (section 4.4.4); none
-        without attention. aligned_word: see `nmt.data.attention_links`."""
+        """Links from each target word, or piece, to the source word that it attends to most
+        (section 4.4.4). No links without attention. aligned_word: see `nmt.data.attention_links`.
+        """
         if translation.alignment is None:
             return []
         return best_links(self.word_weights(translation, aligned_word),
@@ -249,8 +252,8 @@ class System(Texts):
     def word_links(
         self, translation: Translation, source: Sequence[str], aligned_word: str = DEFAULT
     ) -> list[Link]:
-        """The links between words of a translation of `source`: two are linked if pieces of them
-        are."""
+        """The links between the words of `source` and of its translation: two words are linked if
+        pieces of them are."""
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
@@ -261,7 +264,7 @@ class System(Texts):
     def text_without_unknown(
         self, translation: Translation, source: Sequence[str], replacement: UnkReplacement
     ) -> str:
-        """A translation of `source` as plain text, with unknown words, or pieces, replaced."""
+        """A translation of `source` as plain text, with its unknown words or pieces replaced."""
         links = self.links(translation, replacement.aligned_word)
         replaced = replace_unknown(translation.words, self.reader.pieces(source), links,
                                    replacement.dictionary)
@@ -271,8 +274,8 @@ class System(Texts):
         self, sentences: Sequence[Sequence[str]],
         find: Find, options: SearchOptions, restriction: Restriction | None = None, jobs: int = 1,
     ) -> list[list[Translation]]:
-        """Run `find` over batches of similar length; results in the order of the sentences, the
-        unknown words of a hybrid model spelled."""
+        """Run `find` over batches of similar length. The results are in the order of the sentences;
+        a hybrid model has spelled its unknown words."""
         check_lengths_searched(self.recipe.model, options.lengths)
         if options.minimum_length and self.model.counts_down:
             raise UserError("search.minimum_length: expected 0 with a model that counts down, got "
@@ -311,7 +314,7 @@ class System(Texts):
         self, sentences: Sequence[Sequence[str]], nbests: list[list[Translation]],
         options: SearchOptions,
     ) -> list[list[Translation]]:
-        """The translations of each sentence with words in place of `<unk>`."""
+        """The n-best lists with spelled words in place of `<unk>`."""
         places = [(i, k) for i, nbest in enumerate(nbests) for k, translation in enumerate(nbest)
                   if UNK in translation.words]
         pairs = [(list(sentences[i]), nbests[i][k].words) for i, k in places]
@@ -327,7 +330,7 @@ class System(Texts):
         return nbests
 
     def _with_words(self, translation: Translation, spelled: list[SpelledWord]) -> Translation:
-        """The translation with these words in place of `<unk>`."""
+        """The translation with spelled words in place of `<unk>`."""
         words, spelling = list(translation.words), self.spellings["target"]
         places = tuple(place for place, word in enumerate(words) if word == UNK)
         for place, word in zip(places, spelled, strict=True):
@@ -340,7 +343,7 @@ class System(Texts):
         return self.detokenise(self.whole_words(translation))
 
     def whole_words(self, translation: Translation) -> list[str]:
-        """The words of a translation, joined where it has pieces."""
+        """The words of a translation; pieces are joined."""
         return self.target.whole(translation.words)
 
     def detokenise(self, words: Sequence[str]) -> str:
@@ -354,7 +357,7 @@ class System(Texts):
         return [order[k : k + size] for k in range(0, len(order), size)]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
-        """A hypothesis with words for ids, and everything in reading order."""
+        """A hypothesis as words, in reading order."""
         words, alignment = self.target.tokens(hypothesis.tokens), hypothesis.alignment
         steps = hypothesis.steps
         if self.recipe.data.reverse_target:

@@ -1,4 +1,4 @@
-"""From words to what a translator reads and predicts: pieces, ids and batches."""
+"""Words as a translator reads and predicts them: pieces, ids and batches."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Texts(BaseSystem):
 
     @cached_property
     def cut_source(self) -> Callable[[str], list[str]]:
-        """The words of a source text: a line, or of several sources a line of each."""
+        """The function that tokenises a source text; with several sources, a line for each."""
         return tokenisers(self.recipe.data)[0].tokenise
 
     def check_sources(
         self, sentences: Sequence[Sequence[str]], name: str | Sequence[str],
         numbers: Sequence[int] | None = None,
     ) -> None:
-        """Raise UserError, naming `name` and the line, for a sentence that cannot be read: too long
-        to be translated, or a word without its tags; arguments as those of `check_lengths`."""
+        """Raise UserError, with name and line, for a sentence that is too long to translate, or has
+        a word without its tags. Arguments as in `check_lengths`."""
         check_lengths(sentences, self.recipe.data, name, numbers)
         if (limit := getattr(self.recipe.model, "positions", None)) is not None:
             for number, words in zip(numbers or count(1), sentences, strict=False):
@@ -78,7 +78,7 @@ class Texts(BaseSystem):
         self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None,
         seed: int | None = None,
     ) -> TextBatches:
-        """Word pairs as batches of ids, which are looked up as a batch is made."""
+        """Batches of word pairs; the ids are looked up when a batch is made."""
         return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
                            (self._rare("source", Mapped(itemgetter(0), pairs)),
@@ -86,9 +86,9 @@ class Texts(BaseSystem):
                            self._lengths(pairs), budget, seed, self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """The same to train on: by the recipe's batch size, with frequent words that are spelled,
-        word dropout and BPE dropout, whose epochs are sorted by the lengths that pairs have without
-        it."""
+        """Batches to train on: of the recipe's size, with word dropout, BPE dropout and a share of
+        frequent words that are spelled. With BPE dropout, epochs are sorted by the lengths that
+        pairs have without it."""
         data, train = self.recipe.data, self.recipe.train
         seed = train.seed if train.shuffle == ONCE else None
         share = getattr(self.recipe.model, "character_sample", 0.0)
@@ -105,7 +105,7 @@ class Texts(BaseSystem):
                             spelled=(share, characters))
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """(N, 2) int, ids that are read and predicted of each pair."""
+        """(N, 2) int, how many ids of each pair are read and predicted."""
         if len(self.readers) > 1:
             lengths = np.array([(longest(self.reader.pieces(x)), len(self.target.pieces(y)))
                                 for x, y in pairs], dtype=np.int32)
@@ -122,7 +122,7 @@ class Texts(BaseSystem):
         return self.reader.numbers(pair[0]), self.target_ids(pair[1])
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
-        """The same with BPE dropout."""
+        """The ids of a pair with BPE dropout."""
         dropout, target = self.recipe.data.subwords.dropout, self.target
         assert isinstance(target, PieceVocabulary)
         read = self.reader.drawn(pair[0], dropout, draw)
@@ -137,21 +137,21 @@ class Texts(BaseSystem):
 
     @cached_property
     def spellings(self) -> dict[str, Spelling]:
-        """Side -> its `Spelling`, for the sides of which a hybrid model has characters."""
+        """Side -> its `Spelling`, for the sides whose characters a hybrid model has."""
         return {side: Spelling(self.vocabularies[side], self.vocabularies[name])
                 for side, name in zip(self.names, CHARACTERS, strict=True)
                 if name in self.vocabularies}
 
     @cached_property
     def readers(self) -> tuple[SourceReader, ...]:
-        """What each encoder reads of its source."""
+        """The reader of each encoder's source."""
         factors = Factors(tuple(getattr(self.recipe.model, "factors", ())), self.vocabularies)
         return tuple(SourceReader(self.vocabularies[name], factors, self.recipe.data.source_end)
                      for name in self.sides_of(self.recipe)[:-1])
 
     @property
     def reader(self) -> SourceReader | SourcesReader:
-        """What is read of sentences."""
+        """The reader of sentences, in one source or in several."""
         return self.readers[0] if len(self.readers) == 1 else SourcesReader(self.readers)
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
@@ -159,8 +159,7 @@ class Texts(BaseSystem):
         return self.reader.ids(self.reader.pieces(words))
 
     def target_ids(self, words: Sequence[str]) -> list[int]:
-        """The ids that the decoder predicts for a sentence, without `</s>`, in its order.
-        """
+        """The ids that the decoder predicts for a sentence, in its order, without `</s>`."""
         return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
 
     def _from_start_or_end(self, ids: list[int]) -> list[int]:
@@ -168,10 +167,10 @@ class Texts(BaseSystem):
         return ids[::-1] if self.recipe.data.reverse_target else ids
 
     def unknown_words(self, words: Sequence[str]) -> list[str]:
-        """The words of a sentence, or pieces of words, that its source's vocabulary does not have,
-        each once."""
+        """The words or pieces of a source sentence that are not in the vocabulary, without
+        repetition."""
         return list(dict.fromkeys(self.reader.unknown(words)))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
-        """What the columns of an alignment with a sentence are: its words, or their pieces."""
+        """The words or pieces that the columns of an alignment with a sentence stand for."""
         return self.reader.columns(words)

@@ -19,14 +19,14 @@ class Translation:
     score: float  # log_probability / lp, by which hypotheses are ranked
     alignment: np.ndarray | None  # (words + 1 or words, S), words and source in reading order
     finished: bool = True  # False: cut at the limit on steps, before an end marker
-    steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
+    steps: np.ndarray | None = None  # (words + 1,) log p of each step; force-decoding only
     spelled: tuple[int, ...] = ()  # positions of the words that a hybrid model spelled
-    cut_words: int = 0  # of these, those cut at `search.longest_word`
-    beam: int | None = None  # the largest beam that found it, of a search with every beam only
+    cut_words: int = 0  # how many of these were cut at `search.longest_word`
+    beam: int | None = None  # the largest beam that found it; search with every beam only
 
     @property
     def unspelled(self) -> list[str]:
-        """The words as the search for words found them, `<unk>` for those that were spelled."""
+        """The words with `<unk>` in place of those that were spelled."""
         return [UNK if place in self.spelled else word for place, word in enumerate(self.words)]
 
 
@@ -34,4 +34,4 @@ class WordVectors(NamedTuple):
     """Vectors of source words."""
 
     values: np.ndarray  # (N, E) float64
-    known: np.ndarray  # (N,) bool: False where it is that of <unk>
+    known: np.ndarray  # (N,) bool: False where the vector is that of <unk>

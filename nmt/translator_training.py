@@ -43,8 +43,9 @@ def build_vocabularies(
 ) -> dict[str, Vocabulary]:
     """Source and target vocabularies of the training pairs, by frequency.
 
-    Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
-    A shared vocabulary is the source's: the target's words, and behind them what else sources have.
+    Symbols of annotated corpora (`nmt annotate`) always stay; `data.max_vocabulary` does not count
+    them. With a shared vocabulary, the source's has the target's words first, then the other words
+    of the sources.
     """
     if parent is not None and parent.words == SAME:
         return dict(parent.system.vocabularies)
@@ -64,9 +65,8 @@ def build_vocabularies(
 def side_vocabularies(
     corpora: Sequence[ParallelCorpus], recipe: Recipe, side: str, parent: Parent | None = None
 ) -> dict[str, Vocabulary]:
-    """The words of one side, of `System.sides_of`, of all pairs, by the recipe's options; the
-    characters too, where its model has them."""
-
+    """The vocabularies of one side (`System.sides_of`) over all pairs, by the recipe's options: its
+    words, and its tags and characters where the model has them."""
     data, factors = recipe.data, Factors(tuple(getattr(recipe.model, "factors", ())), {})
     if side == "source" and tagged(factors.names):
         _check_tags(data, factors)
@@ -100,7 +100,7 @@ def side_vocabularies(
 
 
 def _check_tags(data: DataConfig, factors: Factors) -> None:
-    """Raises UserError, with file and line, for a source's word with another number of tags."""
+    """Raise UserError, with file and line, for a source word with a wrong number of tags."""
     cut = tokenisers(data)[0].tokenise
     for name in ("train_source", "dev_source", "test_source"):
         path = getattr(data, name)
@@ -109,8 +109,7 @@ def _check_tags(data: DataConfig, factors: Factors) -> None:
 
 
 def _forms(corpus: ParallelCorpus, side: str, factors: Factors) -> Iterable[Sequence[str]]:
-    """One side's words of all pairs as a vocabulary has them: the source's without their factors.
-    """
+    """One side's words of all pairs, in the forms that a vocabulary has: without factors."""
     sources, targets = sides(corpus.train)
     if side == "target":
         return targets
@@ -123,11 +122,11 @@ def piece_vocabulary(
     corpora: Sequence[ParallelCorpus], recipe: Recipe, side: str, factors: Factors,
     parent: Parent | None = None,
 ) -> PieceVocabulary:
-    """The pieces of one side, by codes of a file or of the parent, or learned: joint, from all
-    sides of all pairs and of more files.
+    """The pieces of one side.
 
-    Raises UserError for a file of codes that is none, a parent of words, and as `learn` and
-    `nmt.data.pieces.build`.
+    The codes are those of a file or of the parent, or are learned: from this side, or joint codes
+    from all sides and from further files. Raises UserError for an invalid file of codes and for a
+    parent without pieces, and as `learn` and `nmt.data.pieces.build`.
     """
     data, subwords = recipe.data, recipe.data.subwords
     counts = {name: Counter(chain.from_iterable(
@@ -167,7 +166,7 @@ def _codes_of(parent: Parent | None, name: str) -> Segmenter:
 
 
 def _more_words(data: DataConfig) -> Counter[str]:
-    """How often each word occurs in the files that merges are learned from too."""
+    """How often each word occurs in the further files that merges are learned from."""
     cut, counts = tokenisers(data)[0].tokenise, Counter[str]()
     for name in data.subwords.more_text:
         for line in stream_lines(Path(data.directory) / name):
@@ -183,10 +182,10 @@ def train(
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
-    start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
-    that may lie in a new run's directory; parent, whose parameters a new run takes where it can;
-    embeddings, side -> file of word vectors, which a new run's tables begin with.
+    corpus: the corpus, if it was loaded already. resume: continue from `last.safetensors`. start:
+    the system that a new run starts with, instead of fresh vocabularies and parameters. beside:
+    files that a new run's directory may hold. parent: the run whose parameters a new run takes
+    where they fit. embeddings: side -> file of word vectors that a new run's tables start with.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume, beside)
@@ -206,7 +205,7 @@ def train(
 
 
 def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
-    """Notes for the user on attention by position; lengths (N,) of the training sources."""
+    """Notes for the user on attention by position. lengths: (N,) of the training sources."""
     attention, notes = getattr(config, "attention", "none"), []
     if attention == "global" and config.score == "location":
         longer = int((lengths > config.location_length).sum())
@@ -221,7 +220,7 @@ def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
 
 
 def notes_on_rate(recipe: Recipe) -> list[str]:
-    """A note on lambda of Nguyen Eq. 3.8, if the schedule is inverse-sqrt."""
+    """A note on lambda of Nguyen Eq. 3.8, where there is a warm-up."""
     peak, warmup, d = recipe.train.learning_rate, recipe.train.warmup, recipe.model.hidden_size
     return [f"train.learning_rate: {peak:g} after {warmup} updates, lambda = "
             f"{scale(peak, warmup, d):.3g} at d = {d} (Nguyen 3.8)"] if warmup else []
@@ -246,8 +245,8 @@ class Validation:
 
     def __init__(self, system: System, dev: EvaluationSet, observer: Observer | None = None
                  ) -> None:
-        """observer: is shown sample translations. Raises UserError where the score that decides
-        could not be measured on the dev set."""
+        """observer: receives sample translations. Raises UserError if the dev set does not have the
+        score that decides the best checkpoint."""
         self._system, self._dev, self._observer = system, dev, observer
         known = all(UNKNOWN not in system.target.ids(target) for _, target in dev.pairs)
         if system.recipe.train.criterion == CHARACTER_PERPLEXITY and known:

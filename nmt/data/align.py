@@ -19,9 +19,9 @@ from nmt.data.corpus import Pair, read_lines, split_words
 Link = tuple[int, int]  # source word, target word, from 0
 Sizes = tuple[int, int]  # words of the source sentence, words of the target sentence
 
-MOST_PAIRS = 10**7  # sentence pairs, where only links tell how many there are
-_SCORE = r"(?::-?[0-9.]+(?:e-?[0-9]+)?)?"  # behind a link, not used
-_PHARAOH = re.compile(rf"([0-9]{{1,9}})([-?p])([0-9]{{1,9}}){_SCORE}")  # sure, possible, possible
+MOST_PAIRS = 10**7  # the most sentence pairs that a file of links alone may have
+_SCORE = r"(?::-?[0-9.]+(?:e-?[0-9]+)?)?"  # after a link; not used
+_PHARAOH = re.compile(rf"([0-9]{{1,9}})([-?p])([0-9]{{1,9}}){_SCORE}")  # -: sure; ? and p: possible
 _PHARAOH_OF_ANY_SIZE = re.compile(rf"[0-9]+[-?p][0-9]+{_SCORE}")
 BAR = "|||"  # between the tokens of a pair, as fast_align and eflomal read them
 COUNTED = ("; positions count words between spaces, or the tokens that --tokens FILE of nmt align "
@@ -39,11 +39,11 @@ class Gold(NamedTuple):
 
 @dataclass(frozen=True)
 class GoldOptions:
-    """The conventions of a gold file that the file itself does not state.
+    """The conventions of a file of links that the file itself does not state.
 
-    first: the number of a sentence's first word; None for 0 in a Pharaoh file and 1 in a NAACL
-    file. swapped: the file names the target word first. drop: links that do not fit their sentence
-    are left out and counted; otherwise they are an error.
+    first: the number of a sentence's first word; None: 0 in a Pharaoh file and 1 in a NAACL file.
+    swapped: whether the file names the target word first. drop: whether links that do not fit their
+    sentence are left out and counted; otherwise they are an error.
     """
 
     first: int | None = None
@@ -71,19 +71,19 @@ class _Entry(NamedTuple):
 def read_gold(
     path: str | Path, sizes: Sequence[Sizes | None], options: GoldOptions | None = None
 ) -> GoldFile:
-    """Read alignments in Pharaoh or NAACL format; the first line with text tells which.
+    """Read alignments in Pharaoh or NAACL format; the first line with text decides which.
 
-    Pharaoh: a line for each sentence pair, of links `3-4` (sure), `3?4` or `3p4` (possible),
-    perhaps with a score behind, `3-4:0.9`, which is not used.
-    NAACL (Mihalcea and Pedersen 2003): a line for each link, `sentence source target`, then
-    perhaps S (sure, also when left out) or P (possible), then perhaps a confidence, which is not
-    used. Sentences count from 1, and those without a line have no links. A byte order mark at
-    the beginning is skipped. A link that occurs twice counts once, and is sure if one occurrence
-    is.
+    Pharaoh: a line for each sentence pair, with links `3-4` (sure), `3?4` or `3p4` (possible). A
+    score after a link, `3-4:0.9`, is ignored.
+    NAACL (Mihalcea and Pedersen 2003): a line for each link, `sentence source target`, optionally
+    followed by S (sure, the default) or P (possible), and by a confidence, which is ignored.
+    Sentences count from 1; those without a line have no links. A byte order mark at the beginning
+    is skipped. A link that occurs twice counts once, and is sure if either occurrence is.
 
     sizes: words of each sentence pair, source and target; None where they are not known.
-    Raises UserError, with file and line: a line is neither, a sentence or (unless `options.drop`)
-    a word does not exist, a Pharaoh file has not one line for each pair.
+    Raises UserError, with file and line, for a line in neither format, a sentence or (unless
+    `options.drop`) a word that does not exist, and a Pharaoh file with another number of lines than
+    there are pairs.
     """
     options = options or GoldOptions()
     lines = read_lines(path)
@@ -119,9 +119,9 @@ def read_gold(
 def number_of_pairs(*paths: str | Path) -> int:
     """The number of sentence pairs of files of links, where no sentences are given.
 
-    Of the files in Pharaoh format the first one's lines; where all are in NAACL format, whose
-    sentences without links have no line, the largest sentence number in the first file.
-    Raises UserError, with file and line, for a line that is neither.
+    It is the number of lines of the first file in Pharaoh format. If all files are in NAACL format,
+    where sentences without links have no line, it is the largest sentence number of the first file.
+    Raises UserError, with file and line, for a line in neither format.
     """
     read = [(path, read_lines(path)) for path in paths]
     for _, lines in read:
@@ -141,7 +141,8 @@ def _entries(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
 
 
 def _is_pharaoh(lines: Sequence[str]) -> bool:
-    """Whether the first word of the first line that has one is a link; so too without any word."""
+    """Whether the first word of a file is a link in Pharaoh format; True for a file without words.
+    """
     words = next((words for words in map(split_words, lines) if words), None)
     return words is None or _PHARAOH_OF_ANY_SIZE.fullmatch(words[0]) is not None
 
@@ -159,7 +160,7 @@ def _pharaoh(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
 
 
 def _naacl(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
-    """The links of a NAACL file; blank lines are passed over."""
+    """The links of a NAACL file; blank lines are skipped."""
     for number, line in enumerate(lines, 1):
         text = " ".join(split_words(line))
         if not text:
@@ -179,7 +180,8 @@ def _positions(entry: _Entry, first: int, swapped: bool) -> Link:
 
 
 def _outside(link: Link, size: Sizes | None, first: int) -> str:
-    """The message for a link outside its sentence, in the file's numbering; "" if it is inside."""
+    """The error message for a link outside its sentence, in the file's numbering; "" for a link
+    inside."""
     for side, place, words in zip(("source", "target"), link, size or (None, None), strict=True):
         if place < 0 or (words is not None and place >= words):
             last = "on" if words is None else f"to {words - 1 + first}"
@@ -193,12 +195,13 @@ def pharaoh_line(links: Iterable[Link]) -> str:
 
 
 def tokens_line(source: Sequence[str], target: Sequence[str]) -> str:
-    """The tokens of a pair whose positions links count, as a line."""
+    """A line with the tokens of a pair, whose positions the links count."""
     return f"{' '.join(source)} {BAR} {' '.join(target)}"
 
 
 def read_tokens(path: str | Path) -> list[Pair]:
-    """The pairs of a file of such lines. Raises UserError, with file and line, for another."""
+    """The pairs of a file that `tokens_line` wrote. Raises UserError, with file and line, for a
+    line of another form."""
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
         source, *target = (split_words(side) for side in f" {line} ".split(f" {BAR} "))
@@ -210,7 +213,8 @@ def read_tokens(path: str | Path) -> list[Pair]:
 
 
 class AlignmentScore(NamedTuple):
-    """Links counted over a corpus, and what follows from them (Och and Ney 2003)."""
+    """The counts of links over a corpus, and the scores that follow from them (Och and Ney 2003).
+    """
 
     links: int  # |A|
     sure: int  # |S|
@@ -238,8 +242,9 @@ def alignment_score(
 ) -> AlignmentScore:
     """Alignment error rate of a corpus, with sure and possible links (section 4.4.4).
 
-    links: those found, for each sentence pair; gold: those made by people, in the same order.
-    Raises ValueError if the numbers of pairs differ, or if there is no link and no sure link.
+    links: an aligner's, for each sentence pair. gold: links made by people, in the same order.
+    Raises ValueError if the numbers of pairs differ, or if there is neither a link nor a sure gold
+    link.
     """
     if len(links) != len(gold):
         raise ValueError(f"links, gold: expected equal numbers of pairs, got {len(links)} and "

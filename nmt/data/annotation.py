@@ -1,9 +1,9 @@
 """Annotating unknown words with the source words that they come from (thesis, section 3.2).
 
-Words outside a vocabulary become symbols; those of the target say which source word they are linked
-to. Positions count words of the source in written order, even if a model reads it in reverse, and
-words of the target without positional symbols; both from 0. `nmt.data.restoration` turns a
-translation's symbols back into words.
+Words outside a vocabulary become symbols. A symbol in the target says which source word it is
+linked to. Positions count from 0: source words in written order, even if a model reads them in
+reverse, and target words without positional symbols. `nmt.data.restoration` turns the symbols of a
+translation back into words.
 
 | method | source | target |
 |---|---|---|
@@ -12,8 +12,8 @@ translation's symbols back into words.
 | posall | `<unk>` | after each word, `<unk>` too, `<p_d>` or `<p_null>` |
 | posunk | `<unk>` | `<unkpos_d>` or `<unkpos_null>` |
 
-A pointer d in -7 .. 7 from target word j names source word i = j - d (section 3.2.2, and Table 3.3;
-Figures 3.3 and 3.4 disagree with it, see docs/errata.md).
+A pointer d in -7 .. 7 from target word j names source word i = j - d (section 3.2.2 and Table 3.3;
+Figures 3.3 and 3.4 disagree, see docs/errata.md).
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def symbol_of(word: str) -> Symbol | None:
 
 
 def is_symbol(word: str) -> bool:
-    """Whether a word is a symbol: of copyable, posall or posunk, or one that `names_source`."""
+    """Whether a word is a symbol of copyable, posall or posunk, or one that `names_source`."""
     return symbol_of(word) is not None or names_source(word)
 
 
 def stays_whole(word: str) -> bool:
-    """Whether a word is a symbol, which is not cut into pieces."""
+    """Whether a word is a symbol, which is never cut into pieces."""
     return word[:1] == "<" and (word in SPECIALS or is_symbol(word))
 
 
@@ -78,8 +78,8 @@ def is_language(word: str) -> bool:
 
 
 def method_of(words: Iterable[str]) -> str | None:
-    """The method (copyable, posall or posunk) whose symbols are among the words; None if there are
-    none."""
+    """The method (copyable, posall or posunk) of the first symbol among the words; None if there is
+    no symbol."""
     return next((symbol.method for word in words if (symbol := symbol_of(word))), None)
 
 
@@ -94,10 +94,10 @@ def _spelt(method: str, number: int | None) -> str:
 class Rules:
     """The rules by which a corpus is annotated.
 
-    method: one of METHODS. source_words, target_words: the vocabularies; what is spelt like a
-    symbol is never in them. probability: p(target word | source word), 0 for pairs that it lacks.
-    It decides between several links of a target word, which the thesis leaves open: the highest,
-    then the nearest, then the first.
+    method: one of METHODS. source_words, target_words: the vocabularies; a word that is spelt like
+    a symbol counts as unknown. probability: p(target word | source word), 0 for pairs without an
+    entry. Of several links of a target word, which the thesis leaves open, the most probable one is
+    taken, then the nearest, then the first.
     """
 
     method: str
@@ -111,13 +111,14 @@ class Rules:
 
 
 def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[str]) -> Pair:
-    """One sentence pair with its unknown words as symbols.
+    """A sentence pair with symbols in place of its unknown words.
 
     Source: thesis (3.2.1 copyable), (3.2.2 posall), (3.2.3 posunk), section 3.4.2 for noalign.
 
-    links: (source word, target word). counts: the outcomes for the target's unknown words are
-    added: "pointed", "null" (without a link, or for copyable linked to known words only), "far"
-    (all links farther than the window, so null too); for noalign "unknown".
+    links: (source word, target word). counts: the outcomes for the target's unknown words are added
+    to it: "pointed"; "null" for a word without a link (copyable: without a link to an unknown
+    word); "far" for a word whose links are all outside the window, which is null too; "unknown"
+    with noalign.
     """
     source, target = pair
     numbers = _numbers(source, rules)
@@ -136,7 +137,7 @@ def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[st
 
 
 def known(word: str, words: Collection[str]) -> bool:
-    """Whether a word is in a vocabulary; what is spelt like a symbol is not."""
+    """Whether a word is in a vocabulary; a word that is spelt like a symbol is not."""
     return word in words and word not in SPECIALS and not is_symbol(word)
 
 
@@ -148,7 +149,7 @@ def unknown_numbers(source: Sequence[str], source_words: Collection[str]) -> dic
 
 
 def _numbers(source: Sequence[str], rules: Rules) -> dict[str, int]:
-    """`unknown_numbers` for the method copyable; else empty."""
+    """`unknown_numbers` for the method copyable; empty for the others."""
     return unknown_numbers(source, rules.source_words) if rules.method == "copyable" else {}
 
 
@@ -185,7 +186,7 @@ def _marked(word: str, is_known: bool, number: int | None, method: str) -> list[
 def link_probabilities(
     pairs: Sequence[Pair], links: Sequence[Sequence[Link]]
 ) -> dict[tuple[str, str], float]:
-    """p(target word | source word): its share of the source word's links (footnote 2)."""
+    """p(target word | source word), the pair's share of the source word's links (footnote 2)."""
     counts: Counter[tuple[str, str]] = Counter()
     for (source, target), sentence in zip(pairs, links, strict=True):
         counts.update((source[i], target[j]) for i, j in sentence)

@@ -61,11 +61,11 @@ def weights_of_words(
 ) -> np.ndarray:
     """The weights (words, S) that belong to each target word.
 
-    Arguments: alignment, a row for each step, (words + 1, S), or (words, S) where the end marker
-    was never predicted; aligned_word, `predicted` or `read`; from_end, whether the words were
-    predicted from the last to the first (the rows are in the order of the words even then). The
-    last word predicted of a hypothesis without an end marker was never read: it keeps the weights
-    of the step that predicted it.
+    alignment: a row for each step, (words + 1, S), or (words, S) if the end marker was never
+    predicted. aligned_word: `predicted` or `read`. from_end: whether the words were predicted from
+    the last to the first; the rows are in the order of the words even then. In a hypothesis without
+    an end marker, the word that was predicted last was never read, and keeps the weights of the
+    step that predicted it.
     """
     rows = np.arange(words)
     if aligned_word == "read" and words:
@@ -75,10 +75,10 @@ def weights_of_words(
 
 
 def best_links(weights: np.ndarray, end: bool = False) -> list[Link]:
-    """For each target word the source word of highest weight, the first of equal ones.
+    """Links (source word, target word) from each target word to the source word of highest weight.
 
-    Arguments: weights (words, S); end, whether the last column is that of the end marker: a word
-    that attends to it most has no link. Returns links (source word, target word).
+    The first of equal weights wins. weights: (words, S). end: whether the last column is the end
+    marker's; a word that attends to the end marker most has no link.
     """
     if not weights.size:
         return []

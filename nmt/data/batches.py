@@ -14,7 +14,7 @@ from nmt.data.stored import Lazy, Mapped, StoredPairs
 from nmt.data.token_batches import token_batches
 from nmt.data.vocabulary import END
 
-POOL = 64  # batches sorted together: little padding, yet batches differ between epochs
+POOL = 64  # batches that are sorted together: little padding, yet batches differ between epochs
 
 
 class SourceIds(tuple[Sequence[int], ...]):
@@ -23,59 +23,61 @@ class SourceIds(tuple[Sequence[int], ...]):
     __slots__ = ()
 
 
-IdPair = tuple[Sequence[int] | SourceIds, Sequence[int]]  # of source and target, without `</s>`
+IdPair = tuple[Sequence[int] | SourceIds, Sequence[int]]  # source and target, without `</s>`
 Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
 Rare = Sequence[Sequence[Word]] | None  # for each sentence, the words whose id is `<unk>`
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a batch on the host: B sequences of ids, time first, padded below with END."""
+    """One side of a batch on the host: B sequences of ids, time first, padded below with END.
 
-    ids: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
+    characters: the spelling of words without a row in the table, in groups by length, for a model
+    that reads characters; the places of a target's words are those of `Batch.target_out`.
+    """
+
+    ids: np.ndarray  # (S, B) int64, reversed already if the model reads its source reversed
     lengths: np.ndarray  # (B,) int64
-    characters: tuple[Spelled, ...] = ()  # of the words without a row, where a model reads them;
-    # by length; a target's places are those of the predictions, `Batch.target_out`
-    factors: np.ndarray | None = None  # (F, S, B) int64, of each word, where a model reads them
+    characters: tuple[Spelled, ...] = ()
+    factors: np.ndarray | None = None  # (F, S, B) int64, for a model that reads factors
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model is trained on: sources to read, a target to predict.
+    """A batch to train on: the sources to read, and the target to predict.
 
     A translator has one source or two, a language model none. The target's ids (T + 1, B) begin
-    with what precedes the first prediction (`</s>`, or the last token of the piece before in a
-    stream); its lengths (B,) count predictions.
+    with the token before the first prediction: `</s>`, or in a stream the last token of the
+    previous piece. Its lengths (B,) count predictions.
     """
 
     sources: tuple[Side, ...]
     target: Side
     indices: np.ndarray  # (B,) int64: positions in the corpus, or numbers of streams
-    state: Any = None  # of a stream: where the piece before ended; None where a text begins
-    begins: bool = True  # of a stream: whether it begins here, and does not go on
-    task: str = ""  # of a mixture of tasks: whose batch this is
-    read: np.ndarray | None = None  # (T, B) int64, the decoder's input, where words are dropped
+    state: Any = None  # the model's state after a stream's previous piece; None at its beginning
+    begins: bool = True  # whether a stream begins with this piece
+    task: str = ""  # the task that the batch is of, in a mixture of tasks
+    read: np.ndarray | None = None  # (T, B) int64, the decoder's input where words are dropped
 
     @property
     def target_in(self) -> np.ndarray:
-        """(T, B) int64, what the decoder reads: `</s>`, y_1 .. y_m, or `<unk>` in place of words
-        that are dropped."""
+        """(T, B) int64, the decoder's input: `</s>`, y_1 .. y_m, with `<unk>` for dropped words."""
         return self.target.ids[:-1] if self.read is None else self.read
 
     @property
     def target_out(self) -> np.ndarray:
-        """(T, B) int64, what it predicts: y_1 .. y_m, `</s>`."""
+        """(T, B) int64, the decoder's predictions: y_1 .. y_m, `</s>`."""
         return self.target.ids[1:]
 
 
 def make_sources(
     sentences: Sequence[Any], reverse: bool, rare: Rare = None
 ) -> tuple[Side, ...]:
-    """The source side of sentences side by side, reversed before padding if asked for.
+    """The source side of a batch of sentences; one side for each source.
 
-    sentences: ids without `</s>`, or `SourceIds`. rare: their unknown words, for a model that
-    reads characters, which are not reversed. Returns a side of each source.
-    Raises ValueError if there is no sentence or one is empty.
+    sentences: ids without `</s>`, or `SourceIds`. reverse: whether sentences are reversed, before
+    padding. rare: the unknown words' characters, for a model that reads them; the characters
+    themselves are not reversed. Raises ValueError if there is no sentence, or an empty one.
     """
     if not sentences:
         raise ValueError("sentences: expected at least one, got none")
@@ -98,9 +100,9 @@ def make_batch(
 ) -> Batch:
     """The pairs at the given positions as one batch (Algorithm 3 line 1: s = [x, _, y, _]).
 
-    pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it. rare: of the
-    corpus's sources and targets, the unknown words, where a model reads their characters.
-    Raises ValueError if there is no position or a source sentence is empty.
+    pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it. rare: the unknown
+    words' characters in the corpus's sources and targets, for a model that reads them. Raises
+    ValueError if there is no position, or if a source sentence is empty.
     """
     places = np.asarray(indices).tolist()
     source_rare, target_rare = (words and [words[i] for i in places] for words in rare)
@@ -113,7 +115,7 @@ def make_batch(
 
 
 def _with_characters(side: Side, steps: np.ndarray, rare: Rare, by_type: bool) -> Side:
-    """The side with the characters of its unknown words; steps: its ids from the first step on."""
+    """The side with the characters of its unknown words. steps: its ids from the first step on."""
     if rare is None:
         return side
     return replace(side, characters=spelled_words(steps, side.lengths, rare, by_type))
@@ -131,11 +133,12 @@ def _padded(rows: Sequence[Sequence[int]]) -> Side:
 def bucketed_batches(
     lengths: np.ndarray, batch_size: int, rng: np.random.Generator, pool_size: int = POOL
 ) -> list[np.ndarray]:
-    """One epoch in random order, sentences of similar lengths together.
+    """The batches of one epoch in random order, with sentences of similar lengths together.
 
-    The corpus is shuffled and taken in pools of `pool_size` batches (Bahdanau B.2 pools); a pool is
-    sorted by target then source length and cut into batches; then the batches are shuffled. Every
-    position occurs in exactly one batch, and only one batch can be smaller than batch_size.
+    The corpus is shuffled and taken in pools of `pool_size` batches (Bahdanau B.2 pools). Each pool
+    is sorted by target length, then source length, and cut into batches. Then the batches are
+    shuffled. Every position occurs in exactly one batch, and only one batch can be smaller than
+    batch_size.
 
     lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
     """
@@ -152,7 +155,7 @@ def bucketed_batches(
 def ordered_batches(
     lengths: np.ndarray, batch_size: int, seed: int, pool_size: int = POOL
 ) -> list[np.ndarray]:
-    """One epoch as the code of Bahdanau et al. reads it, the same each time.
+    """The batches of one epoch in the order of Bahdanau et al.'s code, which is always the same.
 
     Source: B.2, "the training data was shuffled once before training and was traversed
     sequentially"; their code sorts a pool of `pool_size` batches by the length of the longer side
@@ -171,7 +174,7 @@ def ordered_batches(
 
 
 def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """The whole corpus by target then source length, for evaluation: no shuffling.
+    """The batches of the whole corpus by target, then source length, for evaluation: unshuffled.
 
     lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
     """
@@ -190,25 +193,25 @@ def _check_batch_size(batch_size: int) -> None:
 
 
 def lengths_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> np.ndarray:
-    """(N, 2) int, how long source and target of each pair are."""
+    """(N, 2) int, the lengths of each pair's source and target."""
     if isinstance(pairs, StoredPairs):
         return pairs.lengths
     return np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int32)
 
 
 class TextBatches:
-    """A corpus of id pairs and how it is cut into batches.
+    """A corpus of id pairs, cut into batches.
 
     pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
-    reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
-    rare: see `make_batch`. lengths: (N, 2) int, ids of source and target, if they are known: pairs
-    that are made when they are asked for are then asked for in batches only. budget: tokens of a
-    batch of an epoch, in place of batch_size; its gradient is then divided by target tokens.
-    seed: of an order that all epochs have (`ordered_batches`); None: each is shuffled anew. finish:
-    makes of a batch of such ids what a model reads.
-    Batches are made on demand, so a resumed run can go to any place in an epoch:
+    reverse_source: whether the source ids are reversed. pool_size: batches that are sorted
+    together. rare: see `make_batch`. lengths: (N, 2) int, ids of source and target; None: they are
+    counted, for which all pairs are read once. budget: tokens per batch, instead of batch_size; the
+    gradient is then divided by target tokens. seed: gives all epochs the same order
+    (`ordered_batches`); None: each epoch is shuffled anew. finish: converts a batch of these ids to
+    what the model reads.
+    Batches are made on demand, so that a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
-    Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
+    Raises ValueError if there are no pairs, if a source sentence is empty, or for batch_size < 1.
     """
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
@@ -240,7 +243,7 @@ class TextBatches:
         return bucketed_batches(self.lengths, self.batch_size, rng, self.pool_size)
 
     def clock(self, keys: Sequence[Any]) -> np.ndarray:
-        """(len(keys) + 1,): how many updates of the schedule's clock come before each batch."""
+        """(len(keys) + 1,) the updates that the schedule counts before each batch, and in all."""
         return np.arange(len(keys) + 1)
 
     def batch(self, indices: Indices) -> Batch:
@@ -249,15 +252,16 @@ class TextBatches:
         return batch if self.finish is None else self.finish(batch)
 
     def tokens(self, batch: Batch) -> int:
-        """Target words in a batch, `</s>` included: what its loss is summed over."""
+        """The number of target words in a batch, `</s>` included: its loss is summed over them."""
         return int(batch.target.lengths.sum())
 
     def weight(self, batch: Batch) -> int:
-        """What a batch's gradient is divided by: sentence pairs, or target tokens."""
+        """The number that a batch's gradient is divided by: sentence pairs, or target tokens."""
         return len(batch.indices) if self.budget is None else self.tokens(batch)
 
     def in_order(self, description: str = "batches") -> Iterator[Batch]:
-        """All batches sorted by length, for evaluation; `what` is done with them, on a bar."""
+        """All batches sorted by length, for evaluation. description: the label of a progress bar.
+        """
         places = sorted_batches(self.lengths, self.batch_size)
         return (self.batch(i) for i in counted(places, description))
 
@@ -265,14 +269,13 @@ class TextBatches:
 def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int) -> Lazy[Batch]:
     """A long text as B parallel streams, cut in time for truncated backpropagation.
 
-    The ids are divided into batch_size consecutive streams of equal length; each batch is the next
-    `length` positions of every stream, the last batch what is left. The state that a model holds
-    after a batch is the state it starts the next one with.
+    The ids are divided into batch_size consecutive streams of equal length. Each batch has the next
+    `length` positions of every stream; the last batch has those that remain. The model's state
+    after a batch is its state before the next one.
 
     ids: (N,) the text. batch_size: streams. length: positions per batch. Returns the batches in
-    order, made when they are asked for; they predict every id but the first and at most
-    batch_size - 1 at the end, which do not fill all streams. Raises ValueError if a stream would
-    have no position.
+    order, made on demand. They predict every id except the first and the last ones that do not
+    fill all streams, at most batch_size - 1. Raises ValueError if a stream would have no position.
     """
     _check_batch_size(batch_size)
     if length < 1:

@@ -1,10 +1,10 @@
 """Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's file format.
 
-A word begins as its characters, each with its marks (`nmt.data.letters`), the last of them with
-`</w>`; of the merges that apply, the one learned first joins two neighbouring symbols, until none
-applies. (In files of version 0.1 `</w>` is a symbol of its own.) In text, all pieces of a word
-except the last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) skips each merge with
-some probability, drawn anew for each position and each pass over the word.
+A word starts as its characters, each with its marks (`nmt.data.letters`), and `</w>` at the last
+one. Then merges join neighbouring symbols: of the merges that apply, the one that was learned first
+is applied, until none applies. (In files of version 0.1 `</w>` is a separate symbol.) In text, all
+pieces of a word except the last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1)
+skips each merge with some probability, drawn anew for each position and each pass over the word.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ Draw = Callable[[], float]  # the next number from [0, 1)
 class Codes:
     """Merges, in the order in which they were learned.
 
-    Where one joins a mark to what stands before it, as those that subword-nmt learned by itself, a
-    word begins as bare characters, which merges then join.
-    Of a merge that is there twice the first counts, as in subword-nmt. end_apart: of codes of
-    version 0.1, whose words begin with `</w>` as a symbol of its own.
-    Raises ValueError for a merge that is not two symbols without spaces.
+    If some merge joins a mark to the symbol before it, as in codes that subword-nmt learned by
+    itself, words start as characters without their marks. Of equal merges the first counts, as in
+    subword-nmt. end_apart: whether words start with `</w>` as a separate symbol, as in codes of
+    version 0.1. Raises ValueError for a merge that is not two symbols without spaces.
     """
 
     def __init__(self, merges: Iterable[Merge], end_apart: bool = False) -> None:
@@ -62,9 +61,9 @@ class Codes:
     __hash__ = None  # type: ignore[assignment]
 
     def cut(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
-        """The pieces of a word, as they are written.
+        """The pieces of a word, as written in text.
 
-        dropout: the probability to skip a merge; draw: the source of random numbers.
+        dropout: the probability that a merge is skipped. draw: the source of random numbers.
         """
         *before, last = self._cut(word)
         symbols = [*before, last, END_OF_WORD] if self.end_apart else [*before, last + END_OF_WORD]
@@ -79,26 +78,26 @@ class Codes:
         return _written(symbols)
 
     def _merged(self, symbols: list[str], ranked: Sequence[tuple[int, int]]) -> list[str]:
-        """The symbols after the merge of lowest rank among those found (rank, position), at all its
-        positions."""
+        """The symbols after the merge of the lowest rank is applied at all its positions; ranked:
+        (rank, position) of all merges that apply."""
         first = min(ranked)[0]
         result = "".join(self.merges[first])
         merged: list[str] = []
         end = 0
         for rank, place in ranked:
-            if rank == first and place >= end:  # of three alike the first two
+            if rank == first and place >= end:  # of three equal symbols the first two are merged
                 merged += symbols[end:place]
                 merged.append(result)
                 end = place + 2
         return merged + symbols[end:]
 
     def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]:
-        """The pieces of a word with each that is not known cut at its last merge, and its parts
-        likewise, down to characters: subword-nmt's vocabulary threshold."""
+        """The pieces of a word, where each piece that is not known is split as its last merge
+        joined it, again and again, down to characters: subword-nmt's vocabulary threshold."""
         return [finer_piece for piece in pieces for finer_piece in self._parts_of(piece, known)]
 
     def _parts_of(self, piece: str, known: Collection[str]) -> list[str]:
-        """A piece, or its known parts."""
+        """The piece itself if it is known, else the known pieces that it splits into."""
         ends_word = not piece.endswith(CONTINUED)
         merge = self._parts.get(piece + END_OF_WORD if ends_word else piece.removesuffix(CONTINUED))
         if ends_word and self.end_apart and (merge is None or merge[1] == END_OF_WORD):
@@ -118,7 +117,8 @@ class Codes:
         return word_places(pieces)
 
     def lines(self) -> list[str]:
-        """What identifies the codes: the lines of their file, without the header of version 0.2."""
+        """The lines of the codes' file without the header of version 0.2; they identify the codes.
+        """
         return [*[OLD_HEADER] * self.end_apart, *map(" ".join, self.merges)]
 
     def write(self, path: str | Path) -> None:
@@ -127,10 +127,10 @@ class Codes:
 
     @classmethod
     def read(cls, path: str | Path) -> Codes:
-        """Read codes as subword-nmt does, UTF-8: `#version: 0.2` (without it they are of version
-        0.1), then two symbols a line with a space between them; blank lines at the end are none.
+        """Read codes as subword-nmt does: UTF-8, `#version: 0.2` (version 0.1 without it), then
+        lines of two symbols with a space between them. Blank lines at the end are ignored.
 
-        Raises UserError, with file and line, for another version and a line that is no merge.
+        Raises UserError, with file and line, for another version, and for a line that is no merge.
         """
         lines = [line.strip("\r ") for line in decode_lines(path)]
         header = lines[0] if lines and lines[0].startswith("#version") else ""
@@ -158,13 +158,13 @@ def _problem(merge: Sequence[str]) -> str | None:
 
 
 def _written(symbols: Sequence[str]) -> list[str]:
-    """Symbols as text: `@@` behind each but the last, which loses its `</w>`."""
+    """Symbols as pieces of text: all but the last get `@@`, the last loses its `</w>`."""
     *before, last = symbols[:-1] if symbols[-1] == END_OF_WORD else symbols
     return [*(symbol + CONTINUED for symbol in before), last.removesuffix(END_OF_WORD)]
 
 
 def joined(pieces: Iterable[str]) -> list[str]:
-    """Join pieces into words; a `@@` behind the last piece is dropped."""
+    """Join pieces into words; `@@` at the end of the last piece is dropped."""
     words, word = [], ""
     for piece in pieces:
         if piece.endswith(CONTINUED):
@@ -185,24 +185,24 @@ def word_places(pieces: Sequence[str]) -> list[int]:
 
 
 def require_library(option: str) -> None:
-    """Raise UserError, naming what was asked for, unless subword-nmt is installed."""
+    """Raise UserError, naming the option, unless subword-nmt is installed."""
     if find_spec(LIBRARY) is None:
         raise UserError(f"{option}: {missing('subword-nmt', 'bpe')}, which learns merges")
 
 
 def learn(counts: Mapping[str, int], merges: int, option: str) -> Codes:
-    """Learn merges from words and how often each occurs, by subword-nmt.
+    """Learn merges from words and their counts, by subword-nmt.
 
-    A pair of symbols is merged only if it occurs twice: there may be fewer merges than asked for.
-    wanted: the option that needs it, for the error. Raises UserError without the library, and where
-    no pair occurs twice.
+    Only pairs of symbols that occur twice are merged, so that there may be fewer merges than asked
+    for. option: the option that needs the merges, for the error. Raises UserError without the
+    library, and if no pair occurs twice.
     """
     require_library(option)
     words = {word: letters(word) for word in sorted(counts)
              if not set(word) & set(" \t\n") and not is_mark(word[0])}
     joint = sorted({letter for word in words.values() for letter in word
                     if len(letter) > 1 or letter == "\r"})
-    single = dict(zip(joint, map(chr, count(PRIVATE)), strict=False))  # for the library, which cuts
+    single = dict(zip(joint, map(chr, count(PRIVATE)), strict=False))  # the library would cut them
     lines = tuple(f"{''.join(single.get(letter, letter) for letter in word)} {counts[name]}"
                   for name, word in words.items())
     marked = str.maketrans({substitute: letter for letter, substitute in single.items()})
@@ -217,7 +217,7 @@ def learn(counts: Mapping[str, int], merges: int, option: str) -> Codes:
 
 @lru_cache(maxsize=1)  # both sides of a joint vocabulary make the same call
 def _learned(lines: tuple[str, ...], merges: int) -> Codes:
-    """What the library learns of lines of a word and its count."""
+    """The codes that the library learns from lines of a word and its count."""
     from subword_nmt.learn_bpe import learn_bpe
 
     file = io.StringIO()

@@ -1,9 +1,9 @@
 """Words outside the vocabulary as characters (Luong, 2016, sections 5.3.2, 5.3.3 and 5.4.1).
 
-The characters of a language are the 200 most frequent in its training words, counted over tokens;
-marks are part of their letter (`nmt.data.letters`).
-Ids are a `Vocabulary`'s: 0 is an unknown character, 1 (`</s>`) is the boundary that the thesis
-writes `_`, which ends each word and starts its spelling.
+A language has the 200 most frequent characters of its training words, counted over tokens. Marks
+are part of their letter (`nmt.data.letters`). Ids are those of a `Vocabulary`: 0 is an unknown
+character; 1, `</s>`, is the boundary that the thesis writes `_`, which ends each word and starts
+its spelling.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from nmt.data.letters import letters
 from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
 
-LIMIT = 200  # characters a language (5.4.1)
-GROUPS = 3  # most groups of words of similar length: more save less padding than they cost
-LEAST = 16  # fewest words of a group, if there are several: fewer make matrix products too small
+LIMIT = 200  # characters of a language (5.4.1)
+GROUPS = 3  # the most groups of words of similar length: more groups save less than they cost
+LEAST = 16  # the fewest words of a group, of several: below it matrix products are too small
 
-Word = tuple[int, ...]  # ids of its characters, without the boundary
+Word = tuple[int, ...]  # the ids of a word's characters, without the boundary
 
 
 def character_vocabulary(sentences: Iterable[Sequence[str]], limit: int = LIMIT) -> Vocabulary:
-    """The `limit` most frequent characters of the sentences' words, beside the two symbols."""
+    """The two symbols and the `limit` most frequent characters of the sentences' words."""
     words = (word for sentence in sentences for word in sentence)
     return Vocabulary.build((letters(word) for word in words), max_size=limit + 2)
 
@@ -34,16 +34,16 @@ class Spelling:
 
     def __init__(self, words: Vocabulary, characters: Vocabulary) -> None:
         self._words, self._characters = words, characters
-        self._known: dict[str, Word] = {}  # so that the tokens of a type share one tuple
+        self._known: dict[str, Word] = {}  # lets the tokens of a type share one tuple
 
     def rare(self, sentence: Sequence[str]) -> tuple[Word, ...]:
-        """The characters of each word that has no id of its own, in order."""
+        """The characters of each unknown word of a sentence, in order."""
         ids = self._words.ids(sentence)
         return tuple(self.spelled(word) for word, i in zip(sentence, ids, strict=True)
                      if i == UNKNOWN)
 
     def spelled(self, word: str) -> Word:
-        """The characters of a word; of a letter that is not known, itself and its marks."""
+        """The ids of a word's characters; an unknown letter is split from its marks."""
         if word not in self._known:
             characters = [character for letter in letters(word)
                           for character in ([letter] if self._is_known(letter) else letter)]
@@ -55,7 +55,7 @@ class Spelling:
         return self._characters.ids([letter]) != [UNKNOWN]
 
     def word(self, ids: Iterable[int]) -> str:
-        """The word of these characters."""
+        """The word that these characters spell."""
         return "".join(self._characters.tokens(ids))
 
 
@@ -63,13 +63,13 @@ class Spelled(NamedTuple):
     """The characters of words of similar length, on the host."""
 
     ids: np.ndarray  # (L, N) int64, a word in each column, ended by END, padded with END
-    lengths: np.ndarray  # (N,) int64, characters and the END
-    places: np.ndarray  # (M,) int64, their positions: t B + b of the steps (S, B) of their side
-    words: np.ndarray  # (M,) int64, which of the N words is there; 0 .. N - 1 if by token
+    lengths: np.ndarray  # (N,) int64, characters including the END
+    places: np.ndarray  # (M,) int64, where they stand: t B + b in the steps (S, B) of their side
+    words: np.ndarray  # (M,) int64, which of the N words stands there; 0 .. N - 1 if by token
 
 
 def unknown_steps(steps: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Which of the ids `steps` (S, B) are unknown words, padding apart: (S, B) bool."""
+    """(S, B) bool: which of the ids `steps` (S, B) are unknown words and not padding."""
     return np.asarray((steps == UNKNOWN) & (np.arange(len(steps))[:, None] < lengths))
 
 
@@ -79,14 +79,13 @@ def spelled_words(
 ) -> tuple[Spelled, ...]:
     """The characters of a side's unknown words, in groups of similar length.
 
-    Arguments: steps (S, B), ids of which `lengths` (B,) are real; rare, for each sentence the words
-    whose id is UNKNOWN, from the first step on; by_type, whether equal words share a column, as on
-    the source (5.3.2), or each token has its own (5.3.3); least, the fewest words of a group if
-    there are several.
-    Raises ValueError for another number of words than the steps have.
+    steps: (S, B) ids, of which the first `lengths` (B,) are real. rare: for each sentence the words
+    whose id is UNKNOWN, from the first step on. by_type: whether equal words share a column, as on
+    the source (5.3.2), or each token has its own (5.3.3). least: the fewest words of a group, where
+    there are several groups. Raises ValueError unless there is a word for each unknown id.
     """
     B = steps.shape[1]
-    b, t = np.nonzero(unknown_steps(steps, lengths).T)     # sentence by sentence
+    b, t = np.nonzero(unknown_steps(steps, lengths).T)     # in the order of the sentences
     words = [word for sentence in rare for word in sentence]
     if len(words) != len(t):
         raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "
@@ -97,9 +96,9 @@ def spelled_words(
 def by_length(
     words: Sequence[Word], places: np.ndarray, by_type: bool, least: int = LEAST
 ) -> tuple[Spelled, ...]:
-    """Words in at most GROUPS groups of equal size, the shortest first: little is padded.
+    """Words in at most GROUPS groups of equal size, the shortest first, so that little is padded.
 
-    Arguments: words, and the position of each, places (M,); the others as in `spelled_words`.
+    words: of the positions `places` (M,). Other arguments as in `spelled_words`.
     """
     if not words:
         return ()
@@ -118,12 +117,12 @@ def spelled_too(
 ) -> tuple[Spelled, ...]:
     """The characters of a target's unknown words and of a share of its other words, by token.
 
-    The author's `charTgtSample`: so many words of the vocabulary, drawn for each batch, are spelled
-    in training too; the end marker is not.
+    This is the author's `charTgtSample`: in training, some known words, drawn for each batch, are
+    spelled too. The end marker is never spelled.
 
-    Arguments: steps (T, B), ids of which `lengths` (B,) are real; groups, the unknown words'; share
-    of the other words, rounded down; characters, of each word of the vocabulary; rng: host
-    generator; least, as in `spelled_words`.
+    steps: (T, B) ids, of which the first `lengths` (B,) are real. groups: the unknown words. share:
+    of the known words, rounded down. characters: of each word of the vocabulary. rng: host
+    generator. least: as in `spelled_words`.
     """
     real = np.arange(len(steps))[:, None] < lengths
     known = np.flatnonzero(real & (steps != UNKNOWN) & (steps != END))

@@ -1,9 +1,9 @@
 """The embedded corpus: translations made from Unicode CLDR (through Babel), without a download.
 
-It is small and narrow (dates, durations, measures, money, names of countries and languages) but
-its translations are right and its difficulty is real: word order, agreement, plural forms and some
-thousand names in any two languages that CLDR knows. Its scores say that a system learns to
-translate this corpus, and nothing about news text.
+The corpus is small and narrow: dates, durations, measures, money, names of countries and languages.
+But its translations are correct and its difficulties are real: word order, agreement, plural forms
+and about a thousand names, in any two languages of CLDR. A score on it shows that a system learns
+this corpus, and says nothing about news text.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from nmt.data.corpus import Pair, write_lines
 from nmt.data.tokenise import natural_tokeniser
 from nmt.files import make_directory
 
-DRAWS = 30  # give up when this many draws per phrase asked for have not given enough new phrases
+DRAWS = 30  # the most draws per phrase asked for, after which there are too few new phrases
 
 
 @dataclass(frozen=True)
 class CldrOptions:
-    """Which corpus to generate; the same options give the same corpus (for one CLDR version).
+    """Which corpus to generate; the same options give the same corpus, for one version of CLDR.
 
     source_locale, target_locale: CLDR identifiers such as en, pt_BR or zh_Hans.
     train, dev, test: numbers of phrases. seed: of the random generator.
@@ -44,9 +44,9 @@ class CldrOptions:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Tokenised phrases in three sets that share no source side.
+    """Tokenised phrases in three sets that have no source in common.
 
-    The references are the plain target text before tokenisation, for scores on plain text.
+    The references are the target text before tokenisation, for scores on plain text.
     """
 
     source_locale: str
@@ -61,10 +61,10 @@ class Corpus:
 def generate(options: CldrOptions) -> Corpus:
     """Generate the corpus: random phrases, each source text once.
 
-    The test set is drawn first, then dev, then train, so the evaluation sets stay the same when
-    more training phrases are asked for. Two phrases whose source words are equal are one phrase.
-    Words are Moses', or characters in scripts without spaces. Clauses recur in several phrases:
-    a test phrase is a new combination, not necessarily of new clauses.
+    The test set is drawn first, then dev, then train, so that the evaluation sets stay the same
+    when more training phrases are asked for. Of phrases with equal source words only the first is
+    kept. Words are those of Moses, or characters in scripts without spaces. Clauses recur: a test
+    phrase is a new combination, but may have clauses that were trained on.
 
     Raises UserError for an unknown locale, equal locales, or more phrases than there are.
     """
@@ -117,8 +117,8 @@ def _draw_distinct(
 def write(corpus: Corpus, directory: str | Path) -> list[Path]:
     """Write the corpus as text files, one phrase a line, words separated by spaces.
 
-    train.en, train.fr, dev.en ... by locale, and the plain references as dev.reference.fr and
-    test.reference.fr. The directory is made if need be. Returns the paths.
+    The files are train.en, train.fr, dev.en and so on, by locale, and the plain references
+    dev.reference.fr and test.reference.fr. The directory is made if needed. Returns the paths.
     Raises UserError if a file cannot be written.
     """
     directory = Path(directory)

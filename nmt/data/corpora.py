@@ -1,4 +1,4 @@
-"""Loading the corpus that a recipe's data section names: sentence pairs and evaluation sets."""
+"""Loading the corpus of a recipe's data section: sentence pairs and evaluation sets."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from nmt.recipe import PAIRS, DataConfig
 
 EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
             "countries and languages, and knows no other words.")
-EXAMPLES, EXAMPLE_SEED = 3, 7  # of the embedded corpus
-LEAST_TO_DRAW = 10  # training pairs for each one that is drawn for validation
+EXAMPLES, EXAMPLE_SEED = 3, 7  # how many examples of the embedded corpus, and their seed
+LEAST_TO_DRAW = 10  # at most one pair in so many is drawn for validation
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class EvaluationSet:
 
     sources: list[list[str]]  # words; an empty list for an empty line
     references: list[str]  # plain text as in the file
-    pairs: list[Pair]  # the same as words on both sides, empty lines left out: for perplexity
+    pairs: list[Pair]  # words of both sides, without empty lines: for perplexity
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class ParallelCorpus:
     test: EvaluationSet | None
     empty: int  # training pairs left out because a side is empty
     too_long: int  # training pairs left out because a side is over the limit
-    repeated: int = 0  # lines whose source occurred before, where pairs were drawn for validation
+    repeated: int = 0  # lines that repeat a source, if pairs were drawn for validation
 
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
-    """How source and target text become words and text again; a `target_token` comes first.
+    """The tokenisers of source and target; the source's puts a `target_token` first.
 
-    Of two sources the text is that of both, as `nmt.data.sources` has it.
+    A text of two sources is one text, as `nmt.data.sources` describes.
     """
     languages = [data.source_language, data.target_language]
     if data.corpus in PAIRINGS:
@@ -99,8 +99,8 @@ def _after_token(token: str, cut: Callable[[str], list[str]], line: str) -> list
 def load_corpus(data: DataConfig) -> ParallelCorpus:
     """Generate or read the corpus.
 
-    Raises UserError as the readers do, if there is nothing to train or to test on, or if a
-    sentence of an evaluation set is over `max_translate_length`: before hours of training.
+    Raises UserError as the readers do, if there is nothing to train on or to evaluate, and for a
+    sentence of an evaluation set over `max_translate_length`, which is found before training.
     """
     return LOADERS[data.corpus](data)
 
@@ -135,7 +135,7 @@ def _reversal(data: DataConfig) -> ParallelCorpus:
 
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
-    """Line-aligned text files; without dev files some of the pairs to train on are drawn for it."""
+    """Line-aligned text files; without dev files, some training pairs are drawn for validation."""
     paths = _paths(data, "train")
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     places, repeated = ([], 0) if data.dev_source else _drawn_places(data, paths)
@@ -146,7 +146,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     lines = _without(streamed, places, drawn)
     pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
     train = choose_pairs(pairs, data.max_length, data.cut_long, data.train_size)
-    deque(lines, maxlen=0)  # the rest: pairs are drawn from it too, and the files must end together
+    deque(lines, maxlen=0)  # reads on: pairs may be drawn there, and the files must end together
     _need_pairs(train, _named(paths), data)
     test = _read_evaluation(data, "test") if data.test_source else None
     if data.dev_source:
@@ -157,7 +157,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
 
 
 def _paths(data: DataConfig, name: str) -> list[Path]:
-    """The files of the train, dev or test set: the sources', and last the target's."""
+    """The files of the train, dev or test set: those of the sources and, last, of the target."""
     files = (getattr(data, f"{name}_{side}") for side in ("source", "second_source", "target"))
     return [Path(data.directory) / file for file in files if file]
 
@@ -168,15 +168,18 @@ def _named(paths: Sequence[Path]) -> str:
 
 
 def _streamed(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """The texts of the sources, and the lines of the target."""
+    """Pairs of a source text, which may have several sources, and a target line."""
     for *sources, target in stream_parallel(*paths):
         yield BOUNDARY.join(sources), target
 
 
 def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], int]:
-    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most; of a
-    source that occurs again all its lines, so that none of these sources is trained on. Also how
-    many lines repeat a source."""
+    """The numbers, from 0, of the lines that are kept for validation, and how many lines repeat a
+    source.
+
+    `dev_size` lines are drawn at random, at most a tenth of all. If a source occurs several times,
+    all its lines are taken, so that no source of the dev set is trained on.
+    """
     for path in paths:
         if os.path.exists(path) and not os.path.isfile(path):
             raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
@@ -188,7 +191,7 @@ def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], i
                         f"pairs to draw some from for validation, got {pairs}")
     size = min(data.dev_size, pairs // LEAST_TO_DRAW)
     values, counts = np.unique(hashes, return_counts=True)
-    size = max(size, int(counts.min()))  # of a source at least
+    size = max(size, int(counts.min()))  # at least the lines of one source
     chosen: set[int] = set()
     for place in _in_random_order(pairs, size, data.seed):
         count = counts[np.searchsorted(values, hashes[place])]
@@ -205,7 +208,7 @@ def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], i
 
 
 def _in_random_order(pairs: int, first: int, seed: int) -> Iterator[int]:
-    """The places of all pairs: so many that are drawn at first, then the others."""
+    """The positions of all pairs: `first` drawn ones, then all in random order."""
     rng = np.random.default_rng(seed)
     yield from rng.choice(pairs, first, replace=False).tolist()
     yield from map(int, rng.permutation(pairs))
@@ -214,7 +217,7 @@ def _in_random_order(pairs: int, first: int, seed: int) -> Iterator[int]:
 def _without(
     lines: Iterable[tuple[str, str]], places: Sequence[int], drawn: list[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """The lines that are not at `places`, in order; those at `places` are appended to `drawn`."""
+    """The lines that are not at `places`, in order. Those at `places` are appended to `drawn`."""
     waiting = iter([*places, None])
     place = next(waiting)
     for number, line in enumerate(lines):
@@ -236,7 +239,7 @@ def _evaluation(
     data: DataConfig, lines: Sequence[tuple[str, str]], paths: Sequence[Path],
     numbers: Iterable[int],
 ) -> EvaluationSet:
-    """An evaluation set of lines; numbers: their line numbers in the files, for errors."""
+    """An evaluation set made of lines. numbers: their line numbers in the files, for errors."""
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     sources = [cut_source(line) for line, _ in lines]
     targets = [cut_target(reference) for _, reference in lines]
@@ -273,7 +276,7 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
 
 
 def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
-    """An evaluation set made of one text; references are detokenised like a model's output."""
+    """An evaluation set made of one text; its references are detokenised like a model's output."""
     sentences = list(map(tokenisers(data)[0].tokenise, stream_lines(path)))
     check_lengths(sentences, data, str(path))
     pairs = [pair for pair in PAIRINGS[data.corpus](sentences) if all(pair)]
@@ -285,7 +288,7 @@ def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
 
 
 def examples(data: DataConfig) -> list[str]:
-    """Sentences to try with a translator of the embedded corpus; none for other corpora."""
+    """Example sentences for a translator of the embedded corpus; none for other corpora."""
     if data.corpus != "cldr":
         return []
     generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES, 0,
@@ -297,10 +300,10 @@ def check_lengths(
     sources: Iterable[Sequence[str]], data: DataConfig, name: str | Sequence[str],
     numbers: Iterable[int] | None = None,
 ) -> None:
-    """Raise UserError, naming `name` and the line, for a sentence too long to be translated.
+    """Raise UserError, with file and line, for a sentence that is too long to be translated.
 
-    name: of the file; of several sources those of their files. numbers: of the sentences' lines,
-    from 1; in their order where there are none.
+    name: of the file; of several sources, the names of their files. numbers: of the sentences'
+    lines; None: 1, 2 and so on.
     """
     names = [name] if isinstance(name, str) else name
     for number, words in zip(numbers or count(1), sources, strict=False):

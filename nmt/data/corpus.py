@@ -1,8 +1,8 @@
-"""Reading and writing text files, and turning parallel lines into training pairs.
+"""Reading and writing text files, and making training pairs of parallel lines.
 
-A line ends at "\\n" and nowhere else: the other characters that Python takes for line ends (U+0085,
-U+2028, form feed and so on) occur inside words, and splitting at them would misalign a parallel
-corpus. For the same reason words are separated by spaces and tabs only.
+A line ends only at "\\n". The other characters that Python takes for line ends (U+0085, U+2028,
+form feed and so on) occur inside words, and splitting there would misalign a parallel corpus. For
+the same reason words are separated by spaces and tabs only.
 """
 
 import gzip
@@ -26,17 +26,17 @@ from nmt.files import write_file
 
 BLOCK = 1 << 20  # bytes written at once
 GZIP = 31  # zlib's number for gzip's format
-# Bytes of a line with its end. A longer one is no sentence: cutting this much into words takes a
+# The most bytes of a line with its end. A longer line is no sentence: tokenising it would take a
 # second. A device such as /dev/zero never ends a line.
 LONGEST = 1 << 18
-LONGEST_OF_TEXT = 1 << 28  # of a language model's text, which may be all one line
+LONGEST_OF_TEXT = 1 << 28  # the same for a language model's text, which may be a single line
 
 
 class Readable(Protocol):
-    """A binary file that is read by line."""
+    """A binary file that is read line by line."""
 
     def readline(self, size: int, /) -> bytes:
-        """The next line with its end, or as many bytes of it."""
+        """The next line with its end, or its first `size` bytes."""
 
 
 Odd = Callable[[UserError], None]
@@ -60,10 +60,10 @@ def split_words(line: str) -> list[str]:
 def decoded(
     file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None
 ) -> Iterator[str]:
-    """The lines of a UTF-8 file that ends them at "\\n", exactly: nothing else is trimmed.
+    """The lines of a UTF-8 file without the "\\n" at their end; nothing else is trimmed.
 
-    odd: is told of a line that is not valid UTF-8, or too long, which is then read as empty.
-    Raises UserError for it, naming `name` and the line, where there is no `odd`.
+    odd: is called with the error of a line that is too long or not valid UTF-8, and the line is
+    read as empty. Without `odd`, such a line raises UserError with `name` and the line's number.
     """
     for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
         text = problem = ""
@@ -84,7 +84,7 @@ def decoded(
 
 
 def _skipped(file: Readable, line: bytes) -> bool:
-    """Read on to the end of a line; False where it has none for very long."""
+    """Skip to the end of a line; False if the line does not end within LONGEST_OF_TEXT bytes."""
     read = 0
     while line and not line.endswith(b"\n"):
         read += len(line)
@@ -97,8 +97,8 @@ def _skipped(file: Readable, line: bytes) -> bool:
 def plain_lines(
     file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None
 ) -> Iterator[str]:
-    """As `decoded`, without a byte order mark and without "\\r" before "\\n", in Unicode's normal
-    form C; of a file that is not, a note says so."""
+    """The lines of `decoded` in Unicode's normal form C, without a byte order mark and without
+    "\\r" before "\\n". A note tells of a file that is not in normal form C."""
     for number, line in enumerate(decoded(file, name, longest, odd), 1):
         plain = composed(line)
         if plain != line:
@@ -108,8 +108,8 @@ def plain_lines(
 
 
 def lines_as_written(file: Readable, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
-    """As `decoded`, without white space at the ends, which is all that sacrebleu's command line
-    takes away; of a file that is not in normal form C, a note says so."""
+    """The lines of `decoded` without white space at their ends, as sacrebleu's command line reads
+    them. A note tells of a file that is not in normal form C."""
     for number, line in enumerate(decoded(file, name, longest), 1):
         if composed(line) != line:
             note(str(name), f"{name}:{number}: not in Unicode's normal form C; scored as it is, as "
@@ -120,10 +120,10 @@ def lines_as_written(file: Readable, name: str | Path, longest: int = LONGEST) -
 def stream_lines(
     path: str | Path, read: Reading = plain_lines, longest: int = LONGEST
 ) -> Iterator[str]:
-    """The lines of a UTF-8 text file one after another; of one named .gz, of its content.
+    """The lines of a UTF-8 text file, one after another; a file named .gz is decompressed.
 
-    Raises UserError if the file cannot be read, or, with the line, if it is not valid UTF-8 or
-    longer than so many bytes.
+    Raises UserError if the file cannot be read, and, with the line's number, for a line that is not
+    valid UTF-8 or longer than `longest` bytes.
     """
     try:
         raw = gzip.open(path) if _is_compressed(path) else open(path, "rb")
@@ -135,23 +135,23 @@ def stream_lines(
 
 
 def decode_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 file, exactly: split at "\\n" only, nothing trimmed. Errors as
+    """The lines of a UTF-8 file, split at "\\n" only, with nothing trimmed. Errors as
     `stream_lines`."""
     return list(stream_lines(path, decoded))
 
 
 def read_lines(path: str | Path, longest: int = LONGEST) -> list[str]:
-    """The lines of a UTF-8 text file, as `plain_lines`. Errors as `stream_lines`."""
+    """The lines of a UTF-8 text file, as `plain_lines` gives them. Errors as `stream_lines`."""
     return list(stream_lines(path, longest=longest))
 
 
 def stream_parallel(
     *paths: str | Path, read: Reading = plain_lines
 ) -> Iterator[tuple[str, ...]]:
-    """The lines of files, as a rule two, that translate each other line by line.
+    """The lines of files, usually two, that are translations of each other line by line.
 
-    read: gives the lines of a file. Raises UserError if a file cannot be read, and at the end of
-    the shortest one if they do not have the same number of lines.
+    read: gives the lines of a file. Raises UserError if a file cannot be read, and, at the end of
+    the shortest file, if the files have different numbers of lines.
     """
     sides = [stream_lines(path, read) for path in paths]
     for number, lines in enumerate(zip_longest(*sides)):
@@ -166,16 +166,16 @@ def stream_parallel(
 
 
 def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
-    """The lines of a source file, or of several as texts that `nmt.data.sources` describes.
+    """The lines of a source file, or the texts of several files, as in `nmt.data.sources`.
 
-    Errors as `stream_parallel`; UserError, too, for a line that is empty in one file only.
+    Errors as `stream_parallel`; UserError also for a line that is empty in some of the files only.
     """
     for number, lines in enumerate(stream_parallel(*paths), 1):
         yield as_text(lines, paths, number)
 
 
 def read_parallel(*paths: str | Path, read: Reading = plain_lines) -> list[list[str]]:
-    """All lines of such files, for each file. Arguments, errors as `stream_parallel`."""
+    """The lines of each of several parallel files. Arguments and errors as `stream_parallel`."""
     sides: list[list[str]] = [[] for _ in paths]
     for lines in stream_parallel(*paths, read=read):
         for side, line in zip(sides, lines, strict=True):
@@ -184,29 +184,29 @@ def read_parallel(*paths: str | Path, read: Reading = plain_lines) -> list[list[
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write a UTF-8 file, one line each, in full or not at all: see `nmt.files.write_file`. One
+    """Write lines to a UTF-8 file, completely or not at all: see `nmt.files.write_file`. A file
     named .gz is compressed.
 
-    Raises ValueError for a line that holds "\\n", UserError if the file cannot be written.
+    Raises ValueError for a line with "\\n" in it, and UserError if the file cannot be written.
     """
     blocks = _blocks(lines)
     write_file(path, _compressed(blocks) if _is_compressed(path) else blocks)
 
 
 def _is_compressed(path: str | Path) -> bool:
-    """Whether a file is gzip's, by its name."""
+    """Whether a file's name is that of a gzip file."""
     return str(path).endswith(".gz")
 
 
 def _compressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Blocks as gzip's file."""
+    """Blocks compressed by gzip."""
     compressor = zlib.compressobj(wbits=GZIP)
     yield from map(compressor.compress, blocks)
     yield compressor.flush()
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[bytes]:
-    """Lines with their ends, a megabyte or so at a time."""
+    """Encoded lines with their ends, in blocks of about a megabyte."""
     block = bytearray()
     for line in lines:
         if "\n" in line:
@@ -228,10 +228,10 @@ def prepare_pairs(
 ) -> PreparedPairs:
     """Parallel lines as pairs of word lists, without the pairs that cannot be trained on.
 
-    max_length: the most words a side may have (`</s>` not counted); None for no limit. A longer
-    pair is left out and counted; with `cut`, its sides are truncated instead.
-    An empty side is counted first.
-    Raises ValueError if the sides differ in length or max_length < 1.
+    max_length: the most words of a side, without `</s>`; None for no limit. A longer pair is left
+    out and counted; with `cut`, its sides are truncated instead. A pair that is both empty on one
+    side and too long on the other counts as empty. Raises ValueError if there are different numbers
+    of lines, or for max_length < 1.
     """
     if len(source_lines) != len(target_lines):
         sizes = f"{len(source_lines)} and {len(target_lines)}"
@@ -245,9 +245,9 @@ def choose_pairs(
     pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False,
     most: int | None = None,
 ) -> PreparedPairs:
-    """The pairs that can be trained on, by the rules of `prepare_pairs`: the first `most`.
+    """The first `most` pairs that can be trained on, by the rules of `prepare_pairs`; None: all.
 
-    Raises ValueError if max_length < 1.
+    Raises ValueError for max_length < 1.
     """
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length: expected at least 1, got {max_length}")

@@ -1,8 +1,9 @@
-"""What is drawn of the training pairs anew in each epoch: how words are cut, which are dropped, and
+"""Random draws that are made anew in each epoch: how words are cut, which words are dropped, and
 which are spelled.
 
-BPE dropout (`nmt.data.bpe`) draws by the place of a pair, the others by batch; all from one number
-that the epoch's generator gives behind its order, so that a resumed run draws the same.
+BPE dropout (`nmt.data.bpe`) draws for each pair, the others for each batch. All draws depend on one
+number, which the epoch's generator gives after the order of batches. So a resumed run draws the
+same.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ LARGEST = 1 << 62
 
 
 class DrawnPairs(Lazy[IdPair]):
-    """Pairs of sentences as ids, cut with dropout: each by the numbers that its place gives.
+    """Pairs of sentences as ids, cut with BPE dropout; a pair's random numbers depend on its
+    position and on `draw`, a number that changes each epoch.
 
-    ids: of a pair of words and the numbers to draw by. `draw` says which of many ways they are cut.
+    ids: the function that gives a pair's ids, from its words and a source of random numbers.
     """
 
     def __init__(self, pairs: Sequence[Pair], ids: Callable[[Pair, Draw], IdPair]) -> None:
@@ -37,16 +39,16 @@ class DrawnPairs(Lazy[IdPair]):
         return len(self._pairs)
 
     def item(self, place: int) -> IdPair:
-        """The ids of a pair."""
+        """The ids of the pair at a position."""
         return self._ids(self._pairs[place], Random(self.draw + place).random)
 
 
 class DrawnBatches(TextBatches):
-    """Batches in which something is drawn anew in each epoch.
+    """Batches with random draws that change in each epoch.
 
-    pairs: DrawnPairs are cut anew. word_dropout: the chance that a word is read as `<unk>`.
-    spelled: the share of the target's known words that are spelled, by the characters of each word
-    of the vocabulary. Other arguments as of TextBatches.
+    pairs: if these are DrawnPairs, they are cut anew. word_dropout: the chance that a word is read
+    as `<unk>`. spelled: the share of the target's known words that are spelled too, and the
+    characters of each word of the vocabulary. Other arguments as `TextBatches`.
     """
 
     def __init__(self, pairs: Sequence[IdPair], *arguments: Any, word_dropout: float = 0.0,
@@ -76,11 +78,11 @@ class DrawnBatches(TextBatches):
 
 
 def drop_words(batch: Batch, rate: float, rng: np.random.Generator) -> Batch:
-    """The batch with words replaced by `<unk>`, each with the chance `rate`, wherever one is read.
+    """The batch with each word that is read replaced by `<unk>` with the chance `rate`.
 
-    Source: Nguyen 3.3.3.1, "we randomly replace tokens with UNK", of both sides. What the decoder
-    predicts stays as it is (so the author's code): it need not learn to write `<unk>`. `</s>` stays
-    too, which in the author's code is replaced like any word.
+    Source: Nguyen 3.3.3.1, "we randomly replace tokens with UNK", on both sides. The words that the
+    decoder predicts are kept, as in the author's code, so that it does not learn to write `<unk>`.
+    `</s>` is kept too; the author's code replaces it like any word.
     """
     def dropped(ids: np.ndarray) -> np.ndarray:
         lost = (rng.random(ids.shape) < rate) & (ids != END)

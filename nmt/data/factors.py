@@ -1,9 +1,9 @@
-"""Factors of source words: features beside the word itself, each with a table of embeddings.
+"""Factors of source words: features of a word, each with its own table of embeddings.
 
-Source: Sennrich and Haddow (2016); Sennrich's slides: E_1(close) || E_2(adj). A factor is `case`
-(the capitalisation of the word, which is then lower-cased), `place` (the position of a piece in its
-word), or, under any other name, a tag behind the word in the text, `Haus|NN` (`nmt factors`). Tags
-are in the order of the factors' names.
+Source: Sennrich and Haddow (2016); Sennrich's slides: E_1(close) || E_2(adj). A factor is `case`,
+the capitalisation of the word, which is then lower-cased; `place`, the position of a piece in its
+word; or, under any other name, a tag that follows the word in the text, `Haus|NN` (`nmt factors`).
+Tags stand in the order of the factors' names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def tagged(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def factor_tables(config: object) -> tuple[str, ...]:
-    """The vocabularies of factors that a model of this configuration needs."""
+    """The names of the vocabularies of tags that a model of this configuration needs."""
     return tuple(map(table_of, tagged(tuple(getattr(config, "factors", ())))))
 
 
@@ -49,7 +49,7 @@ def factor_sizes(config: object, vocabularies: Mapping[str, Vocabulary]) -> tupl
 
 @dataclass(frozen=True)
 class Factors:
-    """Splits words with factors, as in the text, into the vocabulary's forms and the ids of
+    """Splits words of a text with factors into the forms that a vocabulary has, and ids of
     factors."""
 
     names: tuple[str, ...]
@@ -65,7 +65,7 @@ class Factors:
         return FIXED[name] if name in FIXED else self.vocabularies[table_of(name)].words
 
     def parts(self, word: str) -> list[str]:
-        """The word without its tags, and its tags. Raises UserError for another number of tags."""
+        """The word without its tags, and its tags. Raises UserError for a wrong number of tags."""
         number = len(tagged(self.names))
         parts = word.rsplit(BAR, number) if number else [word]
         if len(parts) != number + 1 or not all(parts):
@@ -74,12 +74,12 @@ class Factors:
         return parts
 
     def form(self, word: str) -> str:
-        """The form of a word that is looked up in the vocabulary."""
+        """The form of a word that the vocabulary has."""
         written = self.parts(word)[0]
         return written.lower() if CASE in self.names else written
 
     def rows(self, words: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
-        """The ids of each factor, (F, pieces): the pieces of a word share its tags and its case."""
+        """The ids of each factor, (F, pieces). The pieces of a word share its tags and its case."""
         places = word_places(pieces) if len(pieces) != len(words) else range(len(words))
         parts = [self.parts(word) for word in words]
         rows, tag = [], 0
@@ -112,7 +112,7 @@ def case_of(word: str) -> str:
 
 
 def places_of(words: Sequence[int]) -> list[int]:
-    """The position of each piece in its word, given the word's index of each piece."""
+    """The id of each piece's position in its word. words: the index of each piece's word."""
     ids = []
     for k, word in enumerate(words):
         begins = k == 0 or words[k - 1] != word
@@ -127,8 +127,8 @@ def places_of(words: Sequence[int]) -> list[int]:
 
 
 def packed(ids: Sequence[int], rows: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
-    """One number for each word and its factors, in mixed radix: the word's id is the highest
-    digit."""
+    """A number for each word with its factors, in mixed radix; the word's id is the highest digit.
+    """
     numbers = list(ids)
     for row, size in zip(rows, sizes, strict=True):
         numbers = [number * size + factor for number, factor in zip(numbers, row, strict=True)]
@@ -136,7 +136,7 @@ def packed(ids: Sequence[int], rows: Sequence[Sequence[int]], sizes: Sequence[in
 
 
 def unpacked(side: Side, sizes: Sequence[int]) -> Side:
-    """A side of packed numbers as words and factors; on padding all factors are 0."""
+    """A side of packed numbers as words and factors. The factors of padding are 0."""
     numbers, rows = side.ids, []
     real = np.arange(len(numbers))[:, None] < side.lengths                 # (S, B)
     for size in reversed(sizes):
@@ -149,10 +149,9 @@ def check_tags(
     factors: Factors, sentences: Iterable[Sequence[str]], name: str,
     numbers: Iterable[int] | None = None,
 ) -> None:
-    """Raise UserError, naming `name` and the line, for a word with another number of tags.
+    """Raise UserError, with file and line, for a word with a wrong number of tags.
 
-    name: of the file. numbers: of the sentences' lines, from 1; in their order where there are
-    none.
+    name: of the file. numbers: of the sentences' lines; None: 1, 2 and so on.
     """
     for number, words in zip(numbers or count(1), sentences, strict=False):
         try:

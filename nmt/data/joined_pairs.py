@@ -1,4 +1,4 @@
-"""Longer sentences from a corpus of short ones: consecutive pairs joined."""
+"""Joining consecutive pairs of short sentences into pairs of long ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from itertools import cycle
 def join_pairs(
     pairs: Iterable[tuple[str, ...]], most: int, overlapping: bool = False
 ) -> Iterator[tuple[str, ...]]:
-    """Windows of 1, 2, .. `most`, 1, 2 .. consecutive pairs, each joined into one.
+    """Join windows of 1, 2, .. `most`, 1, 2 .. consecutive pairs, each into one pair.
 
-    For groups of long sentences (thesis section 4.4.2, Figure 4.6) where a corpus has none.
+    This gives groups of long sentences (thesis section 4.4.2, Figure 4.6) to a corpus without any.
 
-    Arguments: pairs, lines that translate each other; most, the pairs of the longest windows, at
-    least 1; overlapping, whether the next window begins at the next pair, to train on, or behind
-    this window, so that each pair is in one window, to score. Yields the windows' lines. The last
-    pairs, too few for the window whose turn it is, are left out.
+    pairs: lines that are translations of each other. most: the number of pairs of the longest
+    windows, at least 1. overlapping: if True, each window begins at the pair after the previous
+    window's first, for text to train on; if False, after the previous window, so that each pair is
+    in one window, for text to score. Yields the windows' lines. Pairs at the end that do not fill
+    the next window are left out.
     """
     rest, sizes = deque[tuple[str, ...]](), cycle(range(1, most + 1))
     size = next(sizes)

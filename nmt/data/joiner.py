@@ -1,10 +1,10 @@
-"""Tokens from which every line of text is restored exactly, in any language.
+"""A tokeniser from whose tokens every line of text is restored exactly, in any language.
 
-A token is a word (letters, digits and their marks), one character of a script without spaces, or
-one symbol. A JOINER at an end of a token says that no space stood there, as in OpenNMT's tokeniser:
-`wasn't 2:30!` is `wasn ￭'￭ t 2 ￭:￭ 30 ￭!`. Between other tokens there was one space. A further
-space is the token ESCAPE. White space of another kind, a control character and the two marks
-themselves are ESCAPE and four hexadecimal digits: a no-break space is `￮00a0`.
+A token is a word (letters, digits and their marks), a character of a script without spaces, or a
+symbol. A JOINER at an end of a token says that no space stood there, as in OpenNMT's tokeniser:
+`wasn't 2:30!` becomes `wasn ￭'￭ t 2 ￭:￭ 30 ￭!`. Tokens without a JOINER between them were separated
+by a space. Each further space is the token ESCAPE. Other white space, control characters and the
+two marks themselves are written as ESCAPE and four hexadecimal digits: a no-break space is `￮00a0`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ JOINER, ESCAPE = "\uffed", "\uffee"
 # Scripts written without spaces between words: each letter, with its marks, is a token.
 _UNSPACED = "".join(rf"\p{{scx={script}}}" for script in (
     "Han", "Hira", "Kana", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
-# A word, whose letters may have marks and joiners of letters behind them, and invisible format
-# characters such as a soft hyphen between them; or a user-perceived character, \X.
+# A word: its letters may be followed by marks and joiners of letters, and may have invisible format
+# characters such as a soft hyphen between them. Otherwise a user-perceived character, \X.
 _TOKENS = regex.compile(
     rf"((?:[[\p{{L}}\p{{N}}]--[{_UNSPACED}]](?:[\p{{M}}\u200c\u200d]|\p{{Cf}}+(?=[\p{{L}}\p{{N}}]))*)+"
     rf"|(?=[\p{{L}}&&[{_UNSPACED}]])\X)|\X", regex.V1)
@@ -30,7 +30,7 @@ _ESCAPED = re.compile(f"{ESCAPE}([0-9a-f]{{4}})?")
 
 
 def cut(text: str) -> list[str]:
-    """The tokens of a line; none of a line of white space."""
+    """The tokens of a line; a line of white space has none."""
     if not text or text.isspace():
         return []
     tokens: list[str] = []
@@ -44,8 +44,8 @@ def cut(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _cut_chunk(chunk: str) -> tuple[str, ...]:
-    """The tokens of text between two spaces. A mark stands at a symbol rather than at a word, and
-    of two symbols at the second."""
+    """The tokens of text between two spaces. A JOINER goes to the symbol rather than to the word
+    beside it, and between two symbols to the second."""
     if not chunk:
         return (ESCAPE,)
     tokens: list[str] = []
@@ -64,8 +64,8 @@ def _cut_chunk(chunk: str) -> tuple[str, ...]:
 
 
 def join(tokens: Iterable[str]) -> str:
-    """The text of tokens, the inverse of `cut`. Tokens that no text has, as a model may write them,
-    are joined by the same rules."""
+    """The text of tokens, the inverse of `cut`. The same rules join tokens that `cut` never makes
+    but a model may write."""
     text, space_before = "", False
     for token in tokens:
         core = token.removeprefix(JOINER)
@@ -76,7 +76,7 @@ def join(tokens: Iterable[str]) -> str:
 
 
 def _unescaped(token: str) -> str:
-    """A token's text. A line end, which no line holds, stays as it is written."""
+    """A token's text. An escaped line end, which no line can hold, stays escaped."""
     return _ESCAPED.sub(_character, token) if ESCAPE in token else token
 
 

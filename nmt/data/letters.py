@@ -1,8 +1,8 @@
-"""Text in one normal form, and as letters that are never parted from their marks.
+"""Text in one normal form, and as letters that are never separated from their marks.
 
-Unicode writes é as one character or as e and a combining accent. All text is read in normal form C,
-where it is one. A mark that has no such character, as of most scripts of India, stays a character
-of its own, and is one letter with what stands before it.
+Unicode writes é as one character, or as e and a combining accent. All text is read in normal form
+C, where é is one character. A letter with a mark that has no such character, as in most scripts of
+India, stays two characters, which together count as one letter.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def is_mark(character: str) -> bool:
 
 
 def letters(text: str) -> list[str]:
-    """The characters of a text, each with the marks behind it. A mark at the start, or behind a
-    space, stands alone."""
+    """The characters of a text, each with the marks that follow it. A mark at the start or after a
+    space stands alone."""
     if text.isascii():
         return list(text)
     groups: list[str] = []

@@ -1,8 +1,8 @@
-"""Probabilities of word translations, p_lex(e | f): a lexicon, its file, and rows for a batch.
+"""Probabilities of word translations, p_lex(e | f): a lexicon, its file, and its rows for a batch.
 
 A file has a line for each entry: source word, tab, target word, tab, probability. `nmt align
---lexicon` writes one from the corpus (IBM Model 1 or the HMM). In memory only entries of known
-words are left, by row of the source's vocabulary.
+--lexicon` writes such a file (IBM Model 1 or the HMM). In memory there are only entries of known
+words, by row of the source's vocabulary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from backend.errors import UserError
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import SPECIALS, Vocabulary
 
-MOST = 1.0 + 1e-5  # of the sum of a source word's probabilities, which were rounded when written
+MOST = 1.0 + 1e-5  # limit on the sum of a source word's probabilities, which are rounded in files
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,32 +27,32 @@ class Lexicon:
 
     starts: np.ndarray  # (V_s + 1,)
     words: np.ndarray  # (entries,), ids of target words, ascending for each source word
-    p: np.ndarray  # (entries,), float64, above 0; of a source word at most 1 together
+    p: np.ndarray  # (entries,), float64, above 0; a source word's sum to at most 1
 
     @classmethod
     def of(cls, entries: Mapping[tuple[int, int], float], source_size: int) -> Lexicon:
-        """From probabilities by (source id, target id)."""
+        """The lexicon of probabilities by (source id, target id)."""
         pairs = np.array(sorted(entries), np.int64).reshape(-1, 2)
         starts = np.searchsorted(pairs[:, 0], np.arange(source_size + 1))
         return cls(starts, pairs[:, 1], np.array([entries[f, e] for f, e in pairs.tolist()]))
 
     @property
     def size(self) -> int:
-        """How many source words have a row."""
+        """The number of source words, V_s."""
         return len(self.starts) - 1
 
 
 class BatchEntries(NamedTuple):
-    """The lexicon of the sentences of a batch: U words each, among them all that have an entry."""
+    """The entries of a batch: U target words for each sentence, among them all with an entry."""
 
-    words: np.ndarray  # (B, U), ids of target words, no two alike in a sentence
-    p: np.ndarray  # (B, S, U), p_lex of each given each source word; 0 on padding
+    words: np.ndarray  # (B, U), ids of target words, distinct within a sentence
+    p: np.ndarray  # (B, S, U), p_lex of each word given each source word; 0 on padding
 
 
 def entries_of(lexicon: Lexicon, ids: np.ndarray, lengths: np.ndarray) -> BatchEntries:
-    """The entries of sentences ids (B, S) with lengths (B,), both on the host.
+    """The entries of the sentences ids (B, S) with lengths (B,), both on the host.
 
-    A sentence with fewer words than another has more of them, with a probability of 0.
+    A sentence with fewer than U target words is filled up with words of probability 0.
     """
     B, S = ids.shape
     real = np.arange(S) < lengths[:, None]
@@ -76,11 +76,11 @@ def entries_of(lexicon: Lexicon, ids: np.ndarray, lengths: np.ndarray) -> BatchE
 
 
 def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Lexicon:
-    """Read a file; entries of words that are not in the vocabularies are left out.
+    """Read a file. Entries of words outside the vocabularies are left out.
 
-    Raises UserError, with file and line: not two words and a probability in (0, 1] between tabs, a
-    pair that an earlier line has, a source word whose probabilities are more than 1 together; and
-    a file of which no entry is left.
+    Raises UserError, with file and line, for a line that is not two words and a probability in
+    (0, 1] between tabs, for a repeated pair, and for a source word whose probabilities sum to more
+    than 1. Raises UserError also if no entry is left.
     """
     entries: dict[tuple[int, int], float] = {}
     sums: dict[str, float] = {}
@@ -110,7 +110,7 @@ def read_lexicon(path: str | Path, source: Vocabulary, target: Vocabulary) -> Le
 
 
 def _probability(words: list[str]) -> float | None:
-    """A probability; None of what is none."""
+    """The probability in a column; None if the column holds something else."""
     try:
         p = float(words[0])
     except ValueError:
@@ -119,7 +119,7 @@ def _probability(words: list[str]) -> float | None:
 
 
 def lexicon_lines(lexicon: Lexicon, source: Vocabulary, target: Vocabulary) -> list[str]:
-    """The lines of a file with these entries; the probabilities are read back as they are."""
+    """The lines of a file with these entries. Reading them gives exactly the same probabilities."""
     f = np.repeat(np.arange(lexicon.size), np.diff(lexicon.starts)).tolist()
     return [f"{source.words[i]}\t{target.words[j]}\t{p!r}" for i, j, p in zip(
         f, lexicon.words.tolist(), lexicon.p.tolist(), strict=True)]
@@ -128,7 +128,8 @@ def lexicon_lines(lexicon: Lexicon, source: Vocabulary, target: Vocabulary) -> l
 def write_entries(
     path: str | Path, entries: Iterable[tuple[str, str, float]], least: float
 ) -> int:
-    """Write the entries (source word, target word, p) with p of at least `least`; how many."""
+    """Write the entries (source word, target word, p) whose p is at least `least`; return how many
+    there are."""
     kept = [f"{f}\t{e}\t{p:.6g}" for f, e, p in entries if p >= least]
     write_lines(path, kept)
     return len(kept)

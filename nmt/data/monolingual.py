@@ -1,5 +1,5 @@
-"""Pairs of one text: the unsupervised tasks of multi-task learning (thesis, section 6.1.1), and
-sentences of the target language without sources (Sennrich, Haddow and Birch, 2016).
+"""Pairs made from one text: the unsupervised tasks of multi-task learning (thesis, section 6.1.1),
+and target sentences with a dummy source (Sennrich, Haddow and Birch, 2016).
 
 | task | source | target |
 |---|---|---|
@@ -28,9 +28,9 @@ def copies(sentences: Iterable[Words]) -> Iterator[Pair]:
 def halves(sentences: Iterable[Words]) -> Iterator[Pair]:
     """The first half of each sentence and its second half.
 
-    Which half predicts which, and whose an odd sentence's middle word is, the thesis does not say:
-    the first predicts the second, and the middle word is the first's (docs/errata.md, 41). The
-    second half of a single word is empty.
+    The thesis says neither which half predicts the other, nor where the middle word of an odd
+    sentence goes. Here the first half predicts the second and has the middle word (docs/errata.md,
+    41). The second half of a single word is empty.
     """
     for sentence in sentences:
         middle = (len(sentence) + 1) // 2

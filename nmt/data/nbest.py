@@ -1,6 +1,6 @@
 """N-best lists in Moses' format: `line ||| translation ||| name= value ... ||| score`.
 
-Lines of the source are numbered from 0; a line's translations stand together, best first.
+Source lines are numbered from 0. The translations of a line stand together, best first.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def line_of(number: int, candidate: Candidate) -> str:
 
 
 def read_nbest(path: str | Path) -> list[list[Candidate]]:
-    """The translations of each line of the source.
+    """The translations of each source line.
 
     Raises UserError, with file and line, for a line of another form, a source line out of order,
-    other features than the first line's, or a score that is not a finite number.
+    features that differ from the first line's, and a score that is not a finite number.
     """
     lists: list[list[Candidate]] = []
     names: list[str] | None = None
@@ -58,7 +58,7 @@ def read_nbest(path: str | Path) -> list[list[Candidate]]:
 
 
 def _parsed(line: str, place: str) -> tuple[int, Candidate]:
-    """The number of a line of the source, and a translation of it."""
+    """The number of a source line, and a translation of it."""
     number, *text, features, score = parts if len(parts := line.split(BETWEEN)) > 3 else [""] * 4
     if not (number.isascii() and number.isdecimal() and len(number) < 10):
         raise UserError(f"{place}: expected line ||| translation ||| name= value ... ||| score, "

@@ -1,7 +1,7 @@
 """Vocabularies of pieces of words, by byte pair encoding (`nmt.data.bpe`) or SentencePiece.
 
-A word is cut by the codes; a piece outside the vocabulary is cut further, so that only characters
-that are not in the training text are unknown. Symbols of annotated text (`nmt annotate`) stay
+The codes cut a word into pieces. A piece outside the vocabulary is cut further, so that only
+characters outside the training text are unknown. Symbols of annotated text (`nmt annotate`) stay
 whole.
 """
 
@@ -20,11 +20,11 @@ from nmt.data.sentence_pieces import FIRST_BYTE, SentencePieces
 from nmt.data.vocabulary import SPECIALS, Segmenter, Vocabulary, most_frequent
 
 SUFFIX = ".codes"
-DRAWS = 10  # of each word, for the pieces that dropout makes
+DRAWS = 10  # random segmentations of each word, for the pieces that dropout makes
 
 
 class PieceVocabulary(Vocabulary):
-    """Pieces and their ids, and the codes by which words are cut.
+    """Pieces and their ids, and the codes that cut words into pieces.
 
     pieces: in the order of their ids, from id 2 on. Raises ValueError as `Vocabulary`.
     """
@@ -45,7 +45,7 @@ class PieceVocabulary(Vocabulary):
         return [piece for word in words for piece in cut[word]]
 
     def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> list[str]:
-        """The pieces with BPE dropout; draw: the source of random numbers."""
+        """The pieces of a sentence's words with BPE dropout. draw: the source of random numbers."""
         return [piece for word in words for piece in self._pieces(word, dropout, draw)]
 
     def _pieces(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
@@ -79,8 +79,8 @@ def codes_of(path: str | Path) -> Path:
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
-    """A vocabulary; one of pieces where its codes lie beside it. Errors as `Vocabulary.read` and
-    `read_codes`."""
+    """Read a vocabulary; it is one of pieces if its codes lie beside it. Errors as
+    `Vocabulary.read` and `read_codes`."""
     words = Vocabulary.read(path)
     if not codes_of(path).is_file():
         return words
@@ -88,7 +88,8 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def read_codes(path: Path) -> Segmenter:
-    """Read merges, as `Codes.read`, or a model of SentencePiece. Raises UserError for neither."""
+    """Read merges, as `Codes.read`, or a SentencePiece model. Raises UserError for any other file.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -115,10 +116,10 @@ class PieceOptions:
 def build(
     counts: Mapping[str, int], codes: Segmenter, options: PieceOptions, name: str
 ) -> PieceVocabulary:
-    """The vocabulary of one side, from its training words and how often each occurs.
+    """The vocabulary of one side, from its training words and their counts.
 
     With dropout it also has the pieces of some random segmentations of each word (fixed seed).
-    name: the side's, for the error. Raises UserError where no piece reaches the threshold.
+    name: the side's, for the error. Raises UserError if no piece reaches the threshold.
     """
     counted = _counted(counts, lambda word: codes.cut(word))
     if options.dropout:

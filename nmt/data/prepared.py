@@ -1,4 +1,4 @@
-"""Signs that a text is in tokens already, escaped or cut into pieces, by other programs."""
+"""Signs that another program has tokenised or escaped a text, or cut it into pieces."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from nmt.console.messages import several
 from nmt.console.notes import note
 
 T = TypeVar("T")
-SAMPLE = 1000  # lines that are looked at
+SAMPLE = 1000  # lines of a text that are examined
 
 
 class Sign(NamedTuple):
-    """What other programs leave in a line."""
+    """A trace that other programs leave in lines."""
 
     description: str
     pattern: re.Pattern[str]
-    least: float  # the share of lines from which on it tells
+    least: float  # the smallest share of lines that makes it a sign
 
 
 def _sign(description: str, pattern: str, least: float) -> Sign:
@@ -41,7 +41,7 @@ _ATTACHED = re.compile(r"\w[.,!?;:](?: |$)")
 
 
 def signs(lines: Iterable[str]) -> str:
-    """The signs in a sample of lines, with how many lines have each; "" without any."""
+    """The signs in a sample of lines, each with the number of its lines; "" without any sign."""
     sample = [line for line in islice(lines, SAMPLE) if line.strip()]
     descriptions = []
     for sign in SIGNS:
@@ -52,8 +52,8 @@ def signs(lines: Iterable[str]) -> str:
 
 
 def attached(lines: Iterable[str]) -> str:
-    """The sign in a sample of lines that they are not in tokens: punctuation at the words; "" where
-    most have none."""
+    """A message that most of a sample of lines are not tokenised, since punctuation touches words;
+    "" otherwise."""
     sample = [line for line in islice(lines, SAMPLE) if line.strip()]
     count = sum(_ATTACHED.search(line) is not None for line in sample)
     return f"of {several(len(sample), 'line')}, {count} have punctuation at words" \
@@ -63,10 +63,10 @@ def attached(lines: Iterable[str]) -> str:
 def watched(
     items: Iterable[T], lines: Callable[[T], Sequence[str]], paths: Sequence[str | Path]
 ) -> Iterator[T]:
-    """The items of a text that is cut into words, with a note on the first file whose first lines
-    have signs that it is in tokens.
+    """Pass on the items of a text that is going to be tokenised. A note tells of the first file
+    whose first lines look tokenised already.
 
-    lines: the lines of an item, one of each of the `paths`.
+    lines: the function that gives an item's lines, one for each of the `paths`.
     """
     sample: list[T] = []
     for item in items:
@@ -80,7 +80,7 @@ def watched(
 
 
 def tell(texts: Iterable[Iterable[str]], paths: Sequence[str | Path]) -> None:
-    """Note, once, the first of the texts that has signs that it is in tokens."""
+    """Print a note, once, on the first of the texts that looks tokenised already."""
     for path, text in zip(paths, texts, strict=False):
         if description := signs(text):
             note("data.tokenise", f"{path}: looks tokenised already: {description}. data.tokenise "

@@ -1,4 +1,4 @@
-"""Unknown words of a translation, replaced through the attention (thesis, 3.2 and 4.2)."""
+"""Replacing unknown words of a translation by means of the attention (thesis, 3.2 and 4.2)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Dictionary = Mapping[str, Sequence[str]]  # source word -> target words
 class UnkReplacement:
     """Options for replacing unknown words.
 
-    dictionary: translations of source words; words it lacks are copied (identity).
-    aligned_word: `predicted` or `read`, the target word that a step's weights belong to, see
+    dictionary: translations of source words; words without an entry are copied. aligned_word:
+    `predicted` or `read`, the target word that a step's weights belong to; see
     `nmt.data.attention_links`.
     """
 
@@ -38,8 +38,8 @@ def replace_unknown(
     Source: thesis section 3.2: "a word dictionary lookup"; "if a word does not appear in our
     dictionary, then we apply the identity translation".
 
-    Arguments: words, a translation; source, the sentence as it was written; links (source word,
-    target word), one for each word. Words without a link (of an empty source) stay `<unk>`.
+    words: a translation. source: the sentence as it was written. links: (source word, target word),
+    at most one for each target word. An `<unk>` without a link stays.
     """
     linked = {target: source[place] for place, target in links}
     result: list[str] = []
@@ -55,8 +55,8 @@ def read_dictionary(path: str | Path) -> dict[str, list[str]]:
     """Read a dictionary: UTF-8 lines of a source word, a tab, its translation in target words.
 
     The words are those of the model's tokenisation. Blank lines and a byte order mark are skipped.
-    Raises UserError, with file and line: no tab or more than one, a source that is not one word,
-    no translation, a carriage return within the line, a source word that an earlier line has.
+    Raises UserError, with file and line, for a line without exactly one tab, one source word and a
+    translation, for a carriage return within a line, and for a repeated source word.
     """
     entries: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
@@ -76,7 +76,7 @@ def read_dictionary(path: str | Path) -> dict[str, list[str]]:
 
 
 def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
-    """Write what `read_dictionary` reads."""
+    """Write a dictionary, which `read_dictionary` reads."""
     write_lines(path, (f"{word}\t{' '.join(translation)}"
                        for word, translation in dictionary.items()))
 
@@ -85,13 +85,14 @@ def dictionary_of(
     sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]],
     links: Sequence[Sequence[Link]], min_count: int = 1, most: int = 1,
 ) -> dict[str, list[str]]:
-    """The most frequent translation of each source word in an aligned corpus, or the `most` first.
+    """The `most` most frequent translations of each source word in an aligned corpus.
 
     Source: thesis section 3.2, footnote 2: the translation with the highest probability, estimated
     from alignment links; a pair is added "only if its alignment count exceeds 100", which is
-    min_count 101. Ties go to the translation that comes first in the alphabet.
+    min_count 101. Of equally frequent translations the first in alphabetical order wins.
 
-    Arguments: words of each sentence pair, and its links. Returns entries by source word.
+    sources, targets: the words of each sentence pair. links: its links. Returns entries by source
+    word.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for source, target, sentence in zip(sources, targets, links, strict=True):

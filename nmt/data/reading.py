@@ -1,4 +1,4 @@
-"""What encoders read of a sentence: words, or pieces, `</s>`, and factors."""
+"""Sentences as encoders read them: words or pieces, `</s>` and factors."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 
 @dataclass(frozen=True)
 class SourceReader:
-    """Converts the words of source sentences to the ids in a batch.
+    """Converts the words of source sentences to the ids of a batch.
 
-    With factors, pairs hold packed numbers (`packed`), which `batch` unpacks.
+    With factors, sentences are stored as packed numbers (`packed`), which `batch` unpacks.
     """
 
     vocabulary: Vocabulary
     factors: Factors
-    ends: bool  # whether `</s>` is read after a sentence
+    ends: bool  # whether the encoder reads `</s>` after a sentence
 
     def forms(self, words: Sequence[str]) -> Sequence[str]:
-        """The forms of the words that are looked up in the vocabulary."""
+        """The forms of the words that the vocabulary has."""
         return [self.factors.form(word) for word in words] if self.factors.names else words
 
     def pieces(self, words: Sequence[str]) -> Sequence[str]:
-        """The pieces of the words; the forms themselves if the vocabulary is of words."""
+        """The pieces of the words; with a vocabulary of words, their forms."""
         return self.vocabulary.pieces(self.forms(words))
 
     def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> Sequence[str]:
-        """The pieces with BPE dropout, by the numbers of `draw`."""
+        """The pieces of the words with BPE dropout. draw: the source of random numbers."""
         assert isinstance(self.vocabulary, PieceVocabulary)
         return self.vocabulary.drawn(self.forms(words), dropout, draw)
 
     def unknown(self, words: Sequence[str]) -> list[str]:
-        """The words, or pieces of words, that the vocabulary does not have."""
+        """The words or pieces that are not in the vocabulary."""
         cut = self.pieces(words)
         ids = self.vocabulary.ids(cut)
         return [piece for piece, i in zip(cut, ids, strict=True) if i == UNKNOWN]
 
     def columns(self, words: Sequence[str]) -> list[str]:
-        """What the columns of an alignment with a sentence are: its words, or their pieces."""
+        """The words or pieces that the columns of an alignment with a sentence stand for."""
         cut = self.pieces(words)
         return [*cut, SPECIALS[END]] if self.ends else list(cut)
 
@@ -56,9 +56,9 @@ class SourceReader:
     def numbers(
         self, words: Sequence[str], pieces: Sequence[str] | None = None
     ) -> list[int] | SourceIds:
-        """The ids of a sentence, each with its factors in one number where there are factors.
+        """The ids of a sentence; with factors, each id is packed with its factors in one number.
 
-        pieces: of its words, if they are known already.
+        pieces: of the words, if they are known already.
         """
         cut = self.pieces(words) if pieces is None else pieces
         ids = self.ids(cut)
@@ -67,7 +67,7 @@ class SourceReader:
         return packed(ids, self.rows(words, cut), self.factors.sizes)
 
     def rows(self, words: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
-        """The ids of each factor of a sentence in pieces; of `</s>` they are 0."""
+        """The ids of each factor of a sentence in pieces; the factors of `</s>` are 0."""
         ends = [0] * (len(self.ids(pieces)) - len(pieces))
         return [[*row, *ends] for row in self.factors.rows(words, pieces)]
 
@@ -84,7 +84,8 @@ class SourceReader:
 
 @dataclass(frozen=True)
 class SourcesReader:
-    """The same of a sentence in several sources (`nmt.data.sources`), each with a reader."""
+    """As `SourceReader`, for sentences in several sources (`nmt.data.sources`) with a reader each.
+    """
 
     readers: tuple[SourceReader, ...]
 
@@ -98,7 +99,7 @@ class SourcesReader:
                        for reader, source_words in self._each(words)])
 
     def unknown(self, words: Sequence[str]) -> list[str]:
-        """As `SourceReader.unknown`, of each."""
+        """As `SourceReader.unknown`, for all sources."""
         return [word for reader, source_words in self._each(words)
                 for word in reader.unknown(source_words)]
 
@@ -119,14 +120,14 @@ class SourcesReader:
         return SourceIds(reader.ids(source_words) for reader, source_words in self._each(cut))
 
     def sides(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
-        """Without factors, the sides are as they are."""
+        """The sides unchanged: several sources have no factors."""
         return sources
 
     def batch(self, batch: Batch) -> Batch:
-        """The batch as it is."""
+        """The batch unchanged."""
         return batch
 
     def _each(self, words: Sequence[str]) -> list[tuple[SourceReader, Sequence[str]]]:
-        """Each reader with what it reads."""
+        """Each reader with its source's words."""
         return list(zip(self.readers, parts(words) if words else [[]] * len(self.readers),
                         strict=True))

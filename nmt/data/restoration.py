@@ -1,8 +1,9 @@
-"""Annotated translations turned into words again (thesis, section 3.2).
+"""Turning annotated translations into words again (thesis, section 3.2).
 
-Two steps: `resolve` reads the symbols of `nmt.data.annotation` and finds the source word of each
-unknown word; `restore` replaces each by that word's translation, or by the word itself. Between the
-two is the translation "before" of Figure 3.6, with `<unk>` for each unknown word.
+There are two steps. `resolve` reads the symbols of `nmt.data.annotation` and finds the source word
+of each unknown word. `restore` replaces each unknown word by its source word's translation, or by
+the source word itself. The result of the first step, with `<unk>` for each unknown word, is the
+translation "before" of Figure 3.6.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Resolved:
 
     words: list[str]  # each unknown word is `<unk>`
     links: list[Link] = field(default_factory=list)  # source word, unknown word
-    counts: Counter[str] = field(default_factory=Counter)  # unknown words: pointed, null, outside
+    counts: Counter[str] = field(default_factory=Counter)  # outcomes of the unknown words
 
 
 def resolve(
@@ -33,14 +34,13 @@ def resolve(
 ) -> Resolved:
     """Read the symbols of one translation.
 
-    A pointer outside the sentence, or past the last unknown word of the source, takes the nearest
-    word and is also counted as "outside". Null pointers, `<unk>` without a pointer, and with
-    noalign unknown words beyond those of the source stay `<unk>` and are counted as "null". A
+    A pointer outside the sentence, or past the last unknown word of the source, is moved to the
+    nearest word and counted as "outside" besides. Null pointers, `<unk>` without a pointer, and,
+    with noalign, more unknown words than the source has, stay `<unk>` and are counted as "null". A
     positional symbol of posall that follows no word is dropped and counted as "stray".
 
-    words: a translation; source, the sentence as it was written; source_words, the source
-    vocabulary, which noalign and copyable need.
-    Raises ValueError for a symbol of another method.
+    words: a translation. source: the sentence as it was written. source_words: the source
+    vocabulary, which noalign and copyable need. Raises ValueError for a symbol of another method.
     """
     for word in words:
         symbol = symbol_of(word)
@@ -54,8 +54,8 @@ def resolve(
 
 
 def restore(resolved: Resolved, source: Sequence[str], dictionary: Dictionary) -> list[str]:
-    """The words of a translation, each unknown word replaced by its source word's translation or,
-    without one, by the source word."""
+    """The words of a translation, with each unknown word replaced by its source word's translation
+    or, where the dictionary has none, by the source word."""
     return replace_unknown(resolved.words, source, resolved.links, dictionary)
 
 

@@ -1,8 +1,8 @@
 """Pieces of raw text by SentencePiece (Kudo and Richardson, 2018; a unigram model, Kudo, 2018).
 
-A word is what stands between spaces. Its first piece begins with `▁`, which tells where words
-begin, so that the pieces restore the text. A model's own normalisation is what its file says; one
-that is learned here has none.
+Words are separated by spaces. The first piece of a word begins with `▁`, so that the pieces restore
+the text. A model may have a normalisation of its own, which its file describes; a model that is
+learned here has none.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FIRST_BYTE = b"\n"  # of a model's file: the first field of its message
 
 
 class SentencePieces:
-    """A SentencePiece model, used as `nmt.data.bpe.Codes` is.
+    """A SentencePiece model with the methods of `nmt.data.bpe.Codes`.
 
-    model: the bytes of its file. Raises ValueError where they are none, UserError without the
-    library.
+    model: the bytes of its file. Raises ValueError for bytes that are no model, and UserError
+    without the library.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -51,12 +51,12 @@ class SentencePieces:
     __hash__ = None  # type: ignore[assignment]
 
     def cut(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
-        """The pieces of a word; there is no dropout (`SubwordsConfig` refuses it)."""
+        """The pieces of a word. Dropout is not supported (`SubwordsConfig` refuses it)."""
         pieces: list[str] = self._processor.encode(word, out_type=str)
-        return pieces or [SPACE]  # of a word that the model's normalisation leaves out
+        return pieces or [SPACE]  # for a word that the model's normalisation removes
 
     def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]:
-        """The pieces with each that is not known in its characters."""
+        """The pieces, with those that are not known cut into characters."""
         return [finer_piece for piece in pieces
                 for finer_piece in ([piece] if piece in known else piece)]
 
@@ -75,7 +75,7 @@ class SentencePieces:
         return list(accumulate((_begins(piece) for piece in pieces[1:]), initial=0))
 
     def lines(self) -> list[str]:
-        """What identifies the model."""
+        """A hash that identifies the model."""
         return [hashlib.sha256(self.model).hexdigest()]
 
     def write(self, path: str | Path) -> None:
@@ -89,16 +89,16 @@ def _begins(piece: str) -> bool:
 
 
 def require_library(option: str) -> None:
-    """Raise UserError, naming what was asked for, unless the library is installed."""
+    """Raise UserError, naming the option, unless the library is installed."""
     if find_spec(LIBRARY) is None:
         raise UserError(f"{option}: {missing(LIBRARY, LIBRARY)}")
 
 
 def learn(counts: Mapping[str, int], size: int, option: str) -> SentencePieces:
-    """Learn a unigram model of at most `size` pieces from words and how often each occurs.
+    """Learn a unigram model of at most `size` pieces from words and their counts.
 
-    wanted: the option that needs it, for the error. Raises UserError without the library, and where
-    it finds nothing to learn, or more characters than pieces.
+    option: the option that needs the model, for the error. Raises UserError without the library, if
+    there is nothing to learn, and if there are more characters than pieces.
     """
     require_library(option)
     try:
@@ -113,7 +113,7 @@ def learn(counts: Mapping[str, int], size: int, option: str) -> SentencePieces:
 
 @lru_cache(maxsize=1)  # both sides of a joint vocabulary make the same call
 def _learned(lines: tuple[str, ...], size: int) -> bytes:
-    """The model that the library learns of lines of a word and its count."""
+    """The bytes of the model that the library learns from lines of a word and its count."""
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The part of a batch that one of several processes computes."""
+"""The share of a batch that one of several processes computes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nmt.data.characters import Spelled
 
 
 def share(batch: Batch, rank: int, size: int) -> Batch | None:
-    """Sentences `rank`, `rank + size`, ... of a batch of B; None where it has none for this rank.
+    """Sentences `rank`, `rank + size`, ... of a batch; None if the batch has none for this rank.
 
-    What only the others' sentences need is left out: their padding, and the characters of their
-    words. A state, where the batch has one, is the share's already.
+    The share has no padding and no characters that only the other sentences need. The batch's
+    state, if it has one, is the share's already.
     """
     if rank >= len(batch.indices):
         return None
@@ -25,7 +25,7 @@ def share(batch: Batch, rank: int, size: int) -> Batch | None:
 
 
 def _side(side: Side, rank: int, size: int) -> Side:
-    """The same of one side."""
+    """The share of one side."""
     lengths, steps = side.lengths[rank::size], len(side.ids)
     steps -= int(side.lengths.max() - lengths.max())
     B, factors = len(side.lengths), side.factors
@@ -36,7 +36,7 @@ def _side(side: Side, rank: int, size: int) -> Side:
 
 
 def _spelled(group: Spelled, B: int, rank: int, size: int) -> Spelled:
-    """The words of a group that stand in columns `rank`, `rank + size`, ... of B."""
+    """The words of a group that stand in columns `rank`, `rank + size`, ... of the B columns."""
     t, b = np.divmod(group.places, B)
     is_in_share = b % size == rank
     kept, words = np.unique(group.words[is_in_share], return_inverse=True)
@@ -46,7 +46,7 @@ def _spelled(group: Spelled, B: int, rank: int, size: int) -> Spelled:
 
 
 def columns_together(shares: Sequence[Array]) -> np.ndarray:
-    """The rows (B, ...) of all, from each rank's share of them, host arrays."""
+    """The rows (B, ...) of a batch, put together from the ranks' shares, which are host arrays."""
     rows = np.empty((sum(map(len, shares)), *shares[0].shape[1:]), shares[0].dtype)
     for rank, columns in enumerate(shares):
         rows[rank::len(shares)] = columns

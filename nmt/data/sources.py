@@ -1,8 +1,8 @@
-"""Sentences of several sources that a model reads together.
+"""Sentences in several sources that a model reads together.
 
-They are one text with a line of each source, and one list of words with a line end between those of
-the sources: whatever stores, counts and sorts sentences need not know of them. A sentence of which
-a source is empty is empty.
+Such a sentence is one text, with a line for each source, and one list of words, with a line end
+between the words of two sources. So code that stores, counts and sorts sentences needs no change. A
+sentence is empty if any of its sources is.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from pathlib import Path
 
 from backend.errors import UserError
 
-BOUNDARY = "\n"  # no line and no word of a text holds it
+BOUNDARY = "\n"  # in no line and no word of a text
 
 
 def places(words: Sequence[str]) -> list[slice]:
-    """Where the words of each source stand."""
+    """The slice of the words of each source."""
     boundaries = [-1, *(i for i, word in enumerate(words) if word == BOUNDARY), len(words)]
     return [slice(start + 1, end) for start, end in pairwise(boundaries)]
 
 
 def parts(words: Sequence[str]) -> list[Sequence[str]]:
-    """The words of each source; of one source, the words."""
+    """The words of each source. A list of one source's words is its only part."""
     return [words[place] for place in places(words)] if BOUNDARY in words else [words]
 
 
 def joined(sentences: Sequence[Sequence[str]]) -> list[str]:
-    """One list of the words of each source; empty if one of them is."""
+    """The words of all sources as one list, which is empty if any source is."""
     if not all(sentences):
         return []
     return [word for words in sentences for word in (BOUNDARY, *words)][1:]
 
 
 def longest(words: Sequence[str]) -> int:
-    """How many words the longest source has."""
+    """The number of words of the longest source."""
     return max(map(len, parts(words)))
 
 
@@ -45,9 +45,9 @@ def shortened(words: Sequence[str], most: int | None) -> list[str]:
 
 
 def tokenise_each(cutters: Sequence[Callable[[str], list[str]]], text: str) -> list[str]:
-    """The words of a text with a line of each source, each cut by its own tokeniser.
+    """The words of a text with a line for each source, each tokenised by its own tokeniser.
 
-    Raises UserError for another number of lines.
+    Raises UserError for a wrong number of lines.
     """
     lines = text.split(BOUNDARY)
     if len(lines) != len(cutters):
@@ -57,9 +57,9 @@ def tokenise_each(cutters: Sequence[Callable[[str], list[str]]], text: str) -> l
 
 
 def as_text(lines: Sequence[str], names: Sequence[str | Path], number: int) -> str:
-    """The lines of each source, number `number` of the files `names`, as one text to translate.
+    """Line `number` of the sources' files as one text to translate. names: of the files.
 
-    Raises UserError for a line that is empty in one of the files only.
+    Raises UserError if the line is empty in some of the files only.
     """
     filled = [bool(line.strip()) for line in lines]
     if any(filled) and not all(filled):

@@ -1,8 +1,8 @@
-"""Sentences that need not fit into memory: their text on disk, an index of offsets in memory.
+"""Sentences that need not fit into memory: their text is on disk, an index of offsets in memory.
 
-A corpus is read once, from first line to last, so that it may come through a pipe. Training reads
-single sentences by index from the stored text. Memory holds 12 bytes a sentence and the last block
-of text; a text of one block needs no file.
+A corpus is read once, from the first line to the last, so that it may come through a pipe. Training
+reads single sentences from the stored text by index. Memory holds 12 bytes for each sentence, and
+the last block of text. A text of one block needs no file.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from backend.errors import UserError
 
 T = TypeVar("T")
 BLOCK = 1 << 25  # bytes of text that are kept in memory before they are written to disk
-IN_ORDER = 1 << 8  # sentences that are read at once where all are read in order
+IN_ORDER = 1 << 8  # sentences read at a time when all are read in order
 Words = list[str]
 Pair = tuple[Words, Words]  # source words, target words
 
 
 class Lazy(Sequence[T]):
-    """A sequence whose items are made when they are asked for; equal to one of equal items."""
+    """A sequence whose items are made on demand. Sequences with equal items are equal."""
 
     @abstractmethod
     def item(self, place: int) -> T:
-        """The item at a place. Raises IndexError where there is none."""
+        """The item at a position. Raises IndexError if there is none."""
 
     @overload
     def __getitem__(self, place: int) -> T: ...
@@ -44,7 +44,7 @@ class Lazy(Sequence[T]):
         return self.item(place)
 
     def items(self, places: range) -> list[T]:
-        """The items at places that there are."""
+        """The items at positions, all of which exist."""
         return [self.item(place) for place in places]
 
     def __eq__(self, other: object) -> bool:
@@ -55,7 +55,7 @@ class Lazy(Sequence[T]):
 
 
 class Mapped(Lazy[T]):
-    """The items of another sequence after a function, which is called anew each time."""
+    """A function applied to the items of another sequence, anew at each access."""
 
     def __init__(self, function: Callable[[Any], T], items: Sequence[Any]) -> None:
         self._function, self._items = function, items
@@ -68,17 +68,17 @@ class Mapped(Lazy[T]):
 
 
 class StoredSentences(Lazy[Words]):
-    """Tokenised sentences in the order in which they were appended.
+    """Tokenised sentences, in the order in which they were appended.
 
-    No word may be empty or hold a space: a sentence is stored as its words with spaces between.
-    Text beyond one block is in an unnamed file in the directory of temporary files.
+    A sentence is stored as its words with spaces between, so that no word may be empty or hold a
+    space. Text beyond one block is in an unnamed file in the directory of temporary files.
     """
 
     def __init__(self, sentences: Iterable[Words] = ()) -> None:
         self._ends = array("q", [0])  # bytes of text up to the end of each sentence
-        self._lengths = array("i")  # words of each
+        self._lengths = array("i")  # words of each sentence
         self._file: IO[bytes] | None = None
-        self._descriptor = -1  # bytes in the file
+        self._descriptor = -1  # of the file
         self._block, self._before = bytearray(), 0  # the last block, and the bytes before it
         for words in sentences:
             self.append(words)
@@ -92,7 +92,7 @@ class StoredSentences(Lazy[Words]):
             self._store()
 
     def _store(self) -> None:
-        """Write the block to disk."""
+        """Move the block to disk."""
         try:
             self._file = self._file or tempfile.TemporaryFile(buffering=0)
             self._descriptor = self._file.fileno()
@@ -107,7 +107,7 @@ class StoredSentences(Lazy[Words]):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) int32, words of each."""
+        """(N,) int32, the words of each sentence."""
         return np.array(self._lengths, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class StoredSentences(Lazy[Words]):
         return (text.split(" ") if text else [] for text in self.texts())
 
     def texts(self) -> Iterator[str]:
-        """The sentences in order, each as its words with spaces between."""
+        """The sentences in order, each as text: its words with spaces between."""
         for first in range(0, len(self), IN_ORDER):
             ends = self._ends[first : first + IN_ORDER + 1]
             start = ends[0]
@@ -133,18 +133,17 @@ class StoredSentences(Lazy[Words]):
         return self._text(self._ends[place], self._ends[place + 1]).decode().split(" ")
 
     def _text(self, start: int, end: int) -> bytes:
-        """The text from one byte to another, of which a part may be in the file."""
+        """The text from byte `start` to byte `end`, from the file and from the block."""
         in_file = max(min(end, self._before) - start, 0)
         first = os.pread(self._descriptor, in_file, start) if in_file else b""
         return first + self._block[start + in_file - self._before : end - self._before]
 
 
 class StoredText(Lazy[str]):
-    """The words of stored sentences as one sequence, with the index at which each sentence
-    begins."""
+    """The words of stored sentences as one sequence."""
 
     def __init__(self, sentences: StoredSentences, count: int) -> None:
-        """count: how many sentences, from the first."""
+        """count: the number of sentences, from the first, whose words are in the sequence."""
         self._sentences, lengths = sentences, sentences.lengths[:count]
         self._starts = np.append(0, np.cumsum(lengths, dtype=np.int64))  # (N + 1,)
 
@@ -155,12 +154,12 @@ class StoredText(Lazy[str]):
         return chain.from_iterable(islice(self._sentences, len(self._starts) - 1))
 
     def item(self, place: int) -> str:
-        """A word."""
+        """The word at a position."""
         place = range(len(self))[place]
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> Words:
-        """Consecutive words."""
+        """The words at positions."""
         if places.step != 1 or not places:
             return super().items(places)
         first, last = np.searchsorted(self._starts, [places[0], places[-1]], "right").tolist()
@@ -192,7 +191,7 @@ class StoredPairs(Lazy[Pair]):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N, 2) int32, words of source and target."""
+        """(N, 2) int32, the words of each source and target."""
         return np.stack([self._source.lengths, self._target.lengths], axis=1)
 
     def __len__(self) -> int:
@@ -204,7 +203,7 @@ class StoredPairs(Lazy[Pair]):
 
 
 def sides(pairs: Sequence[Pair]) -> tuple[Iterable[Words], Iterable[Words]]:
-    """The sources and the targets of pairs, of which stored ones need not be read for both."""
+    """The sources and the targets of pairs. Of stored pairs, one side is read without the other."""
     if isinstance(pairs, StoredPairs):
         return pairs.sides
     return map(itemgetter(0), pairs), map(itemgetter(1), pairs)

@@ -12,14 +12,14 @@ from backend.errors import UserError
 def token_batches(
     lengths: np.ndarray, tokens: int, rng: np.random.Generator, pool_size: int
 ) -> list[np.ndarray]:
-    """One epoch in random order; in each batch, sentences times steps of the longer side are at
-    most `tokens`.
+    """The batches of one epoch in random order. A batch has at most `tokens` tokens: sentences
+    times the steps of its longest side.
 
-    The corpus is shuffled and taken in pools of about `pool_size` batches; a pool is sorted by
-    length and cut into batches as large as they may be; then the batches are shuffled.
+    The corpus is shuffled and taken in pools of about `pool_size` batches. Each pool is sorted by
+    length and cut into batches that are as large as possible. Then the batches are shuffled.
 
-    lengths: (N, 2) int, words of source and target; a target has one more, `</s>`. Returns arrays
-    of positions (B,) int64. Raises UserError where a sentence alone is too long for a batch.
+    lengths: (N, 2) int, words of source and target; `</s>` is added to targets here. Returns arrays
+    of positions (B,) int64. Raises UserError if a single sentence is too long for a batch.
     """
     steps = np.maximum(lengths[:, 0], lengths[:, 1] + 1)  # (N,)
     if steps.max() > tokens:
@@ -34,7 +34,7 @@ def token_batches(
 
 
 def _cut(order: np.ndarray, steps: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
-    """Consecutive pieces of positions, which stand in ascending order of their steps."""
+    """Consecutive pieces of positions in ascending order of their steps."""
     start = 0
     for end, longest in enumerate(steps[order].tolist()):
         if (end + 1 - start) * longest > tokens:

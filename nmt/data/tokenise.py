@@ -1,10 +1,10 @@
-"""Cutting text into words and putting it together again.
+"""Tokenisers: cutting text into words, and joining words into text.
 
 `joiner` restores every line exactly, in any language (`nmt.data.joiner`). `moses` is the tokeniser
-of the papers, which does not. In scripts without spaces, such as Chinese, Japanese and Thai, that
-finds hardly any words; `characters` is for those. `letters` makes each character a token, also in
-Latin script: the input of a purely character-based model (Luong, 2016, 5.4.2). All read text in
-normal form C, and none parts a letter from its marks (`nmt.data.letters`).
+of the papers; it does not restore lines exactly, and finds hardly any words in scripts without
+spaces, such as Chinese, Japanese and Thai. `characters` is for those scripts. `letters` makes each
+character a token, also in Latin script, for a purely character-based model (Luong, 2016, 5.4.2).
+All tokenisers read text in normal form C and keep letters with their marks (`nmt.data.letters`).
 """
 
 import re
@@ -19,14 +19,14 @@ from nmt.data.letters import composed, is_mark, letters
 
 UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"})  # language codes
 TOKENISERS = ("joiner", "moses", "characters", "letters", "none", "natural")
-BY_LANGUAGE = ("moses", "natural")  # of these, the ones whose rules depend on the language
+BY_LANGUAGE = ("moses", "natural")  # the tokenisers whose rules depend on the language
 SPACE = "\u2581"  # stands for a space between `characters` tokens, as in sentencepiece
 
 Cut = Callable[[str], list[str]]
 Join = Callable[[Iterable[str]], str]
-_LEFT_OUT = re.compile(r"[\s\x00-\x1f]")  # by Moses: spaces and control characters
+_LEFT_OUT = re.compile(r"[\s\x00-\x1f]")  # characters that Moses drops: spaces and controls
 
-# What stays whole among characters: a number, a word in Latin letters.
+# Runs that `characters` keeps whole: a number, a word in Latin letters.
 _RUNS = re.compile(r"[0-9]+(?:[.,][0-9]+)*|"
                    r"[A-Za-z\u00c0-\u024f][A-Za-z\u00c0-\u024f\u0300-\u036f]*|.", re.DOTALL)
 
@@ -40,11 +40,11 @@ class Tokeniser:
 
 
 def tokeniser(name: str, language: str) -> Tokeniser:
-    """The tokeniser of a name in TOKENISERS; `none`: split at spaces; `natural`: by the language,
-    see `natural_tokeniser`.
+    """The tokeniser of a name in TOKENISERS. `none` splits at spaces; `natural` depends on the
+    language, see `natural_tokeniser`.
 
-    language: a language code such as en or pt_BR; only `moses` and `natural` use it.
-    Raises ValueError for another name.
+    language: a language code such as en or pt_BR; only `moses` and `natural` use it. Raises
+    ValueError for another name.
     """
     if name == "natural":
         return natural_tokeniser(language)
@@ -55,16 +55,16 @@ def tokeniser(name: str, language: str) -> Tokeniser:
 
 
 def natural_tokeniser(language: str) -> Tokeniser:
-    """`characters` for a language written without spaces between words, `moses` for others."""
+    """`characters` for a language that is written without spaces, `moses` for others."""
     return tokeniser("characters" if _base(language) in UNSPACED else "moses", language)
 
 
 @lru_cache
 def _moses(language: str) -> tuple[Cut, Join]:
-    """The Moses tokeniser and detokeniser (sacremoses), without the escaping of `&` and the like.
+    """The Moses tokeniser and detokeniser (sacremoses), without escapes such as `&amp;`.
 
-    language: a language code; English rules stand in for one that Moses has no rules for.
-    Detokenisation restores the usual spacing of the language, not always the original one.
+    language: a language code; a language without rules gets those of English. Detokenisation
+    restores the usual spacing of the language, which is not always the original one.
     """
     from sacremoses import MosesDetokenizer, MosesTokenizer  # slow to import
 
@@ -74,8 +74,7 @@ def _moses(language: str) -> tuple[Cut, Join]:
 
 
 def _with_marks(cut: Cut, text: str) -> list[str]:
-    """The tokens of a text that is cut without its marks, which Moses takes for no part of words.
-    """
+    """The tokens of a text, cut without its marks, because Moses would split words at them."""
     characters = letters(text)
     if len(characters) == len(text):
         return cut(text)
@@ -94,7 +93,7 @@ def _base(language: str) -> str:
 
 
 def _cut_characters(text: str) -> list[str]:
-    """Characters with their combining marks; numbers and Latin words whole; spaces as SPACE."""
+    """Characters with their marks, numbers and Latin words as tokens, and SPACE for spaces."""
     tokens: list[str] = []
     for run in _RUNS.findall(" ".join(split_words(text))):
         if tokens and tokens[-1] != SPACE and is_mark(run[0]):
@@ -105,7 +104,7 @@ def _cut_characters(text: str) -> list[str]:
 
 
 def _cut_letters(text: str) -> list[str]:
-    """Every character with its marks; spaces as SPACE."""
+    """Every character with its marks as a token, and SPACE for spaces."""
     return [SPACE if letter == " " else letter for letter in letters(" ".join(split_words(text)))]
 
 

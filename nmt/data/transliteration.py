@@ -1,8 +1,8 @@
-"""Uyghur in Latin letters, so that its pieces can be those of Uzbek or Turkish words.
+"""Uyghur in Latin letters, so that it shares pieces with Uzbek or Turkish words.
 
 Source: Nguyen, 3.1.2.1, "a string homomorphism, replacing Arabic letters with English letters or
 consonant clusters independent of context". The letters are those of the Uyghur Latin alphabet
-(ULY); the hamza that carries a vowel is not written. Other text stays as it is.
+(ULY). The hamza that carries a vowel is not written. Other text is unchanged.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ _TABLE = str.maketrans(LETTERS)
 
 
 def latin(words: Sequence[str]) -> list[str]:
-    """Words in Latin letters; one that would be empty stays."""
+    """Words in Latin letters; a word that would become empty is unchanged."""
     return [word.translate(_TABLE) or word for word in words]

@@ -1,14 +1,14 @@
-"""Constituency trees as sequences: read from treebank files, written as symbols, built again.
+"""Constituency trees as sequences: reading treebank files, writing symbols, rebuilding trees.
 
 Source: Vinyals et al. (2015), "Grammar as a Foreign Language", which section 6.1 of the thesis
-follows. A tree is written depth first: `(NP` where a constituent opens, `)NP` where it closes, XX
-for a word, whatever its tag:
+follows. A tree is written depth first, with `(NP` where a constituent opens, `)NP` where it closes,
+and XX for each word, whatever its tag:
 
     (ROOT (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)))
     (S (NP XX XX )NP (VP XX )VP XX )S
 
-Labels have no function tags (NP for NP-SBJ); the root, traces and constituents of traces only are
-left out. The words are the source sequence from which a model predicts the symbols. Nothing here is
+Labels have no function tags (NP for NP-SBJ). The root, traces and constituents of traces alone are
+left out. The words are the source sequence from which a model predicts the symbols. No function is
 recursive, since a model's output may be nested as deeply as it is long.
 """
 
@@ -26,8 +26,8 @@ from nmt.data.corpus import read_lines
 WORD = "XX"
 ROOTS = frozenset({"", "ROOT", "TOP", "S1"})  # labels of a root, which is not written
 TRACE = "-NONE-"
-# Words whose tags are those of punctuation, `,` `:` `.` and quotation marks, more often than not;
-# as such and as Moses writes them. Hyphens and dashes have the tag of a symbol more often.
+# Words that mostly have the tag of punctuation (`,` `:` `.` or a quotation mark), plain and as
+# Moses escapes them. Hyphens and dashes mostly have the tag of a symbol.
 PUNCTUATION = frozenset(", . ? ! : ; -- — ... .. … ' \" ` `` '' ‘ ’ “ ” &apos; &quot; "
                         "&apos;&apos;".split())
 
@@ -36,15 +36,15 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 class Tree(NamedTuple):
-    """A tree: symbols with as many XX as there are words."""
+    """A tree: its symbols, with an XX for each word, and its words."""
 
     symbols: list[str]
     words: list[str]
-    tags: list[str]  # of each word; XX where it is not known
+    tags: list[str]  # of each word; XX if the tag is not known
 
 
 class Span(NamedTuple):
-    """A constituent: the words from start to end - 1."""
+    """A constituent over the words from start to end - 1."""
 
     label: str
     start: int
@@ -60,11 +60,11 @@ def plain_label(label: str) -> str:
 
 
 def read_trees(path: str | Path) -> list[Tree]:
-    """The trees of a file in the Penn Treebank's brackets, each on one line or on several.
+    """The trees of a file in the Penn Treebank's brackets; a tree may extend over several lines.
 
-    Brackets that are words are unescaped: `(` for `-LRB-`. A tree without words is left out.
-    Raises UserError if the file cannot be read, or, with the line, for brackets that do not match
-    and for anything but `(TAG word)` and `(LABEL constituents)`.
+    Words that are escaped brackets are unescaped: `(` for `-LRB-`. A tree without words is left
+    out. Raises UserError if the file cannot be read, and, with the line, for brackets that do not
+    match and for anything but `(TAG word)` and `(LABEL constituents)`.
     """
     reader = _Reader(path)
     for reader.line, line in enumerate(read_lines(path), 1):
@@ -80,7 +80,7 @@ class _Open:
     line: int
     label: str | None = None
     word: str | None = None
-    place: int | None = None  # index of its symbol, if one is written
+    place: int | None = None  # index of its symbol; None if no symbol is written
     children: int = 0
 
 
@@ -117,7 +117,7 @@ class _Reader:
         return self.trees
 
     def _begin(self) -> None:
-        """Read an opening bracket; the bracket around it is then a constituent."""
+        """Read an opening bracket, which makes the bracket around it a constituent."""
         if self.open:
             outer = self.open[-1]
             if outer.word is not None:
@@ -128,7 +128,7 @@ class _Reader:
         self.open.append(_Open(self.line))
 
     def _open_constituent(self, bracket: _Open) -> None:
-        """Write a constituent's symbol, unless it is the root's."""
+        """Write a constituent's opening symbol, unless it is the root."""
         bracket.label = bracket.label or ""
         if len(self.open) == 1 and bracket.label in ROOTS:
             return
@@ -158,7 +158,7 @@ class _Reader:
 
 
 def _close(symbols: list[str], place: int) -> None:
-    """Close the constituent that opened at `place`, or drop it if nothing is in it."""
+    """Close the constituent that opened at `place`, or drop it if it is empty."""
     if len(symbols) == place + 1:
         symbols.pop()
     else:
@@ -171,9 +171,9 @@ def _close(symbols: list[str], place: int) -> None:
 def repair(symbols: Iterable[str]) -> list[str]:
     """Make the symbols of a tree from a model's output; a valid tree is unchanged.
 
-    A closing symbol closes the innermost open constituent of its label, and those inside that are
-    still open; it is dropped where none is open. What is open at the end is closed. Constituents
-    without a word, and tokens that are not symbols, are dropped.
+    A closing symbol closes the innermost open constituent of its label and all open constituents
+    inside it; without such a constituent it is dropped. Constituents that are open at the end are
+    closed. Constituents without a word, and tokens that are not symbols, are dropped.
     """
     kept: list[str] = []
     places: list[int] = []  # of the open constituents
@@ -193,7 +193,7 @@ def repair(symbols: Iterable[str]) -> list[str]:
 
 
 def rebuild(symbols: Iterable[str], words: Sequence[str]) -> Tree | None:
-    """The tree of symbols, repaired, over words; None if they have not one XX for each word."""
+    """The tree of repaired symbols over words; None unless there is one XX for each word."""
     repaired = repair(symbols)
     if repaired.count(WORD) != len(words):
         return None
@@ -214,9 +214,9 @@ def spans(symbols: Iterable[str]) -> list[Span]:
 
 
 def bracketed(tree: Tree) -> str:
-    """A tree as the Penn Treebank writes it, on one line, for EVALB and other programs.
+    """A tree in the Penn Treebank's brackets, on one line, for EVALB and other programs.
 
-    Punctuation without a known tag gets the tag of the full stop, so that EVALB recognises it.
+    Punctuation without a known tag gets the tag of a full stop, so that EVALB recognises it.
     """
     tags = ("." if tag == WORD and word in PUNCTUATION else tag
             for tag, word in zip(tree.tags, tree.words, strict=True))
@@ -225,7 +225,7 @@ def bracketed(tree: Tree) -> str:
 
 
 def _bracketed(symbols: Iterable[str], leaves: Iterator[tuple[str, str]]) -> Iterator[str]:
-    """The symbols with words instead of XX."""
+    """The symbols in brackets, with tags and words in place of XX."""
     for symbol in symbols:
         if symbol == WORD:
             tag, word = next(leaves)
@@ -246,12 +246,12 @@ class Split(NamedTuple):
 
 
 def split(documents: Iterable[Path], dev: Sequence[Path] = (), test: Sequence[Path] = ()) -> Split:
-    """Documents to train on, to validate and to test on; those of `dev` and `test`, if given.
+    """The documents of the three sets. dev, test: the documents of these sets, if given.
 
-    Otherwise, in order of their names, the tenth, twentieth ... are for testing, the fifth,
-    fifteenth ... for validation: the same documents each time, and some of each kind where names
-    begin with the kind. Raises UserError for a document in two sets, and without one to train on or
-    to validate on.
+    Otherwise the documents are sorted by name; the 10th, 20th ... are for testing and the 5th, 15th
+    ... for validation. So the split is always the same, and has documents of each kind where names
+    begin with the kind. Raises UserError for a document in two sets, and if there is none to train
+    on or to validate on.
     """
     ordered = sorted(_once(documents), key=lambda path: (path.name, path))
     if not dev and not test:
@@ -268,5 +268,5 @@ def split(documents: Iterable[Path], dev: Sequence[Path] = (), test: Sequence[Pa
 
 
 def _once(paths: Iterable[Path]) -> list[Path]:
-    """Each file once, also if it is given by several paths."""
+    """Each file once, even if several paths lead to it."""
     return list(dict.fromkeys(path.resolve() for path in paths))

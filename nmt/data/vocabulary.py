@@ -13,7 +13,7 @@ from nmt.data.bpe import Draw
 from nmt.data.corpus import decode_lines, write_lines
 
 UNKNOWN, END = 0, 1
-SPECIALS = ("<unk>", "</s>")  # ids 0 and 1; padding has no symbol, lengths travel with batches
+SPECIALS = ("<unk>", "</s>")  # ids 0 and 1; padding has no symbol, since batches have lengths
 
 
 class Segmenter(Protocol):
@@ -28,16 +28,16 @@ class Segmenter(Protocol):
 
 
 class Vocabulary:
-    """Words and their ids: `<unk>` is 0, `</s>` is 1, the words of the corpus follow.
+    """Words and their ids: `<unk>` is 0, `</s>` is 1, and the words of the corpus follow.
 
-    `</s>` ends a sentence and also starts the decoder (the `_` of the thesis's algorithms). A
-    corpus word that is spelt `</s>` or `<unk>` is not a symbol: it is an unknown word.
+    `</s>` ends a sentence and also starts the decoder (the `_` of the thesis's algorithms). A word
+    of the corpus that is spelt `</s>` or `<unk>` is an unknown word.
 
-    words: the corpus words in the order of their ids, from id 2 on, without the two symbols.
-    Raises ValueError for a repeated word, a symbol, or a word that one line could not hold.
+    words: of the corpus, in the order of their ids, from id 2 on, without the two symbols. Raises
+    ValueError for a repeated word, a symbol, and a word with white space.
     """
 
-    codes: Segmenter | None = None  # by which words are cut, of a vocabulary of pieces
+    codes: Segmenter | None = None  # cuts words into pieces; None: a vocabulary of whole words
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = (*SPECIALS, *words)
@@ -54,18 +54,18 @@ class Vocabulary:
         cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1,
         max_size: int | None = None, always: Callable[[str], bool] = lambda word: False,
     ) -> Vocabulary:
-        """The most frequent words of a tokenised corpus; ties in order of code points.
+        """The most frequent words of a tokenised corpus; ties are in the order of code points.
 
         sentences: lists of words. min_frequency: rarer words are left out. max_size: the largest
-        size of the vocabulary, the two symbols included; None for no limit. always: words that
-        stay whatever their frequency and that max_size does not count.
-        Raises ValueError for min_frequency < 1 or max_size < 2.
+        size of the vocabulary, including the two symbols; None for no limit. always: whether a word
+        stays whatever its frequency; max_size does not count such words. Raises ValueError for
+        min_frequency < 1 or max_size < 2.
         """
         counts = Counter(chain.from_iterable(sentences))
         return cls(most_frequent(counts, min_frequency, max_size, always))
 
     def extended(self, words: Iterable[str]) -> Vocabulary:
-        """These words under their ids, and behind them those of `words` that are not among them."""
+        """The vocabulary with further words added at its end."""
         known = set(self.words)
         added = [word for word in words if word not in known]
         return self._of([*self.words[len(SPECIALS):], *added])
@@ -78,19 +78,19 @@ class Vocabulary:
         return len(self.words)
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """The ids of words; 0 for a word that is not in the vocabulary. No `</s>` is added."""
+        """The ids of words; 0 for a word outside the vocabulary. No `</s>` is added."""
         return list(map(self._ids.get, tokens, repeat(UNKNOWN)))
 
     def pieces(self, words: Sequence[str]) -> Sequence[str]:
-        """The units that are looked up: here the words themselves (`nmt.data.pieces` cuts them)."""
+        """The units that have ids: here the words themselves (`nmt.data.pieces` cuts them)."""
         return words
 
     def whole(self, pieces: Sequence[str]) -> list[str]:
-        """The words that `pieces` came from."""
+        """The words that the pieces make."""
         return list(pieces)
 
     def places(self, pieces: Sequence[str]) -> list[int]:
-        """For each unit the index of its word."""
+        """The index of each piece's word."""
         return list(range(len(pieces)))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -103,13 +103,12 @@ class Vocabulary:
         return self.words[i]
 
     def write(self, path: str | Path) -> None:
-        """Write one word per line, UTF-8, symbols first; on failure the old file stays
-        unchanged."""
+        """Write one word per line, UTF-8, symbols first. On failure the old file is unchanged."""
         write_lines(path, self.words)
 
     @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
-        """Read a file that `write` made. Lines end at "\\n" only, nothing is trimmed.
+        """Read a file that `write` made. Lines end at "\\n" only, and nothing is trimmed.
 
         Raises UserError, with file and line, if the file is missing or not UTF-8, does not begin
         with the two symbols, or has a line that is empty, repeated or not one word.
@@ -134,7 +133,7 @@ def most_frequent(
     counts: Mapping[str, int], min_frequency: int, max_size: int | None,
     always: Callable[[str], bool],
 ) -> list[str]:
-    """The words that `Vocabulary.build` keeps, given their counts in the corpus."""
+    """The words that `Vocabulary.build` keeps, from their counts in the corpus."""
     if min_frequency < 1:
         raise ValueError(f"min_frequency: expected at least 1, got {min_frequency}")
     if max_size is not None and max_size < len(SPECIALS):

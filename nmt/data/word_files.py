@@ -14,20 +14,20 @@ from backend.errors import UserError
 from nmt.data.corpus import read_lines, stream_lines
 from nmt.data.vocabulary import SPECIALS
 
-# What other vocabularies hold beside words: not to be words here.
+# Symbols in other programs' vocabularies, which are no words.
 SYMBOLS = {*SPECIALS, "<s>", "<pad>", "<blank>", "<UNK>", "<EOS>", "<BOS>", "<PAD>", "eos", "UNK"}
-NAMES = ("eos", "UNK")  # of these, the ones that are symbols in Nematus' JSON only
+NAMES = ("eos", "UNK")  # those that are symbols in Nematus' JSON only
 _COUNTED = re.compile(r"(\S+)[ \t]+-?[0-9.]+(?:e-?[0-9]+)?")  # SentencePiece: a log-probability
 _HEADER = re.compile(r"[0-9]+ ([0-9]+)")
 
 
 def read_words(path: str | Path) -> list[str]:
-    """The words of a vocabulary's file in order, each once, without the symbols for unknown words,
-    ends, starts and padding.
+    """The words of a vocabulary's file, in order and without repetition; symbols for unknown words,
+    ends, starts and padding are left out.
 
-    A word a line, perhaps with a count behind a space or a tab (fairseq, subword-nmt), or with a
-    log-probability (SentencePiece); or Nematus' JSON, word -> id.
-    Raises UserError, with file and line, for a line that is neither, and for a file without words.
+    The file has a word on each line, which may be followed by a space or a tab and a count
+    (fairseq, subword-nmt) or a log-probability (SentencePiece); or it is Nematus' JSON, word -> id.
+    Raises UserError, with file and line, for another line, and for a file without words.
     """
     lines = read_lines(path)
     if lines and lines[0].startswith("{"):
@@ -41,7 +41,8 @@ def read_words(path: str | Path) -> list[str]:
 
 
 def _of_lines(path: str | Path, lines: Iterable[str]) -> list[str]:
-    """The words of lines; of all of them the counts are left out, or of none."""
+    """The words of lines, without the counts. Raises UserError for a line with more than a word and
+    its count."""
     filled = [(number, line.strip(" \t")) for number, line in enumerate(lines, 1) if line.strip()]
     for number, line in filled:
         if _COUNTED.fullmatch(line) is None and len(line.replace("\t", " ").split(" ")) > 1:
@@ -63,11 +64,11 @@ def _of_json(path: str | Path, text: str) -> list[str]:
 
 
 def read_vectors(path: str | Path, words: Collection[str], size: int) -> dict[str, np.ndarray]:
-    """Those of the words that a file has a vector of: word -> (size,) float32.
+    """The vectors of words in a file: word -> (size,) float32, for the words that have one.
 
-    word2vec's text format, whose first line has the numbers of words and dimensions, or GloVe's,
-    which has no such line. Of a word that is there twice the first counts.
-    Raises UserError, with file and line, for vectors of another size and what is no number.
+    The file is in word2vec's text format, whose first line has the numbers of words and dimensions,
+    or in GloVe's, which has no such line. Of a word's vectors the first counts. Raises UserError,
+    with file and line, for a vector of another size, and for what is not a finite number.
     """
     vectors: dict[str, np.ndarray] = {}
     lines = stream_lines(path)

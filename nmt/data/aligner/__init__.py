@@ -1,9 +1,9 @@
 """Word alignment of a parallel corpus without a translation model, by EM in both directions.
 
-`align` runs IBM Model 1 (`model1`), then an HMM (`hmm`), in both directions, which are trained to
-agree (`agreement`); `symmetrise` joins the two results; `eflomal` runs that program instead. All
-are deterministic except eflomal, which samples. Peak memory: about 130 bytes for each pair of a
-source and a target word of the same sentence pair.
+`align` runs IBM Model 1 (`model1`) and then an HMM (`hmm`), in both directions, which are trained
+to agree (`agreement`). `symmetrise` joins the two results. `eflomal` runs that program instead. All
+are deterministic except eflomal, which samples. Peak memory is about 130 bytes for each pair of a
+source word and a target word in the same sentence pair.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from nmt.data.aligner.word_pairs import Floats, Words, word_pairs
 METHODS = ("model1", "hmm")
 Links = list[list[Link]]  # the links of each sentence pair
 Entry = tuple[str, str, float]  # source word, target word, p(target word | source word)
-Tell = Callable[[int, int], None]  # iterations of EM done, and in all
+Tell = Callable[[int, int], None]  # receives the iterations of EM that are done, and the total
 
 
 @dataclass(frozen=True)
 class AlignerOptions:
     """Options of the aligner.
 
-    method: "model1", or "hmm", which is initialised by Model 1. model1_iterations, hmm_iterations:
-    of EM. null: p_0 of the HMM, the probability that a target word has no source word. uniform: the
-    weight u of 1 / I in the HMM's jumps. Halving null or uniform, or doubling hmm_iterations,
-    changes error rates by a point or two.
+    method: "model1", or "hmm", which starts from Model 1. model1_iterations, hmm_iterations: how
+    many iterations of EM each model has. null: p_0 of the HMM, the probability that a target word
+    has no source word. uniform: the weight u of 1 / I in the HMM's jumps. Halving null or uniform,
+    or doubling hmm_iterations, changes error rates by a point or two.
     """
 
     method: str = "hmm"
@@ -54,7 +54,7 @@ class AlignerOptions:
 
     @property
     def iterations(self) -> int:
-        """Iterations of EM of both models."""
+        """The number of iterations of EM of both models."""
         return self.model1_iterations + (self.hmm_iterations if self.method == "hmm" else 0)
 
 
@@ -78,7 +78,8 @@ class _Direction:
         self._table = model1.maximisation(self.corpus, posteriors)
 
     def entries(self, sources: Words, targets: Words) -> list[Entry]:
-        """t(target | source) of all source words but NULL, the most probable first of each."""
+        """t(target | source) for all source words except NULL; for each, the most probable first.
+        """
         x, y = (list(dict.fromkeys(chain.from_iterable(side))) for side in (sources, targets))
         corpus, t = self.corpus, self._table
         order = np.lexsort((-t, corpus.source_of_type))
@@ -90,22 +91,20 @@ class _Direction:
 def align(
     sources: Words, targets: Words, options: AlignerOptions | None = None, tell: Tell | None = None
 ) -> tuple[Links, Links]:
-    """The links of both directions of `align_with_entries`, whose arguments these are."""
+    """The links of both directions. Arguments and errors as `align_with_entries`."""
     return align_with_entries(sources, targets, options, tell)[:2]
 
 
 def align_with_entries(
     sources: Words, targets: Words, options: AlignerOptions | None = None, tell: Tell | None = None
 ) -> tuple[Links, Links, list[Entry]]:
-    """Links of both directions: each target word's source word, each source word's target word;
-    and p(target word | source word), from expected counts.
+    """Align a corpus in both directions; also p(target word | source word), from expected counts.
 
     sources, targets: words of each sentence; a pair with an empty side has no links. tell: called
-    after each iteration of EM. Returns two results, each with the links (source word, target word)
-    of every pair, by the highest posterior of its direction; `symmetrise` joins them. The entries
-    (source word, target word, probability) have all words that occur in one pair (Arthur et al.,
-    2016, section 4.1).
-    Raises ValueError if the numbers of sentences differ.
+    after each iteration of EM. Returns the links (source word, target word) of every pair in one
+    direction and in the other, by the highest posterior (`symmetrise` joins them), and entries
+    (source word, target word, probability) for all words that occur together in a pair (Arthur et
+    al., 2016, section 4.1). Raises ValueError if the numbers of sentences differ.
     """
     if len(sources) != len(targets):
         raise ValueError(f"sources, targets: expected equal numbers of sentences, got "

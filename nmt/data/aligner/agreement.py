@@ -1,8 +1,8 @@
 """Alignment by agreement: the two directions are trained together.
 
-Source: Liang, Taskar and Klein (2006): in each iteration of EM the posteriors of both
-directions are multiplied, p(a_j = i) p(b_i = j), before the M-steps, so that either learns most
-from links that the other finds probable too. The Berkeley aligner, which the thesis used (section
+Source: Liang, Taskar and Klein (2006). In each iteration of EM the posteriors of both directions
+are multiplied, p(a_j = i) p(b_i = j), before the M-steps. So each direction learns most from links
+that are probable in the other direction too. The Berkeley aligner, which the thesis used (section
 3.3.1), does the same.
 """
 
@@ -14,7 +14,7 @@ from nmt.data.aligner.word_pairs import Floats, Ints, WordPairs
 
 
 class Agreement:
-    """The index of each entry of one direction in the other's flat arrays.
+    """The positions of both directions' entries in one table of all word pairs.
 
     forward, backward: the same corpus as (sources, targets) and as (targets, sources).
     """
@@ -30,7 +30,7 @@ class Agreement:
     def multiply(self, forward: Floats, backward: Floats) -> None:
         """Replace both flat arrays of posteriors by their products, in place.
 
-        The rest of each word's probability is given to NULL, so that the sum is still 1.
+        NULL gets the rest of each word's probability, so that the sum is 1 again.
         """
         product = np.ones(self._size)
         directions = (forward, backward)
@@ -46,7 +46,7 @@ class Agreement:
 
 
 def _lengths(corpus: WordPairs) -> tuple[Ints, Ints]:
-    """The numbers of words of each pair's source and target; 0 and 0 where a side is empty."""
+    """The lengths of each pair's source and target; both are 0 if a side is empty."""
     sources, targets = np.zeros(corpus.number, np.int64), np.zeros(corpus.number, np.int64)
     for group in corpus.groups:
         sources[group.pairs] = group.width - 1
@@ -56,10 +56,10 @@ def _lengths(corpus: WordPairs) -> tuple[Ints, Ints]:
 
 
 def _places(corpus: WordPairs, offsets: Ints, strides: tuple[Ints, Ints]) -> Ints:
-    """The index of each flat entry in a table of all (source word, target word), or -1 for NULL.
+    """The index of each flat entry in a table of all (source word, target word); -1 for NULL.
 
-    offsets: where each pair's table begins. strides: of each pair, between the words of a row, and
-    between rows.
+    offsets: where each pair's table begins. strides: for each pair, the distance in the table
+    between neighbouring words of a row, and between rows.
     """
     flat = np.full(len(corpus.types), -1, np.int64)
     along, across = strides

@@ -1,5 +1,4 @@
-"""The aligner eflomal (Östling and Tiedemann 2016), run as a program; it samples, without a
-seed."""
+"""The aligner eflomal (Östling and Tiedemann 2016), run as a program. It samples without a seed."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def align_by_eflomal(
 ) -> tuple[list[list[Link]], list[list[Link]]]:
     """Links of both directions, as `nmt.data.aligner.align` returns them.
 
-    Raises UserError if eflomal is not installed, or fails.
+    Raises UserError if eflomal is not installed, or if it fails.
     """
     program = _program()
     filled = [n for n, pair in enumerate(zip(sources, targets, strict=True)) if all(pair)]
@@ -40,7 +39,7 @@ def align_by_eflomal(
 
 
 def _program() -> str:
-    """The path of the program: on PATH, or beside this Python."""
+    """The path of the program, on PATH or in the directory of this Python."""
     directory = str(Path(sys.executable).parent)
     program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=directory)
     if program is None:
@@ -50,7 +49,8 @@ def _program() -> str:
 
 
 def _one_word(word: str) -> str:
-    """The word without the characters, such as U+00A0, at which eflomal would cut it."""
+    """The word with `_` in place of white space, such as U+00A0, at which eflomal would split it.
+    """
     return "_".join(word.split()) or "_"
 
 
@@ -63,6 +63,6 @@ def _run(command: list[str]) -> None:
 
 
 def _link(text: str) -> Link:
-    """`3-4` as numbers."""
+    """The link that a text such as `3-4` stands for."""
     source, target = text.split("-")
     return int(source), int(target)

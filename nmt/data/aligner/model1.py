@@ -8,12 +8,12 @@ from nmt.data.aligner.word_pairs import Floats, WordPairs
 
 
 def uniform(corpus: WordPairs) -> Floats:
-    """t(f | e) uniform over all words f that occur with e in some pair; (types,)."""
+    """(types,): t(f | e), uniform over the words f that occur together with e in some pair."""
     return 1.0 / corpus.targets_of_source[corpus.source_of_type]
 
 
 def expectation(corpus: WordPairs, table: Floats) -> Floats:
-    """The E-step: p(a_j = i | f, e) of every target word j and source word i, NULL among them.
+    """The E-step: p(a_j = i | f, e) of every target word j and source word i, including NULL.
 
     Source: Brown et al. (1993), section 4.1, Model 1:
     p(a_j = i | f, e) = t(f_j | e_i) / (t(f_j | e_0) + ... + t(f_j | e_I)).
@@ -28,10 +28,10 @@ def expectation(corpus: WordPairs, table: Floats) -> Floats:
 
 
 def maximisation(corpus: WordPairs, posteriors: Floats) -> Floats:
-    """The M-step, of the HMM too: t(f | e) from expected counts c(f, e).
+    """The M-step of Model 1 and of the HMM: t(f | e) from expected counts c(f, e).
 
-    Source: Brown et al. (1993), section 4.1: t(f | e) = c(f, e) / sum_f' c(f', e). A source
-    word without any count keeps zeros.
+    Source: Brown et al. (1993), section 4.1: t(f | e) = c(f, e) / sum_f' c(f', e). A source word
+    without any count keeps zeros.
 
     posteriors: flat. Returns t(f | e) of each type.
     """
@@ -42,11 +42,11 @@ def maximisation(corpus: WordPairs, posteriors: Floats) -> Floats:
 
 
 def best_links(corpus: WordPairs, posteriors: Floats) -> list[list[tuple[int, int]]]:
-    """For each pair the links (source word, target word) of the most probable source words.
+    """For each pair, the links (source word, target word) to the most probable source words.
 
-    A target word whose most probable source word is NULL has no link; ties go to the earlier word,
-    NULL first. For Model 1 this is the best alignment; for the HMM it is posterior decoding (Liang
-    et al. 2006).
+    A target word whose most probable source word is NULL has no link. Ties go to the earlier word,
+    and NULL comes first. For Model 1 this is the best alignment; for the HMM it is posterior
+    decoding (Liang et al. 2006).
     """
     links: list[list[tuple[int, int]]] = [[] for _ in range(corpus.number)]
     for group in corpus.groups:

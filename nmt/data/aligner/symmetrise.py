@@ -1,8 +1,8 @@
 """Symmetrisation of the alignments of two directions (Och and Ney 2003; Koehn et al. 2005).
 
 Each function takes the links (source word, target word) of both directions for one sentence pair:
-`forward`, where a target word has one source word at most, and `backward`, where a source word has
-one target word at most. It returns sorted links.
+in `forward` a target word has at most one source word, in `backward` a source word has at most one
+target word. The result is sorted.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ def swapped(links: Iterable[Link]) -> list[Link]:
 
 
 def intersection(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
-    """Links that both directions have: high precision, low recall."""
+    """The links of both directions: high precision, low recall."""
     return sorted({*forward} & {*backward})
 
 
 def union(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
-    """Links that either direction has."""
+    """The links of either direction: low precision, high recall."""
     return sorted({*forward} | {*backward})
 
 
 def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
-    """The intersection, grown by neighbours.
+    """The intersection, grown by neighbouring links of the union.
 
-    Source: Koehn et al. (2005), GROW-DIAG: until nothing is added, each link of the union
-    beside a link, diagonally too, is added if its source or its target word has no link yet.
+    Source: Koehn et al. (2005), GROW-DIAG. A link of the union that neighbours a link, also
+    diagonally, is added if its source or its target word has no link yet. This is repeated until
+    nothing is added.
     """
     union_links = {*forward} | {*backward}
     links = {*forward} & {*backward}
@@ -43,10 +44,10 @@ def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
 
 
 def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
-    """`grow_diag`, then links of words that have none yet.
+    """`grow_diag`, and then links between words that have no link yet.
 
-    Source: Koehn et al. (2005), FINAL-AND: of each direction in turn, the links whose
-    source and target word both have none.
+    Source: Koehn et al. (2005), FINAL-AND. For each direction in turn, a link is added if neither
+    its source word nor its target word has a link.
     """
     links = {*grow_diag(forward, backward)}
     sources, targets = _linked(links)
@@ -60,7 +61,7 @@ def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> li
 
 
 def _grow(links: set[Link], union_links: set[Link]) -> None:
-    """Add to `links` what GROW-DIAG adds out of `both`."""
+    """Add to `links` the links of the union that GROW-DIAG adds."""
     sources, targets = _linked(links)
     scan = sorted(union_links, key=_by_target)
     size = -1

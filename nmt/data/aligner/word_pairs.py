@@ -1,10 +1,10 @@
 """The arrays of a parallel corpus for EM: an entry for each source and target word of a pair.
 
 The models of this package have a distribution over source words for each target word of each
-sentence pair: a row of I + 1 entries, NULL, the empty word of Brown et al. (1993), in column 0,
-then the I source words. Pairs whose sources have the same length form a group, so that nothing is
-padded: the rows of the first target words of all its pairs come first, then those of the second
-words of the pairs that have one, and so on.
+sentence pair. It is a row of I + 1 entries: NULL, the empty word of Brown et al. (1993), in column
+0, then the I source words. Pairs whose sources have the same length form a group, so that nothing
+is padded. The rows of the first target words of all pairs of a group come first, then those of the
+second words, for the pairs that have one, and so on.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ NULL = 0  # id of the empty source word
 
 @dataclass(frozen=True)
 class Group:
-    """Sentence pairs with sources of I words, those with the longest targets first."""
+    """Sentence pairs with sources of I words; those with the longest targets come first."""
 
     pairs: Ints  # (n,) their indices in the corpus
     start: int  # index of their first entry in the flat arrays
     width: int  # I + 1
-    active: list[int]  # for each target position, how many pairs have a word there; non-increasing
+    active: list[int]  # how many pairs have a word at each target position; non-increasing
 
     @property
     def rows(self) -> int:
@@ -38,7 +38,7 @@ class Group:
         return sum(self.active)
 
     def of(self, flat: NDArray[Any]) -> NDArray[Any]:
-        """This group's entries of a flat array, a view (rows, I + 1)."""
+        """This group's entries of a flat array, as a view (rows, I + 1)."""
         return flat[self.start : self.start + self.rows * self.width].reshape(-1, self.width)
 
     def steps(self) -> Iterator[slice]:
@@ -71,8 +71,7 @@ class WordPairs:
 
 
 def _sums(places: NDArray[Any], weights: Floats, size: int) -> Floats:
-    """Weights summed by index; floats even for no weights at all, where `bincount` gives
-    integers."""
+    """Weights summed by index, as floats: without any weight, `bincount` gives integers."""
     return np.bincount(places, weights, size).astype(np.float64, copy=False)
 
 
@@ -101,7 +100,8 @@ def word_pairs(sources: Words, targets: Words) -> WordPairs:
 
 
 def _ids(sentences: Words, first: int) -> tuple[list[list[int]], int]:
-    """Sentences as numbers from `first`, in order of appearance, and how many words there are."""
+    """Sentences as ids, which count from `first` in order of appearance, and the number of words.
+    """
     known: dict[str, int] = {}
     return [[known.setdefault(word, len(known) + first) for word in sentence]
             for sentence in sentences], len(known)
@@ -110,7 +110,7 @@ def _ids(sentences: Words, first: int) -> tuple[list[list[int]], int]:
 def _group(
     numbers: list[int], x: list[list[int]], y: list[list[int]], start: int, vocabulary: int
 ) -> tuple[Group, list[Ints]]:
-    """One group, and the keys of its entries, (n_j * (I + 1),) for each target position j."""
+    """A group, and the keys (n_j * (I + 1),) of its entries for each target position j."""
     source = np.array([[NULL, *x[n]] for n in numbers], np.int64)  # (n, I + 1)
     active = [sum(len(y[n]) > j for n in numbers) for j in range(len(y[numbers[0]]))]
     keys = []

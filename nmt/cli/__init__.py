@@ -1,4 +1,4 @@
-"""The command `nmt`: its verbs, arguments in, one line per error out."""
+"""The command `nmt`: the table of its verbs, and the parsing of its arguments."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ VERBS = (
 
 
 def build_parser(arguments: Sequence[str] | None = None) -> Parser:
-    """All verbs and their arguments, or of the verb among `arguments` alone."""
+    """The parser of all verbs with their arguments; if `arguments` are given, only the verb among
+    them has its arguments."""
     parser = Parser(prog="nmt")
     verbs.build_parser(parser, VERBS, arguments)
     # Set last: otherwise argparse begins the usage of every verb with it.
@@ -86,18 +87,18 @@ def build_parser(arguments: Sequence[str] | None = None) -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exit status 2 with one line on stderr for an error of the user's."""
+    """Run the command line. An error of the user's is one line on stderr and exit status 2."""
     given = sys.argv[1:] if arguments is None else arguments
     parser = build_parser(_split_overrides(given)[1])
     run_command("nmt", lambda: _parse(given, parser), heavy=launched()[1] == 0)
 
 
 def _parse(arguments: Sequence[str], parser: Parser | None = None) -> argparse.Namespace:
-    """The options; for the verbs that take them, overrides of the recipe among them."""
+    """The options. For verbs that take them, `overrides` has the overrides of the recipe."""
     overrides, rest = _split_overrides(arguments)
     parser = parser or build_parser(rest)
     options, unknown = parser.parse_known_args(rest)
-    if unknown and options.takes_overrides:  # they get a hint from the recipe
+    if unknown and options.takes_overrides:  # the recipe's reader gives a hint on them
         overrides, rest = _split_overrides(arguments, unknown)
         options, unknown = parser.parse_known_args(rest)
     options.overrides = overrides + unknown
@@ -111,10 +112,10 @@ def _parse(arguments: Sequence[str], parser: Parser | None = None) -> argparse.N
 def _split_overrides(
     arguments: Sequence[str], unknown: Sequence[str] = ()
 ) -> tuple[list[str], list[str]]:
-    """Arguments such as `--train.epochs 5`, joined to `--train.epochs=5`, and the others; `unknown`
-    options, such as `--epochs 5`, are among the first.
+    """Overrides such as `--train.epochs 5`, joined to `--train.epochs=5`, and the other arguments.
+    `unknown` options, such as `--epochs 5`, count as overrides.
 
-    argparse does not know them, and would take their values for the recipe.
+    argparse does not know overrides, and would take their values for the recipe.
     """
     overrides: list[str] = []
     rest: list[str] = []

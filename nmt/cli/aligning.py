@@ -1,4 +1,4 @@
-"""`nmt align` and `nmt dictionary`: word alignments from the corpus alone or by a translator."""
+"""`nmt align` and `nmt dictionary`: word alignments by the corpus alone, or by a translator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from nmt.system import System
 
 ALIGNERS = (*METHODS, "eflomal")
 SYMMETRISE = next(iter(SYMMETRISATIONS))  # the default
-LEAST = 0.001  # probability of an entry of a lexicon
+LEAST = 0.001  # the smallest probability of a lexicon's entry, by default
 
 
 def add_align(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,8 @@ def add_align(parser: argparse.ArgumentParser) -> None:
 
 
 def run_align(options: argparse.Namespace) -> None:
-    """`nmt align`: a line of links for each pair, from the corpus alone or by force-decoding."""
+    """`nmt align`: write a line of links for each pair, by the corpus alone or by force-decoding.
+    """
     if (options.method is None) == (options.model is None):
         raise UserError("expected --method NAME or --model DIR, got both or neither")
     if options.tokens is not None:
@@ -90,13 +91,13 @@ def run_align(options: argparse.Namespace) -> None:
 
 
 def _pairs_of_files(options: argparse.Namespace) -> list[Pair]:
-    """The words between spaces of each pair of lines."""
+    """The pairs of lines as words, which are separated by spaces."""
     lines = read_parallel(options.source, options.target)
     return [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
 
 
 def _links_of_files(pairs: Sequence[Pair], options: argparse.Namespace) -> list[list[Link]]:
-    """The links of each pair, by the pairs alone."""
+    """The links of each pair, from the pairs alone."""
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
     join = SYMMETRISATIONS[options.symmetrise or SYMMETRISE]
     both = _both_directions(sources, targets, options)
@@ -106,7 +107,7 @@ def _links_of_files(pairs: Sequence[Pair], options: argparse.Namespace) -> list[
 def _both_directions(
     sources: Words, targets: Words, options: argparse.Namespace
 ) -> tuple[Links, Links]:
-    """Links of both directions; writes the lexicon."""
+    """The links of both directions. Also writes the lexicon, if asked for."""
     least = LEAST if options.least is None else options.least
     if options.least is not None and not options.lexicon:
         raise UserError("--least: expected --lexicon beside it, got none")
@@ -124,7 +125,7 @@ def _both_directions(
 
 
 def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
-    """Links of force-decoded pairs, between words."""
+    """The links between words of force-decoded pairs."""
     return [system.word_links(translation, source, aligned_word)
             for translation, (source, _) in zip(system.force(pairs), pairs, strict=True)]
 
@@ -150,7 +151,7 @@ def add_dictionary(parser: argparse.ArgumentParser) -> None:
 
 
 def run_dictionary(options: argparse.Namespace) -> None:
-    """`nmt dictionary`: from the links of a file, or from force-decoding with a model."""
+    """`nmt dictionary`: make a dictionary of the links of a file, or of force-decoding."""
     if (options.links is None) == (options.model is None):
         raise UserError("expected --links FILE or --model DIR, got both or neither")
     if options.tokens is not None and options.links is None:

@@ -1,4 +1,4 @@
-"""`nmt aer`, and the options for files of gold alignments."""
+"""`nmt aer`, and reading files of gold alignments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nmt.data.align import (
 )
 from nmt.data.corpus import Pair, read_parallel, split_words
 
-DROPPED = 100  # links for each that does not fit, from which on these are odd lines
+DROPPED = 100  # a hint is printed if more than one link in so many does not fit its sentence
 UNFIT = ("link does not fit its sentence and is left out",
          "links do not fit their sentences and are left out")
 
@@ -51,7 +51,7 @@ def add_aer(parser: argparse.ArgumentParser) -> None:
 
 
 def run_aer(options: argparse.Namespace) -> None:
-    """`nmt aer`: the links of any aligner against gold links."""
+    """`nmt aer`: score the links of an aligner by gold links."""
     sizes = _sizes(options)
     gold = gold_links(options, sizes)
     conventions = GoldOptions(options.links_first, options.links_swapped)
@@ -63,7 +63,7 @@ def run_aer(options: argparse.Namespace) -> None:
 
 
 def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> list[Gold]:
-    """Read the file of gold alignments; print how many links were dropped.
+    """Read the file of gold alignments, and print how many links were dropped.
 
     Raises UserError as `read_gold`, and for a file without any link.
     """
@@ -77,7 +77,7 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
 
 
 def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link]]:
-    """The links of a file for each pair, sorted; with `drop`, print how many do not fit their
+    """The sorted links of each pair in a file. With `drop`, prints how many links do not fit their
     sentence. Raises UserError as `read_gold`."""
     gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
     if dropped:
@@ -87,18 +87,18 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
 
 
 def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
-    """The number of words of each pair of lines, separated by spaces."""
+    """The numbers of words in each pair of lines; words are separated by spaces."""
     return sizes_of([(split_words(x), split_words(y))
                      for x, y in zip(sources, targets, strict=True)])
 
 
 def sizes_of(pairs: Sequence[Pair]) -> list[Sizes]:
-    """The number of words of each pair."""
+    """The numbers of words in each pair."""
     return [(len(source), len(target)) for source, target in pairs]
 
 
 def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
-    """The number of words of each pair; None for all if the sentences are not given."""
+    """The numbers of words in each pair; None for each pair if the sentences are not given."""
     if (options.source is None) != (options.target is None):
         raise UserError("expected --source and --target together, got one of them")
     if options.tokens is not None:
@@ -111,7 +111,7 @@ def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
 
 
 def _as_text(score: AlignmentScore, gold: Sequence[Gold]) -> str:
-    """A line for each number."""
+    """The scores and counts as text, a line for each."""
     only_possible = sum(len(pair.possible) for pair in gold) - score.sure
     return "\n".join([
         f"AER {score.error_rate:.4f}", f"precision {score.precision:.4f}",

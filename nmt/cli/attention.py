@@ -1,4 +1,4 @@
-"""`nmt attention`: what the decoder attends to, drawn."""
+"""`nmt attention`: draw what the decoder attends to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_attention(parser: argparse.ArgumentParser) -> None:
 
 
 def run_attention(options: argparse.Namespace) -> None:
-    """`nmt attention`: maps of some lines, translated or force-decoded."""
+    """`nmt attention`: draw maps of some lines, translated or force-decoded."""
     system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt attention")
     check_second_source([system], options)
@@ -77,7 +77,8 @@ def run_attention(options: argparse.Namespace) -> None:
 
 
 def _chosen(items: Sequence[Item], options: argparse.Namespace) -> list[Item]:
-    """The lines asked for, from 1. Raises UserError for a line that is not there."""
+    """The items of `--line`, which counts from 1. Raises UserError for a line that does not exist.
+    """
     for number in options.line:
         if number > len(items):
             raise UserError(f"--line: expected a line of {options.source} from 1 to {len(items)}, "
@@ -89,7 +90,7 @@ def _show(
     system: System, number: int, source: Sequence[str], translation: Translation,
     options: argparse.Namespace,
 ) -> None:
-    """One map, in the terminal and perhaps as a picture."""
+    """Print a translation and its map, and draw the map if asked for."""
     if translation.alignment is None or not translation.words:
         print(f"{number}: nothing to show, a side is empty\n")
         return
@@ -97,12 +98,12 @@ def _show(
     columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
     for k, place in enumerate(places(columns), 1):
-        alignment_map_data = columns[place], translation.words, weights[:, place]
-        print(alignment_map.in_terminal(*alignment_map_data) + "\n")
+        source_map = columns[place], translation.words, weights[:, place]
+        print(alignment_map.in_terminal(*source_map) + "\n")
         path = options.output
         if options.png is not None:
             suffix = f"-{k}" if reads(system) > 1 else ""  # a map of each source
             path = options.png / f"attention-{number}{suffix}.{options.format}"
         if path is not None:
-            alignment_map.save_map(*alignment_map_data, path)
+            alignment_map.save_map(*source_map, path)
             print(f"{path}\n")

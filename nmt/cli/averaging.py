@@ -1,4 +1,4 @@
-"""`nmt average`: one run directory from several checkpoints of a run."""
+"""`nmt average`: make a run directory whose parameters are the mean of several checkpoints."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run_average(options: argparse.Namespace) -> None:
 
 
 def _files(path: Path, last: int | None) -> Sequence[Path]:
-    """The checkpoints that an argument names. Raises UserError where it has too few."""
+    """The checkpoints that an argument names. Raises UserError for a run that kept too few."""
     if path.suffix == SUFFIX and not path.is_dir():
         return [path]
     checkpoints = kept(path)

@@ -1,4 +1,4 @@
-"""`nmt back-translate`: synthetic sources for monolingual text of the target language."""
+"""`nmt back-translate`: make synthetic sources for text in the target language."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run_back_translate(options: argparse.Namespace) -> None:
 
 
 def _lines(system: System, path: Path) -> StoredSentences:
-    """The lines of the text, split at spaces."""
+    """The lines of the text, split at spaces. Raises UserError for a line that is too long."""
     sentences = StoredSentences()
     for number, line in enumerate(stream_lines(path), 1):
         system.check_sources([system.cut_source(line)], str(path), [number])
@@ -78,7 +78,7 @@ def _lines(system: System, path: Path) -> StoredSentences:
 
 
 def _search(system: System, options: argparse.Namespace) -> Translate:
-    """The translation function: never into `<unk>`, unless the model spells unknown words."""
+    """The translation function. It never writes `<unk>`, unless the model spells unknown words."""
     spells = "target" in system.spellings
     search = replace(chosen(system.recipe.search, options.beam), nbest=1, unknown=spells)
     if options.sample is None:
@@ -88,7 +88,7 @@ def _search(system: System, options: argparse.Namespace) -> Translate:
 
 
 def _translated(system: System, lines: StoredSentences, translate: Translate) -> StoredPairs:
-    """(translation, line) of those lines where neither is empty."""
+    """Pairs (translation, line), without those that are empty on a side."""
     cut, pairs = tokenisers(system.recipe.data)[0].tokenise, StoredPairs()
     for first in range(0, len(lines), BLOCK):
         block = lines[first : first + BLOCK]
@@ -100,7 +100,7 @@ def _translated(system: System, lines: StoredSentences, translate: Translate) ->
 
 
 def _write_both(source: Path, target: Path, pairs: StoredPairs) -> None:
-    """Write the two sides; if the second cannot be written, the first is removed."""
+    """Write both sides. If the second cannot be written, the first is removed."""
     write_lines(source, (" ".join(words) for words, _ in pairs))
     try:
         write_lines(target, (" ".join(words) for _, words in pairs))

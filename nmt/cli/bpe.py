@@ -1,4 +1,4 @@
-"""`nmt bpe`: learn merges from text, segment text by them, join the pieces again."""
+"""`nmt bpe`: learn merges from text, cut words into pieces, join the pieces again."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def run_apply(options: argparse.Namespace) -> None:
 
 
 def _vocabulary(options: argparse.Namespace) -> Collection[str] | None:
-    """The pieces of `--vocabulary`; None for all. Raises UserError, with the line, for one that is
-    no piece and its count."""
+    """The pieces of `--vocabulary` that are counted often enough; None without the option. Raises
+    UserError, with file and line, for a line that is not a piece and its count."""
     path, threshold = options.vocabulary, options.vocabulary_threshold
     if path is None:
         if threshold is not None:
@@ -107,8 +107,8 @@ def run_join(options: argparse.Namespace) -> None:
 
 
 def read_words(options: argparse.Namespace) -> Iterator[list[str]]:
-    """The words of each line of the file, or of stdin. Raises UserError where --output is the file.
-    """
+    """The words of each line of the file, or of stdin. Raises UserError if --output is the same
+    file."""
     if options.file is not None and options.output is not None \
             and options.file.resolve() == options.output.resolve():
         raise UserError(f"--output: expected another file than {options.file}")
@@ -118,7 +118,7 @@ def read_words(options: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def write_joined(options: argparse.Namespace, lines: Iterable[Sequence[str]]) -> None:
-    """Lines of words with spaces between them, to --output or stdout."""
+    """Write lines of words with spaces between them to --output or stdout."""
     if options.output is not None:
         write_lines(options.output, map(" ".join, lines))
         return

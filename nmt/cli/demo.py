@@ -1,4 +1,4 @@
-"""`nmt demo` and `nmt corpus`: a small translator of the embedded corpus, and its text."""
+"""`nmt demo` and `nmt corpus`: train a small translator on the embedded corpus; write its text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nmt.training.progress import ConsoleObserver
 from nmt.translation import Translation
 from nmt.translator_training import train
 
-SHOWN = 10
+SHOWN = 10  # test sentences that are printed
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def run_demo(options: argparse.Namespace) -> None:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    """recipes/demo.yaml with the command's choices."""
+    """The recipe recipes/demo.yaml with the command's options."""
     choices = {"data.source_language": options.source, "data.target_language": options.target,
                "data.train_size": options.phrases, "data.seed": options.seed,
                "train.seed": options.seed, "train.epochs": options.epochs}
@@ -65,7 +65,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 
 def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Console) -> None:
-    """Ten test sentences, the scores, an attention map."""
+    """Print some test sentences, the scores, and an attention map."""
     test = corpus.test
     assert test is not None
     options = replace(system.recipe.search, nbest=1)
@@ -96,7 +96,8 @@ def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Co
 
 
 def _interesting(translations: list[Translation]) -> int:
-    """The first translation of 8 to 14 words, whose map fits a terminal; else the longest."""
+    """The index of the first translation of 8 to 14 words, whose map fits a terminal; without one,
+    of the longest translation."""
     lengths = [len(translation.words) for translation in translations]
     fitting = [place for place, length in enumerate(lengths) if 8 <= length <= 14]
     return fitting[0] if fitting else lengths.index(max(lengths))
@@ -122,7 +123,7 @@ def run_corpus(options: argparse.Namespace) -> None:
 
 
 def _add_locales(parser: argparse.ArgumentParser) -> None:
-    """The languages of the embedded corpus."""
+    """Add `--source` and `--target`, the languages of the embedded corpus."""
     parser.add_argument("--source", default="en", metavar="LOCALE",
                         help="choose the source language (default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE",

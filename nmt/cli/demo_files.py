@@ -1,7 +1,7 @@
-"""The files that `nmt demo` writes: the next demo in a directory replaces these, and nothing else.
+"""The files that `nmt demo` writes. The next demo in a directory replaces these and no others.
 
-The manifest, `.demo`, lists the names. A file is the demo's if it is listed and begins as one of
-its kind does; what is not listed stays. Older versions of the demo left an empty `.demo`.
+The manifest, `.demo`, lists their names. A file is the demo's if it is listed and begins as files
+of its kind do. Files that are not listed stay. Older versions of the demo left an empty `.demo`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from nmt.training.run import BEST, LAST, LOG
 
 MANIFEST = ".demo"
 PICTURE = "attention.png"
-BEFORE = (RECIPE, "source.vocab", "target.vocab", LAST, BEST, LOG, PICTURE)  # there was a list
-HEAD = 4096  # first bytes of a file, by which its kind is recognised
-KINDS = {  # first bytes of files, by the suffix of the name
+BEFORE = (RECIPE, "source.vocab", "target.vocab", LAST, BEST, LOG, PICTURE)  # of an empty manifest
+HEAD = 4096  # bytes at the beginning of a file, which show its kind
+KINDS = {  # end of a file's name -> pattern of its first bytes
     RECIPE: rb"data:\n(.*\n)*model:\n",
     ".vocab": rb"<unk>\n</s>\n",
     ".safetensors": rb'.{8}\{"__metadata__":\{"nmt-checkpoint":',
@@ -34,7 +34,7 @@ KINDS = {  # first bytes of files, by the suffix of the name
 
 
 def check(directory: Path) -> None:
-    """Raise UserError unless a demo may write here: the directory is new or an earlier demo's."""
+    """Raise UserError unless the directory is new or an earlier demo's."""
     if not directory.exists():
         return
     entries = {MANIFEST} if not directory.is_dir() else {
@@ -49,10 +49,10 @@ def check(directory: Path) -> None:
 
 
 def replace(directory: Path, names: Iterable[str]) -> set[str]:
-    """Remove an earlier demo's files before a demo writes files `names`; return the other files'
-    names.
+    """Remove an earlier demo's files, and list those that the new demo will write, `names`. Return
+    the names of the other files.
 
-    Raises UserError as `check`, and where a process is training there.
+    Raises UserError as `check`, and if a process is training there.
     """
     make_directory(directory)
     with DirectoryLock(directory, ()):
@@ -64,7 +64,7 @@ def replace(directory: Path, names: Iterable[str]) -> set[str]:
 
 
 def _listed(directory: Path) -> list[str]:
-    """The files that the manifest names, of the kinds that a demo writes."""
+    """The files that the manifest lists, if they are of the kinds that a demo writes."""
     try:
         text = (directory / MANIFEST).read_text("utf-8")
         names = json.loads(text) if text else BEFORE
@@ -79,7 +79,7 @@ def _listed(directory: Path) -> list[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is regular and begins as files of its kind do."""
+    """Whether a file is a regular one that begins as files of its kind do."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""`nmt evaluate`: translators scored, side by side."""
+"""`nmt evaluate`: score translators side by side."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from nmt.search.constraint import Restriction
 from nmt.system import System
 from nmt.training.run import LOG
 
-Lines = list[list[str]]  # of the source file and of the target file
+Lines = list[list[str]]  # the lines of the source file and of the target file
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +85,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
 
 
 def _edges(text: str) -> list[int]:
-    """Comma-separated integers in ascending order."""
+    """The integers of a text such as 10,20,30, which must rise."""
     rising = re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text)
     edges = [int(number) for number in text.split(",")] if rising else []
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
@@ -138,7 +138,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 def _restriction(
     subject: Subject, system: System, options: argparse.Namespace
 ) -> Restriction | None:
-    """What `--valid-trees` asks for."""
+    """The restriction of `--valid-trees`; None without the option."""
     if not options.valid_trees:
         return None
     if not options.trees:
@@ -147,7 +147,7 @@ def _restriction(
 
 
 def _check_beams(options: argparse.Namespace) -> None:
-    """Raise UserError for an option beside `--beams` that asks for what it does not print."""
+    """Raise UserError for an option that `--beams` ignores."""
     for name in ("beam", "gold", "replace_unk", "restore", "rarity", "trees", "valid_trees",
                  "without_unk"):
         if getattr(options, name) not in (None, False):
@@ -158,7 +158,7 @@ def _evaluate_beams(
     columns: Sequence[tuple[Subject, System]], tests: Sequence[TestSet],
     options: argparse.Namespace,
 ) -> None:
-    """`nmt evaluate --beams`: a table of systems and beam sizes."""
+    """`nmt evaluate --beams`: print a table of systems and beam sizes."""
     if options.output is not None:
         make_directory(options.output)
     results = [by_beam(system, subject, test, search_options(system, options), beam)
@@ -170,7 +170,7 @@ def _evaluate_beams(
 
 
 def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
-    """The systems to evaluate: each model with each requested checkpoint, then the ensembles."""
+    """The systems to evaluate: each run with each requested checkpoint, then the ensembles."""
     if options.ensemble is not None and len(options.model) < 2:
         raise UserError("--ensemble: expected two models or more, got one")
     names = names_of_runs(options.model)
@@ -190,7 +190,7 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
 def _column(
     directory: Path, name: str, checkpoint: str, options: argparse.Namespace
 ) -> tuple[Subject, System]:
-    """One model with one checkpoint, and the facts on its training from its run directory."""
+    """The system of a run's checkpoint, with the facts of its training."""
     system = System.open(directory, checkpoint)
     path = checkpoint_path(directory, checkpoint)
     speed = read_speed(directory) if (directory / LOG).is_file() else None
@@ -203,7 +203,7 @@ def _column(
 def _together(
     names: Sequence[str], members: Sequence[tuple[Subject, System]], average: str
 ) -> tuple[Subject, System]:
-    """The ensemble of models."""
+    """The ensemble of several members, and its description."""
     used = dict.fromkeys(subject.checkpoint for subject, _ in members)
     return (Subject(f"ensemble, {average}", " and ".join(used)),
             System.together(names, [system for _, system in members], average))
@@ -212,8 +212,8 @@ def _together(
 def _need_one_with_attention(
     columns: Sequence[tuple[Subject, System]], options: argparse.Namespace
 ) -> None:
-    """Raise UserError if `--gold` or `--replace-unk` is given and no system has attention; systems
-    without attention are allowed beside one with it."""
+    """Raise UserError if `--gold` or `--replace-unk` is given and no system has attention. Systems
+    without attention are allowed if another one has it."""
     given = {"--gold": options.gold, "--replace-unk": options.replace_unk}
     options_given = " and ".join(name for name, value in given.items() if value is not None)
     if options_given and all(system.recipe.model.attention == "none" for _, system in columns):
@@ -221,8 +221,8 @@ def _need_one_with_attention(
 
 
 def _check_sources(systems: Sequence[System], options: argparse.Namespace) -> None:
-    """Raise UserError for a second source that is missing or too many, and for what is of the words
-    of one source beside a system that reads two."""
+    """Raise UserError for a second source that is missing or not read, and for options on the words
+    of one source if a system reads two."""
     check_second_source(systems, options)
     for name in ("gold", "replace_unk", "restore", "rarity", "trees"):
         if getattr(options, name) not in (None, False):
@@ -233,7 +233,7 @@ def _check_sources(systems: Sequence[System], options: argparse.Namespace) -> No
 def _rarity(
     system: System, test: TestSet, options: argparse.Namespace
 ) -> list[float] | None:
-    """The rarity of each source sentence, by word frequencies in the text of `--rarity`."""
+    """The rarity of each source sentence, from word frequencies in the text of `--rarity`."""
     if options.rarity is None:
         return None
     cut = tokenisers(system.recipe.data)[0].tokenise
@@ -244,7 +244,7 @@ def _rarity(
 def _test_set(
     subject: Subject, system: System, lines: Lines, options: argparse.Namespace
 ) -> TestSet:
-    """The files as this system reads them."""
+    """The files' lines as this system reads them."""
     sources = read_sources(system, lines[0], options)
     targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
     gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]

@@ -1,4 +1,4 @@
-"""`nmt export`: a translator in the files of another engine."""
+"""`nmt export`: write a translator as files of another engine."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _pairs(source: Path, tags: Path) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _tags(source: Path, path: Path) -> Iterator[Sequence[str]]:
-    """The tags of each line. Raises UserError, naming the line, where they do not fit the words."""
+    """The tags of each line. Raises UserError, with file and line, if they do not fit the words."""
     for number, (words, tags) in enumerate(_pairs(source, path), 1):
         if len(words) != len(tags):
             raise UserError(f"{path}:{number}: expected {several(len(words), 'tag')}, "

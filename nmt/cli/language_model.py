@@ -1,4 +1,4 @@
-"""`nmt lm train`, `nmt lm sample`, `nmt lm perplexity`: language models."""
+"""`nmt lm train`, `nmt lm sample`, `nmt lm perplexity`: train and use language models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nmt logits`: what a translator's logits are made of, step by step, by word, by frequency."""
+"""`nmt logits`: take a translator's logits apart, by step, by word and by frequency."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def run_steps(options: argparse.Namespace) -> None:
-    """`nmt logits steps`: of one line, translated or led along a translation."""
+    """`nmt logits steps`: print the logits of a line, along its translation or a given one."""
     system = System.open(options.model, options.checkpoint)
     source_cut, target_cut = (tokeniser.tokenise for tokeniser in tokenisers(system.recipe.data))
     source = source_cut(_line(options.source, options.line))
@@ -71,7 +71,7 @@ def run_steps(options: argparse.Namespace) -> None:
 
 
 def _line(path: Path, number: int) -> str:
-    """A line of a file, from 1."""
+    """Line `number`, from 1, of a file. Raises UserError if the file has fewer."""
     lines = read_lines(path)
     if number > len(lines):
         raise UserError(f"--line: expected a line of {path} from 1 to {len(lines)}, got {number}")
@@ -79,7 +79,7 @@ def _line(path: Path, number: int) -> str:
 
 
 def run_lexicon(options: argparse.Namespace) -> None:
-    """`nmt logits lexicon`: a row for each pair of words, as Table 3.9."""
+    """`nmt logits lexicon`: print a row for each pair of words, as in Table 3.9."""
     system = System.open(options.model, options.checkpoint)
     words = options.words or list(system.source.words)
     rows = ([word, translation, f"{p:.4f}"]
@@ -89,7 +89,7 @@ def run_lexicon(options: argparse.Namespace) -> None:
 
 
 def run_norms(options: argparse.Namespace) -> None:
-    """`nmt logits norms`: Figure 3.2, and its numbers."""
+    """`nmt logits norms`: draw Figure 3.2, or print its numbers."""
     if options.png is not None:
         require_drawing("--png")
     lengths = norms(System.open(options.model, options.checkpoint))
@@ -104,7 +104,7 @@ def run_norms(options: argparse.Namespace) -> None:
 
 
 def _write(head: Sequence[str], rows: Iterable[Sequence[str]], options: Any) -> None:
-    """A table between tabs in a file, or in the terminal."""
+    """Write a table to --output, separated by tabs, or print it."""
     if options.output is not None:
         write_lines(options.output, ("\t".join(row) for row in [head, *rows]))
         print(options.output)

@@ -1,4 +1,4 @@
-"""Options that several verbs of `nmt` have, and what they ask for."""
+"""Options that several verbs of `nmt` share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nmt.training.kept import SUFFIX
 
 
 def add_pairs(parser: argparse.ArgumentParser) -> None:
-    """Two files, line by line translations."""
+    """Add `source` and `target`, two files that are translations line by line."""
     parser.add_argument("source", type=Path, help="sentences in the source language")
     parser.add_argument("target", type=Path, help="their translations, line by line")
 
@@ -32,14 +32,14 @@ def add_pairs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """`--model DIR`, and which of its checkpoints."""
+    """Add `--model DIR` and `--checkpoint`."""
     parser.add_argument("--model", type=Path, required=True, metavar="DIR",
                         help="open this run directory")
     add_checkpoint(parser)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
-    """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
+    """Add `--model DIR ...`, `--checkpoint` and `--average`."""
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
                         help="open a run or checkpoint; several form an ensemble")
     add_checkpoint(parser)
@@ -48,8 +48,8 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def names_of_runs(directories: Sequence[Path]) -> list[str]:
-    """A short name for each model: its directory's, before that of a checkpoint in it, or the whole
-    path where two are alike."""
+    """A short name for each run or checkpoint: the directory's name, followed by the checkpoint's
+    if it is one; the whole path if two names are equal."""
     paths = [directory.resolve() for directory in directories]
     short = [f"{path.parent.name}-{path.stem}" if path.suffix == SUFFIX else path.name
              for path in paths]
@@ -58,7 +58,7 @@ def names_of_runs(directories: Sequence[Path]) -> list[str]:
 
 
 def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
-    """Print on stderr what reduced precision changes in the loss of a batch of pairs."""
+    """Print on stderr how much reduced precision changes the loss of a batch of pairs."""
     if cost := system.precision_cost(pairs):
         print(cost, file=sys.stderr)
 
@@ -67,7 +67,7 @@ def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
-    """The options of `search_options`."""
+    """Add the options that `search_options` reads."""
     parser.add_argument("--beam", type=positive, metavar="N",
                         help="keep N hypotheses (default: the recipe's)")
     add_length_norm(parser)
@@ -78,7 +78,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def add_length_norm(parser: argparse.ArgumentParser) -> None:
-    """`--length-normalisation ALPHA` and `--length-factor ALPHA`."""
+    """Add `--length-normalisation ALPHA` and `--length-factor ALPHA`."""
     parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="set lp(e)'s exponent, 0: none (default: recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
@@ -87,7 +87,7 @@ def add_length_norm(parser: argparse.ArgumentParser) -> None:
 
 def search_options(system: System, options: argparse.Namespace, nbest: int | None = None,
                    every_beam: bool = False) -> SearchOptions:
-    """The recipe's search settings with those of the command line."""
+    """The recipe's search options, changed by those of the command line."""
     return chosen(system.recipe.search, options.beam, nbest, options.length_factor,
                   options.length_normalisation, options.longest_word, every_beam or None,
                   options.lengths, getattr(options, "minimum_steps", None),
@@ -98,30 +98,31 @@ def search_options(system: System, options: argparse.Namespace, nbest: int | Non
 
 
 def need_attention(system: System, request: str) -> None:
-    """Raise UserError, naming what was asked for, if the model has no attention."""
+    """Raise UserError, naming the request, if the model has no attention."""
     if system.recipe.model.attention == "none":
         raise UserError(f"{request}: expected a model with attention, this one has none")
 
 
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
-    """`--aligned-word`."""
+    """Add `--aligned-word`."""
     parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT, metavar="WHICH",
                         help=f"choose the aligned word: {', '.join(ALIGNED_WORDS)}")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
-    """`--replace-unk [DICTIONARY]`."""
+    """Add `--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
                         help="copy or translate the source word of each <unk>")
 
 
 def dictionary_option(text: str) -> Dictionary:
-    """The dictionary of `--replace-unk [DICTIONARY]`; empty for "": every source word is copied."""
+    """The dictionary of `--replace-unk [DICTIONARY]`; "" gives an empty one, which copies words."""
     return read_dictionary(text) if text else {}
 
 
 def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplacement | None:
-    """What `nmt translate --replace-unk` asks for, or None. Raises UserError without attention."""
+    """The replacement of `nmt translate --replace-unk`; None without the option. Raises UserError
+    for a model without attention."""
     if options.replace_unk is None:
         return None
     need_attention(system, "--replace-unk")
@@ -129,26 +130,26 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
 
 
 def add_tokens_written(parser: argparse.ArgumentParser) -> None:
-    """`--tokens FILE` of what writes links."""
+    """Add `--tokens FILE` for verbs that write links."""
     parser.add_argument("--tokens", type=Path, metavar="FILE",
                         help="write the tokens that the links count")
 
 
 def add_tokens_read(parser: argparse.ArgumentParser) -> None:
-    """`--tokens FILE` of what reads links."""
+    """Add `--tokens FILE` for verbs that read links."""
     parser.add_argument("--tokens", type=Path, metavar="FILE",
                         help="count the tokens that --tokens of nmt align wrote, not the words "
                              "between spaces")
 
 
 def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
-    """`--drop-bad-links`, under both of its names."""
+    """Add `--drop-bad-links` under both of its names."""
     parser.add_argument("--drop-bad-links", "--skip-bad-links", action="store_true",
                         help="leave out links outside their sentence")
 
 
 def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
-    """Options for the conventions that a file of links does not state."""
+    """Add the options on the conventions of a file of links."""
     parser.add_argument(f"--{name}-first", type=natural, metavar="N",
                         help="count words from N (Pharaoh: 0, NAACL: 1)")
     parser.add_argument(f"--{name}-swapped", action="store_true",
@@ -159,7 +160,7 @@ def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def add_rarity(parser: argparse.ArgumentParser) -> None:
-    """`--rarity TEXT`, and by which order."""
+    """Add `--rarity TEXT` and `--rarity-order`."""
     parser.add_argument("--rarity", type=Path, metavar="TEXT",
                         help="score BLEU by rarity of source words, from their frequencies in "
                              "this text (thesis, Figure 3.5)")
@@ -168,6 +169,6 @@ def add_rarity(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """`--format` of pictures."""
+    """Add `--format`, the format of pictures."""
     parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], metavar="F",
                         help=f"draw pictures as {', '.join(FORMATS)} (default: {FORMATS[0]})")

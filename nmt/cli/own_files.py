@@ -1,4 +1,4 @@
-"""`--train a.en a.fr` of `nmt train` and `nmt init`: a recipe from two files of one's own."""
+"""`--train a.en a.fr` of `nmt train` and `nmt init`: a recipe for the user's own two files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nmt.recipe.file import load_recipe, packaged_recipe
 
 SETS = ("train", "dev", "test")
 SIDES = ("source", "target")
-DEFAULT = "own.yaml"  # of the recipes that come with the package
+DEFAULT = "own.yaml"  # a recipe that comes with the package
 NOTHING = {f"data.{name}_{side}": "" for name in SETS for side in (*SIDES, "second_source")}
 
 
 def add_own_files(parser: argparse.ArgumentParser) -> None:
-    """`--train`, `--dev`, `--test`: two files each."""
+    """Add `--train`, `--dev` and `--test`, which take two files each."""
     for name, text in (("train", "train on these two files, line by line translations"),
                        ("dev", "validate on these (default: lines of --train)"),
                        ("test", "score these at the end")):
@@ -31,10 +31,10 @@ def add_own_files(parser: argparse.ArgumentParser) -> None:
 
 
 def own_values(options: argparse.Namespace) -> dict[str, str]:
-    """The recipe keys that `--train`, `--dev` and `--test` set: dotted key -> value; empty without
-    them.
+    """The recipe's values that `--train`, `--dev` and `--test` set, by dotted key; empty without
+    these options.
 
-    Raises UserError for `--dev` or `--test` alone, and for one file in two places.
+    Raises UserError for `--dev` or `--test` without `--train`, and for a file that is given twice.
     """
     given = {name: getattr(options, name) for name in SETS if getattr(options, name)}
     if not given:
@@ -51,7 +51,7 @@ def own_values(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _check_distinct(given: dict[str, list[str]]) -> None:
-    """Raise UserError where a file is given twice."""
+    """Raise UserError if a file is given twice."""
     seen: dict[Path, str] = {}
     for name, paths in given.items():
         for path in paths:
@@ -61,8 +61,8 @@ def _check_distinct(given: dict[str, list[str]]) -> None:
 
 
 def language_of(path: str) -> str | None:
-    """The language code at the end of a file's name, `fr` for train.fr and train.fr.txt; None if
-    there is none."""
+    """The language code in a file's name, such as `fr` in train.fr and train.fr.txt; None if there
+    is none."""
     for code in reversed(Path(path).name.split(".")[1:]):
         if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", code) and \
                 localedata.exists(code.replace("-", "_")):
@@ -71,7 +71,7 @@ def language_of(path: str) -> str | None:
 
 
 def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) -> Recipe:
-    """The recipe of a file, or the default one, for these values; overrides come last."""
+    """The recipe of a file, or the default recipe, with these values and then the overrides."""
     if path is None:
         values = english_where_unknown(values, overrides)
     given = [*(f"--{key}={value}" for key, value in values.items()), *overrides]
@@ -83,8 +83,8 @@ def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) 
 def english_where_unknown(
     values: dict[str, str], overrides: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The values with English for files whose names have no language, which a line then says where
-    the tokeniser goes by languages."""
+    """The values with English as the language of files whose names have none. A message says so if
+    the tokeniser's rules depend on the language."""
     by_language = {f"--data.tokenise={name}" for name in BY_LANGUAGE} & {*overrides}
     for side in SIDES:
         file, key = values.get(f"data.train_{side}"), f"data.{side}_language"

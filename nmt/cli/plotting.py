@@ -1,4 +1,4 @@
-"""`nmt plot`: the learning curves of runs, from their logs, and lengths of norms by depth."""
+"""`nmt plot`: draw the learning curves of runs, or the learned lengths of norms by depth."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_plot(options: argparse.Namespace) -> None:
 
 
 def plot_scales(runs: Mapping[str, Path], output: Path) -> None:
-    """`nmt plot --scales`: the picture, and its numbers."""
+    """`nmt plot --scales`: draw the picture, and print its numbers."""
     require_drawing("--scales")
     scales = {name: scales_of(System.open(run), str(run)) for name, run in runs.items()}
     draw_depths(scales, output)

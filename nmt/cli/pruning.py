@@ -1,4 +1,4 @@
-"""The subcommand `nmt prune`: its arguments and its functions."""
+"""`nmt prune`: prune a model's weights, and train those that are left."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def run_prune(options: argparse.Namespace) -> None:
 
 
 def _how(options: argparse.Namespace) -> str | None:
-    """What to train after pruning, "retrain" or "from scratch"; None for nothing."""
+    """The kind of training after pruning, RETRAINED or FROM_SCRATCH; None for none."""
     if options.retrain is not None:
         return RETRAINED
     return None if options.from_scratch is None else FROM_SCRATCH
 
 
 def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
-    """The recipe for training the remaining weights, with its overrides; None without training."""
+    """The recipe for training the remaining weights, with overrides; None without training."""
     kind = _how(options)
     if kind is None:
         if options.overrides:
@@ -129,7 +129,7 @@ def parameter_bytes(system: BaseSystem) -> int:
 
 
 def table(system: BaseSystem) -> str:
-    """A line for each weight class, and one for all: how many weights are pruned."""
+    """A table of how many weights are pruned, by weight class and in all."""
     assert system.pruning is not None
     masks, named = system.pruning.masks, classes(stored_weights(system))
     rows = [(group, counts({name: masks[name] for name, weight_class in named.items()

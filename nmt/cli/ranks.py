@@ -1,4 +1,4 @@
-"""`mpiexec -n N nmt train`: this process as one of several ranks."""
+"""`mpiexec -n N nmt train`: make this process one of several ranks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from nmt.console.command import guarded
 from nmt.training import world
 from nmt.training.transport import Mpi, Nccl
 
-# What launchers tell the processes that they start: how many, and which one this is.
+# Environment variables of launchers: the number of processes that they started, and this one's.
 LAUNCHED = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
-GRACE = 1.0  # seconds in which the first rank may tell of an error that all have
+GRACE = 1.0  # seconds that the first rank has to report an error that all ranks have
 
 
 def launched() -> tuple[int, int]:
-    """How many processes a launcher started, and which one this is; (1, 0) for a plain one."""
+    """How many processes a launcher started, and the number of this one; (1, 0) without a launcher.
+    """
     for size, rank in LAUNCHED:
         if int(os.environ.get(size, 1)) > 1:
             return int(os.environ[size]), int(os.environ[rank])
@@ -31,12 +32,11 @@ def launched() -> tuple[int, int]:
 
 @contextmanager
 def among_ranks(is_requested: bool, threads: int | None) -> Iterator[None]:
-    """For a command's work in the with-block: together with the other processes that `mpiexec`
-    started, if it did.
+    """Context of a command's work: if `mpiexec` started several processes, they work together.
 
-    Arguments: wanted, whether `--mpi` was given, for launchers that are not recognised; threads,
-    `--threads`. What ends one rank ends all, with one line and its status: an error that all have
-    is told by the first one.
+    is_requested: whether `--mpi` was given, for launchers that are not recognised. threads: the
+    value of `--threads`. An error or a signal that ends one rank ends all, with one line and one
+    status. The first rank reports an error that all ranks have.
     """
     size, _ = launched()
     communicator = _communicator(size) if size > 1 or is_requested else None
@@ -53,7 +53,7 @@ def among_ranks(is_requested: bool, threads: int | None) -> Iterator[None]:
             except BaseException as error:
                 if rank:
                     time.sleep(GRACE)
-                    if isinstance(error, KeyboardInterrupt):  # of all ranks, and told by the first
+                    if isinstance(error, KeyboardInterrupt):  # all ranks have it; the first reports
                         communicator.Abort(130)
                 raise
     except SystemExit as error:
@@ -62,14 +62,14 @@ def among_ranks(is_requested: bool, threads: int | None) -> Iterator[None]:
 
 
 def _quiet_but_first(rank: int) -> None:
-    """Ranks but the first print nothing on stdout."""
+    """Let all ranks but the first print nothing on stdout."""
     if rank:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
 
 
 def _communicator(size: int) -> Any:
-    """All processes of mpi4py's MPI. Raises UserError where there is none, or where it does not
-    know those that the launcher started."""
+    """The communicator of all processes of mpi4py's MPI. Raises UserError without mpi4py, and if
+    its MPI does not know the processes that the launcher started."""
     os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")  # MPICH's: ours is the line
     try:
         from mpi4py import MPI
@@ -84,7 +84,7 @@ def _communicator(size: int) -> Any:
 
 
 def _join(communicator: Any, threads: int | None) -> None:
-    """Make this process one of the ranks: its world, its threads, its GPU."""
+    """Make this process one of the ranks: set its world, its threads and its GPU."""
     from mpi4py import MPI
 
     local = communicator.Split_type(MPI.COMM_TYPE_SHARED)  # the ranks of this machine
@@ -98,7 +98,8 @@ def _join(communicator: Any, threads: int | None) -> None:
 
 
 def _nccl(communicator: Any, local: Any) -> Nccl:
-    """NCCL between the ranks, each on a GPU of its own."""
+    """NCCL between the ranks, each of which has a GPU. Raises UserError if there are too few GPUs.
+    """
     import cupy
     from cupyx import distributed
 

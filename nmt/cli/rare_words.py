@@ -1,4 +1,4 @@
-"""`nmt annotate` and `nmt restore`: rare words by the methods of thesis section 3.2, on files."""
+"""`nmt annotate` and `nmt restore`: the methods for rare words of thesis section 3.2, on files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from nmt.data.vocabulary import SPECIALS, Vocabulary
 from nmt.files import make_directory
 
 SIDES = ("source", "target")
-VOCABULARIES = ("source.vocab", "target.vocab")  # what `nmt annotate` writes
-OUTCOMES = {  # of unknown words, as they are reported
+VOCABULARIES = ("source.vocab", "target.vocab")  # files that `nmt annotate` writes
+OUTCOMES = {  # outcome of an unknown word -> its name in messages
     "unknown": "unknown", "pointed": "with a pointer", "null": "null",
     "far": f"null because linked farther than {WINDOW} words",
     "outside": "pointers outside the sentence, to the nearest word instead",
@@ -100,7 +100,7 @@ def run_annotate(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise UserError unless the options for the target are given exactly if TARGET is."""
+    """Raise UserError unless the target's options are given exactly if TARGET is given."""
     if options.target is None:
         for name in ("links", "target_vocabulary", "max_length"):
             if getattr(options, name) is not None:
@@ -113,7 +113,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _outputs(options: argparse.Namespace) -> list[Path]:
-    """The output files. Raises UserError if they would overwrite each other or an input file."""
+    """The paths of the output files. Raises UserError if they would overwrite each other or an
+    input file."""
     given = [path for path in (options.source, options.target) if path is not None]
     names = [*(path.name for path in given), *VOCABULARIES]
     if len(set(names)) < len(names):
@@ -127,7 +128,7 @@ def _outputs(options: argparse.Namespace) -> list[Path]:
 
 
 def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Link]]]:
-    """The pairs and their links, none for noalign; without a target file, sources alone."""
+    """The pairs and their links. Without a target file, targets are empty; noalign has no links."""
     if options.target is None:
         sources = [split_words(line) for line in read_lines(options.source)]
         return [(source, []) for source in sources], [[] for _ in sources]
@@ -141,7 +142,7 @@ def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Li
 def _kept(
     pairs: Sequence[Pair], links: Sequence[list[Link]], max_length: int | None
 ) -> tuple[list[Pair], list[list[Link]]]:
-    """The pairs to annotate, and their links; without a limit all of them."""
+    """The pairs to annotate and their links. With a limit, some are left out; prints how many."""
     if max_length is None:
         return list(pairs), list(links)
     kept = [n for n, pair in enumerate(pairs)
@@ -165,8 +166,7 @@ def _vocabulary(text: str, sentences: Sequence[Sequence[str]], option: str) -> V
 
 
 def run_restore(options: argparse.Namespace) -> None:
-    """`nmt restore`: the translations to a file or stdout, what became of unknown words to stderr.
-    """
+    """`nmt restore`: write the translations, and print the outcomes of unknown words on stderr."""
     words = _source_words(options)
     dictionary = {} if options.dictionary is None else read_dictionary(options.dictionary)
     lines, counts = [], Counter[str]()
@@ -192,7 +192,7 @@ def run_restore(options: argparse.Namespace) -> None:
 
 
 def _source_words(options: argparse.Namespace) -> frozenset[str] | None:
-    """The source vocabulary, where the method needs it."""
+    """The source vocabulary; None if the method does not need it."""
     if options.method not in ("noalign", "copyable"):
         return None
     if options.source_vocabulary is None:
@@ -201,6 +201,6 @@ def _source_words(options: argparse.Namespace) -> frozenset[str] | None:
 
 
 def _told(counts: Counter[str]) -> str:
-    """The counts of outcomes, in words."""
+    """The counts of outcomes as text."""
     return ", ".join(f"{counts[name]} {text}" for name, text in OUTCOMES.items() if counts[name]) \
         or "none"

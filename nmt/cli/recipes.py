@@ -1,4 +1,4 @@
-"""`nmt recipe` and `nmt init`: recipes printed as they are used, and begun."""
+"""`nmt recipe` and `nmt init`: print a recipe with its defaults, and write a recipe to edit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
 
 
 def run_init(options: argparse.Namespace) -> None:
-    """`nmt init`: write the commented recipe, for the files named if any."""
+    """`nmt init`: write a commented recipe, for the user's files if they are given."""
     if options.recipe.exists():
         raise UserError(f"{options.recipe}: expected a new file, found one")
     text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
@@ -71,7 +71,8 @@ def run_init(options: argparse.Namespace) -> None:
 
 
 def _with_value(text: str, key: str, value: str) -> str:
-    """A recipe's text with a key of its data section set; a key without a value stays a comment."""
+    """A recipe's text with a value for a key of its data section. A key without a value stays a
+    comment."""
     if not value or value == "." or key == "corpus":
         return text
     written = yaml.safe_dump(value, allow_unicode=True, width=10**6).split("\n")[0]  # `no`: quoted

@@ -1,4 +1,4 @@
-"""The subcommand `nmt redundancy`: its arguments and its functions."""
+"""`nmt redundancy`: measure what pruning costs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PERCENTS = tuple(float(percent) for percent in range(0, 100, 10))
 
 
 class Sets(NamedTuple):
-    """The data to measure on; for a language model, text as tokens."""
+    """The data to measure on: pairs, or for a language model tokens."""
 
     name: str  # dev or test
     evaluation: Any  # EvaluationSet, or tokens
-    train: Sequence[Any]  # as many training pairs, or tokens
+    train: Sequence[Any]  # as many training pairs or tokens as the evaluation set has
 
 
 def add_redundancy(parser: argparse.ArgumentParser) -> None:
@@ -97,12 +97,12 @@ def run_redundancy(options: argparse.Namespace) -> None:
 
 
 def _say(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(text, flush=True)
 
 
 def _sets(system: BaseSystem, options: argparse.Namespace) -> Sets:
-    """The evaluation set and as much of the training data. Raises UserError without a test set."""
+    """The data to measure on. Raises UserError for `--test` without a test set."""
     name = "test" if options.test else "dev"
     if isinstance(system, LanguageSystem):
         train, dev = read_text(system.recipe.text)
@@ -134,7 +134,7 @@ def _measure(sets: Sets, options: argparse.Namespace, bleu: bool = True) -> Meas
 
 
 def _trained_system(directory: Path) -> System | LanguageSystem:
-    """Open a run that was trained under masks. Raises UserError for another."""
+    """Open a run that was trained under masks. Raises UserError for any other run."""
     system = open_system(directory)
     if system.pruning is None or "pruned_perplexity" not in system.pruning.facts:
         raise UserError(f"{directory}: expected a run that `nmt prune --retrain` or "
@@ -145,7 +145,7 @@ def _trained_system(directory: Path) -> System | LanguageSystem:
 def _trained(
     directory: Path, system: System | LanguageSystem, sets: Sets, measure: Measure
 ) -> Trained:
-    """The scores of such a run."""
+    """The scores of a run that was trained under masks."""
     assert system.pruning is not None
     facts, scores = system.pruning.facts, measure(system)
     _say(f"{directory.name}, {facts['how']}, {facts['scheme']} {facts['percent']:g} %: "

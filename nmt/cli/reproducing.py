@@ -1,4 +1,4 @@
-"""`nmt reproduce`: the papers' main results, listed, and tried again."""
+"""`nmt reproduce`: list the papers' main results, or try one again."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ def run_reproduce(options: argparse.Namespace) -> None:
 
 
 def _commands(claim: Claim) -> str:
-    """The script with the values that do not depend on options."""
+    """A claim's script with the variables that do not depend on options."""
     recipes = files("nmt") / "recipes"
     return f"RECIPES={recipes}\nSYSTEMS='{' '.join(claim.systems)}'\n{claim.script}"
 
 
 def _run(claim: Claim, options: argparse.Namespace) -> None:
-    """The script in sh, this Python's `nmt` first on the path. Raises UserError where it fails."""
+    """Run a claim's script in sh, with this Python's `nmt` first on the path. Raises UserError if a
+    command fails."""
     if options.output is None or (options.data is None and "$DATA" in claim.script):
         raise UserError(f"{claim.name}: expected --data DIR and --output DIR")
     check_new(options.output)

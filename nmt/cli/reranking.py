@@ -83,7 +83,7 @@ def run_rerank(options: argparse.Namespace) -> None:
 
 
 def _references(options: argparse.Namespace, lines: int) -> list[str]:
-    """The lines to tune by."""
+    """The references to tune by. Raises UserError unless there is one for each source line."""
     references = read_lines(options.tune)
     if len(references) != lines:
         raise UserError(f"{options.tune}: expected {several(lines, 'line')}, as in "
@@ -94,7 +94,7 @@ def _references(options: argparse.Namespace, lines: int) -> list[str]:
 def _scored(
     sources: Sequence[str], nbests: list[list[Candidate]], options: argparse.Namespace
 ) -> list[list[Candidate]]:
-    """The lists with the scores of all models and the number of words."""
+    """The lists with the scores of all models, and the number of words, as features."""
     if not options.model and not options.backward:
         raise UserError("expected --model DIR or --backward DIR, got neither")
     texts = [(source, candidate.text) for source, nbest in zip(sources, nbests, strict=True)
@@ -118,9 +118,10 @@ def _scored(
 def _log_p(
     system: System, texts: Sequence[tuple[str, str]], backward: bool, name: str
 ) -> list[float]:
-    """log p, in nats, of each translation given its source, or of the source given it.
+    """log p, in nats, of each translation given its source, or with `backward` of the source given
+    its translation.
 
-    A pair with an empty side has the lowest score of all pairs: no model can score it.
+    A pair with an empty side gets the lowest score of all pairs, since no model can score it.
     """
     cut = [tokeniser.tokenise for tokeniser in tokenisers(system.recipe.data)]
     order = (1, 0) if backward else (0, 1)
@@ -134,7 +135,7 @@ def _log_p(
 
 
 def _lists(scored: Sequence[Sequence[Candidate]]) -> Lists:
-    """The features as one array."""
+    """The features of all lists as one array."""
     starts = np.cumsum([0, *map(len, scored)])
     rows = [[*candidate.features.values()] for nbest in scored for candidate in nbest]
     return Lists(np.array(rows), starts)
@@ -144,7 +145,7 @@ def _tuned(
     lists: Lists, names: Sequence[str], scored: Sequence[Sequence[Candidate]],
     references: Sequence[str], options: argparse.Namespace,
 ) -> np.ndarray:
-    """The weights with the highest BLEU, written to a file; prints the scores."""
+    """Find the weights with the highest BLEU, write them to a file, and print the scores."""
     statistics = np.array(bleu_statistics(
         [translation.text for nbest in scored for translation in nbest],
         [line for line, nbest in zip(references, scored, strict=True) for _ in nbest],
@@ -163,7 +164,7 @@ def _tuned(
 
 
 def _read_weights(path: Path) -> dict[str, float]:
-    """The weights that `--tune` wrote."""
+    """Read the weights that `--tune` wrote."""
     try:
         weights = json.loads("\n".join(read_lines(path)))
     except (ValueError, RecursionError) as error:
@@ -187,7 +188,7 @@ def _write(
     scored: Sequence[Sequence[Candidate]], lists: Lists, weights: np.ndarray,
     options: argparse.Namespace,
 ) -> None:
-    """The best of each line; the lists in their new order, where they are asked for."""
+    """Write the best translation of each line and, if asked for, the lists in their new order."""
     best = [translation for nbest in scored for translation in nbest]
     texts = [best[place].text for place in choose(lists, weights)]
     if options.nbest_output is not None:

@@ -1,4 +1,4 @@
-"""`nmt evaluate --restore`: evaluating systems of annotated text beside others."""
+"""`nmt evaluate --restore`: evaluate systems of annotated text beside others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nmt.system import System
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
-    """`--restore [DICTIONARY]` and `--links FILE`."""
+    """Add `--restore [DICTIONARY]` and `--links FILE`."""
     parser.add_argument("--restore", nargs="?", const="", metavar="DICTIONARY",
                         help="score models of annotated text (nmt annotate) before and after "
                              "unknown words are replaced")
@@ -23,7 +23,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 
 
 def check_restore(options: argparse.Namespace) -> None:
-    """Raise UserError if `--links` or `--without-unk` do not go with `--restore`."""
+    """Raise UserError for `--links` without `--restore`, and for `--without-unk` with it."""
     if options.links is not None and options.restore is None:
         raise UserError("--links: expected --restore beside it, got none")
     if options.without_unk and options.restore is not None:
@@ -33,10 +33,10 @@ def check_restore(options: argparse.Namespace) -> None:
 def copying_of(
     name: str, system: System, lines: Sequence[list[str]], options: argparse.Namespace
 ) -> Copying | None:
-    """The restoration of `--restore` for a system; None without the option, or for a system without
-    unknown-word symbols, whose unknown words are replaced by attention.
+    """The restoration of `--restore` for a system; None without the option, and for a system
+    without symbols, whose unknown words are replaced by attention.
 
-    Raises UserError where the system's words are not those between spaces, or links are missing.
+    Raises UserError if the system's words are not separated by spaces, or if links are missing.
     """
     method = None if options.restore is None else method_of(system)
     if method is None:

@@ -1,4 +1,4 @@
-"""`nmt score` and `nmt perplexity`: translations in a file, and those that a model is given."""
+"""`nmt score` and `nmt perplexity`: score translations by references, or by a model."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run_score(options: argparse.Namespace) -> None:
 
 
 def _advise_on_tokens(references: list[str], options: argparse.Namespace) -> None:
-    """A line on stderr if most references seem to be in tokens and are to be split once more."""
+    """Print a line on stderr if the references look tokenised and are tokenised again."""
     if options.tokenize != "none" and (description := signs(references)):
         print(f"{options.references[0]}: looks tokenised: {description}. --tokenize none scores "
               "tokenised text", file=sys.stderr)
@@ -106,7 +106,7 @@ def _compare(
     systems: list[list[str]], references: list[list[str]], metrics: Sequence[Metric],
     options: argparse.Namespace,
 ) -> None:
-    """`--compare`: for each metric a line for each file, the baseline first."""
+    """`--compare`: print for each metric a line for each file, the baseline first."""
     for comparison in compare(systems, references, metrics, options.test, options.samples):
         print(f"paired {options.test} ({comparison.signature})")
         paths = [options.hypotheses, *options.compare]

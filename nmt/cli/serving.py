@@ -1,4 +1,4 @@
-"""`nmt serve`: translation on a web page."""
+"""`nmt serve`: translate on a web page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> None:
-    """`nmt serve`: until Ctrl-C or SIGTERM."""
+    """`nmt serve`: answer requests until Ctrl-C or SIGTERM."""
     with make_server(options) as server:
         if server.host not in (HOST, "localhost", "::1"):
             print("nmt: whoever reaches this machine can use the page: there is no password",
@@ -53,7 +53,7 @@ def run_serve(options: argparse.Namespace) -> None:
 
 
 def make_server(options: argparse.Namespace) -> Server:
-    """The server of a command's options, listening."""
+    """The listening server of a command's options."""
     system = System.open_all(options.model, options.average, options.checkpoint)
     need_one_source(system, "nmt serve")
     search = chosen(system.recipe.search, options.beam, None, options.length_factor,

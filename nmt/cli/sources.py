@@ -1,4 +1,4 @@
-"""The texts that verbs read; of models of two sources both: `--second-source`."""
+"""The texts that verbs read, including the second source of models that read two."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nmt.data.sources import as_text, parts
 from nmt.system import System
 
 OPTION = "--second-source"
-FEW = 4  # words for each unknown one, from which on there is nothing to say
+FEW = 4  # a message is printed if more than one word in so many is unknown
 
 
 def add_second_source(parser: argparse.ArgumentParser) -> None:
-    """`--second-source FILE`."""
+    """Add `--second-source FILE`."""
     parser.add_argument(OPTION, type=Path, metavar="FILE",
                         help="read the second source, for models of two")
 
@@ -34,14 +34,15 @@ def reads(system: System) -> int:
 
 
 def need_one_source(system: System, request: str) -> None:
-    """Raise UserError, naming what was asked for, for a system that reads several sources."""
+    """Raise UserError, naming the request, for a system that reads several sources."""
     if reads(system) > 1:
         raise UserError(f"{request}: expected a model of one source, this one reads "
                         f"{reads(system)}")
 
 
 def check_second_source(systems: Iterable[System], options: argparse.Namespace) -> None:
-    """Raise UserError for a second source that no system reads, or that one lacks."""
+    """Raise UserError for a second source that no system reads, or that a system needs and lacks.
+    """
     readers_of_two = [system for system in systems if reads(system) > 1]
     if readers_of_two and options.second_source is None:
         raise UserError(f"{OPTION}: expected a file, since the model reads two sources, got none")
@@ -50,17 +51,17 @@ def check_second_source(systems: Iterable[System], options: argparse.Namespace) 
 
 
 def source_files(system: System, options: argparse.Namespace) -> list[Path]:
-    """The files that a system reads of a command's."""
+    """The source files of a command that a system reads."""
     return [options.source, *([options.second_source] if reads(system) > 1 else [])]
 
 
 def source_texts(
     system: System, lines: Sequence[str], options: argparse.Namespace
 ) -> list[str]:
-    """The texts that a system reads, of the lines of the first source.
+    """The texts that a system reads: the lines of the first source, with those of a second.
 
-    Raises UserError for a second source of another length, or with an empty line that the first
-    does not have.
+    Raises UserError for a second source with another number of lines, and for a line that is empty
+    in one source only.
     """
     if reads(system) == 1:
         return list(lines)
@@ -73,7 +74,8 @@ def source_texts(
 
 
 def texts_of_files(system: System, files: Sequence[Path]) -> Iterator[str]:
-    """What a system of several sources is to translate: a file of each. Raises UserError."""
+    """The texts that a system of several sources translates. Raises UserError unless there is a
+    file for each source."""
     if len(files) != reads(system):
         given = str(len(files)) if files else "standard input"
         raise UserError(f"FILE: expected {reads(system)} files, one of each source that is read, "
@@ -84,7 +86,8 @@ def texts_of_files(system: System, files: Sequence[Path]) -> Iterator[str]:
 def read_sources(
     system: System, lines: Sequence[str], options: argparse.Namespace
 ) -> list[list[str]]:
-    """The words that a system reads of the lines of `options.source`, and of a second source."""
+    """The words that a system reads: `lines`, which are those of `options.source`, and those of a
+    second source."""
     sources = [system.cut_source(text) for text in source_texts(system, lines, options)]
     files = [str(path) for path in source_files(system, options)]
     system.check_sources(sources, files)
@@ -92,7 +95,7 @@ def read_sources(
 
 
 def read_pairs(system: System, options: argparse.Namespace) -> list[Pair]:
-    """The pairs of the files as words, empty ones too, so that lines stay aligned."""
+    """The pairs of the files as words, including empty ones, so that lines stay aligned."""
     lines = read_parallel(options.source, options.target)
     sources = read_sources(system, lines[0], options)
     targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
@@ -101,8 +104,8 @@ def read_pairs(system: System, options: argparse.Namespace) -> list[Pair]:
 
 
 def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> None:
-    """Say on stderr where sentences seem to be prepared otherwise than the model's training text,
-    or many of their words are unknown to it."""
+    """Print a line on stderr if sentences look tokenised unlike the model's training text, or if
+    many of their words are unknown."""
     data = system.recipe.data
     texts = list(map(tokenisers(data)[0].detokenise, sentences))
     if data.tokenise != "none" and (description := signs(texts)):
@@ -123,8 +126,8 @@ def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> No
 
 
 def check_tokens(system: System, words: Sequence[str], place: str) -> None:
-    """Raise UserError for a symbol of a language, such as <2de>, that the model never read. For a
-    model without such symbols it is a word like others."""
+    """Raise UserError for a symbol of a language, such as <2de>, that the model does not know. For
+    a model without such symbols it is a word like any other."""
     known = list(filter(is_language, system.source.words))
     for word in parts(words)[0] if known else ():
         if is_language(word) and word not in known:

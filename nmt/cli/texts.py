@@ -1,4 +1,4 @@
-"""`nmt detokenise`, `nmt statistics`, `nmt join-pairs`: text joined and counted."""
+"""`nmt detokenise`, `nmt statistics`, `nmt join-pairs`: join and count text."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def add_join_pairs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_join_pairs(options: argparse.Namespace) -> None:
-    """`nmt join-pairs`. Raises UserError where a file would be overwritten, or nothing is left."""
+    """`nmt join-pairs`. Raises UserError if a file would be overwritten, and if there is no pair.
+    """
     paths = options.source, options.target
     outputs = [options.output / path.name for path in paths]
     if outputs[0] == outputs[1] or {path.resolve() for path in outputs} & {

@@ -1,4 +1,4 @@
-"""`nmt train`: translators trained by a recipe, or by two files."""
+"""`nmt train`: train translators by a recipe or on two files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nmt.training.tensorboard import Observers, TensorBoardObserver
 from nmt.training.world import current
 from nmt.translator_training import train
 
-MANY = 20  # words for each one that is not in the vocabulary, from which on these are few
+MANY = 20  # a message is printed if more than one word in so many is unknown
 
 
 def add_train(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def add_train(parser: argparse.ArgumentParser) -> None:
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
-    """The arguments of whatever trains by a recipe."""
+    """The arguments of all verbs that train by a recipe."""
     parser.add_argument("recipe", nargs="?", type=Path, help="a YAML file")
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="make this run directory (default: runs/RECIPE)")
@@ -78,7 +78,8 @@ def run_train(options: argparse.Namespace) -> None:
 def begin(
     recipe: Recipe, directory: Path, tensorboard: bool = False
 ) -> tuple[Observer, ParallelCorpus]:
-    """Load the data, and say how much it is; the observer of the training, and the data."""
+    """Load the data and print how much there is; return the observer of the training, and the data.
+    """
     console = new_console()
     corpus = load_corpus(recipe.data)
     console.print(_training_pairs(recipe, corpus))
@@ -86,7 +87,7 @@ def begin(
 
 
 def end(system: System, directory: Path, corpus: ParallelCorpus) -> None:
-    """Say how the trained system scores on the test set, and where it is."""
+    """Print the trained system's scores on the test set, and its run directory."""
     console = new_console()
     if corpus.test is not None and current().first:
         console.print(_test_scores(system, corpus.test))
@@ -98,8 +99,8 @@ def end(system: System, directory: Path, corpus: ParallelCorpus) -> None:
 
 
 def _unknown_words(system: System, dev: EvaluationSet, directory: Path) -> str:
-    """How many words of the dev set's references the model cannot write, and what helps; "" where
-    they are few, or spelled."""
+    """A message on how many words of the dev set's references the model cannot write, and on what
+    helps; "" if there are few, or if the model spells them."""
     ids = [i for _, words in dev.pairs for i in system.target_ids(words)]
     unknown = ids.count(UNKNOWN)
     if "target" in system.spellings or MANY * unknown < len(ids):
@@ -112,7 +113,7 @@ def _unknown_words(system: System, dev: EvaluationSet, directory: Path) -> str:
 
 
 def _train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespace) -> None:
-    """Load the data of several tasks, train them together, score their test sets."""
+    """Load the data of several tasks, train them together, and score their test sets."""
     console = new_console()
     observer = new_observer(console, directory, options.tensorboard)
     corpora = multitask.load_corpora(recipe)
@@ -139,7 +140,7 @@ def new_observer(console: Console, directory: Path, tensorboard: bool) -> Observ
 
 
 def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
-    """A line on the number of training pairs, and those left out."""
+    """A line on how many training pairs there are, and how many were left out."""
     drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
     if pairs.repeated:
@@ -158,16 +159,16 @@ def _test_scores(system: System, test: EvaluationSet) -> str:
 
 
 def _perplexities(perplexities: dict[str, float]) -> str:
-    """A system's perplexities in words."""
+    """A system's perplexities as text."""
     return ", ".join(f"{name.replace('_', ' ')} {value:.2f}"
                      for name, value in perplexities.items())
 
 
 def recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
-    """The recipe with its overrides, and where the model goes."""
+    """The recipe with its overrides, and the run directory."""
     values = own_values(options) if kind is TranslationRecipe else {}
     if options.resume is not None and options.resume.name == LAST and options.resume.is_file():
-        options.resume = options.resume.parent  # a checkpoint's path, as Ctrl-C prints it
+        options.resume = options.resume.parent  # a checkpoint's path, which Ctrl-C prints
     if options.resume is not None:
         if options.recipe is not None or options.output is not None or values:
             raise UserError("--resume: expected no recipe, no files and no --output beside it; the "

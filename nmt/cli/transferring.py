@@ -1,4 +1,4 @@
-"""`nmt train --init`: a run that begins with the parameters of another."""
+"""`nmt train --init`: start a run from the parameters of another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=TranslationRecipe)
 
 
 def add_init(parser: argparse.ArgumentParser) -> None:
-    """`--init`, `--init-words`, `--freeze`, `--init-embeddings`."""
+    """Add `--init`, `--init-words`, `--freeze` and `--init-embeddings`."""
     parser.add_argument("--init", type=Path, metavar="DIR",
                         help="start from the parameters of this run")
     parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
@@ -27,15 +27,14 @@ def add_init(parser: argparse.ArgumentParser) -> None:
                              "random (any source word) or same (with that run's vocabularies)")
     parser.add_argument("--freeze", nargs="+", metavar="P",
                         help="... and do not train these, such as encoder.*")
-
-
     parser.add_argument("--init-embeddings", nargs=2, action="append", metavar=("SIDE", "FILE"),
                         help="start from vectors of source or target in word2vec's or GloVe's "
                              "format")
 
 
 def embeddings(options: argparse.Namespace) -> dict[str, Path]:
-    """The files of `--init-embeddings` by side. Raises UserError for another side."""
+    """The files of `--init-embeddings` by side. Raises UserError for an unknown or repeated side.
+    """
     given = options.init_embeddings or []
     for side, file in given:
         if side not in TABLE_OF or [given_side for given_side, _ in given].count(side) > 1:
@@ -48,9 +47,10 @@ def embeddings(options: argparse.Namespace) -> dict[str, Path]:
 
 
 def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | None]:
-    """The recipe with what is frozen, and the run to begin with, if any.
+    """The recipe with its frozen parameters, and the run to start from, if any.
 
-    Raises UserError for options that make no sense, and a run that the recipe cannot begin with.
+    Raises UserError for options that do not fit together, and for a run that the recipe cannot
+    start from.
     """
     if options.init is None:
         for name in ("init_words", "freeze"):

@@ -1,4 +1,4 @@
-"""The lines that `nmt translate` writes for a block of sentences, by its options."""
+"""The lines that `nmt translate` writes for blocks of sentences."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ from nmt.search.shortlist import Shortlist
 from nmt.system import System
 from nmt.translation import Translation
 
-FREQUENT = 500  # words that every batch may be translated into, with --shortlist
+FREQUENT = 500  # the most frequent words, which --shortlist always allows
 
 
 class Lines:
-    """Translates blocks of sentences by a command's options, and writes them as lines."""
+    """Translates blocks of sentences by a command's options, and makes lines of the translations.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.system = fused(_towards(_opened(options), options.target_token), options)
@@ -95,7 +96,7 @@ class Lines:
         return translations
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
-        """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
+        """A translation as plain text, or with `--nbest` as a line of Moses' n-best format."""
         text = self.system.text(translation) if self._replacement is None else \
             self.system.text_without_unknown(translation, words, self._replacement)
         if self._options.nbest is None:
@@ -104,7 +105,8 @@ class Lines:
                 f"cut= {int(not translation.finished)} ||| {translation.score:.4f}")
 
     def show_attention(self, translation: Translation, words: Sequence[str]) -> None:
-        """What `--show attention` draws, on stderr, so that the lines of stdout stay aligned."""
+        """Draw the map of `--show attention` on stderr, so that the lines of stdout stay aligned.
+        """
         if self._options.show is not None and translation.alignment is not None:
             columns = self.system.source_columns(words)
             for source in places(columns):
@@ -113,7 +115,7 @@ class Lines:
                       + "\n", file=sys.stderr)
 
     def close(self, sentences: int) -> None:
-        """At the end: write the alignments, and print the counts on stderr."""
+        """Write the alignments, and print counts on stderr, at the end of the text."""
         if self._options.alignments is not None:
             write_lines(self._options.alignments, map(" ".join, self._links))
             if self._options.tokens is not None:
@@ -140,7 +142,8 @@ class Lines:
 
 
 def _towards(system: System, token: str | None) -> System:
-    """The system with `token` in front of each source, which chooses the language to write."""
+    """The system with `token`, which chooses the target language, in front of each source. Raises
+    UserError for a token that the model does not know."""
     if token is None:
         return system
     if not is_language(token):
@@ -154,7 +157,8 @@ def _towards(system: System, token: str | None) -> System:
 
 
 def _opened(options: argparse.Namespace) -> System:
-    """The model, the ensemble, or with `--sources` models that read a file each."""
+    """The system of `--model`: a model, an ensemble, or with `--sources` models that read a file
+    each."""
     if not options.sources:
         return System.open_all(options.model, options.average, options.checkpoint)
     if len(options.model) < 2:
@@ -163,7 +167,8 @@ def _opened(options: argparse.Namespace) -> System:
 
 
 def _search_options(system: System, options: argparse.Namespace) -> SearchOptions:
-    """The recipe's search settings with those of the command line."""
+    """The recipe's search options, changed by those of the command line. Raises UserError for
+    options that exclude each other."""
     if options.sample is not None:
         if options.beam is not None or options.nbest is not None or options.every_beam:
             raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
@@ -173,7 +178,7 @@ def _search_options(system: System, options: argparse.Namespace) -> SearchOption
 
 
 def _prefix(system: System, options: argparse.Namespace) -> list[str]:
-    """The words of `--prefix`. Raises UserError where translations cannot begin with them."""
+    """The words of `--prefix`. Raises UserError if translations cannot begin with them."""
     if options.prefix is None:
         return []
     if options.shortlist is not None:
@@ -191,7 +196,7 @@ def _prefix(system: System, options: argparse.Namespace) -> list[str]:
 
 
 def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
-    """What `--shortlist` asks for."""
+    """The shortlist of `--shortlist`; None without the option."""
     if options.shortlist is None:
         if options.frequent is not None or options.shortlist_check:
             name = "--shortlist-check" if options.shortlist_check else "--frequent"
@@ -212,7 +217,7 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
 def _trees_only(
     system: System, search: SearchOptions, options: argparse.Namespace
 ) -> Restriction:
-    """What `--valid-trees` asks for."""
+    """The restriction of `--valid-trees`."""
     for name in ("shortlist", "prefix"):
         if getattr(options, name) is not None:
             raise UserError(f"--valid-trees: expected no --{name} beside it")
@@ -220,7 +225,7 @@ def _trees_only(
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
-    """Use sparse matrix products (`--sparse`); print on stderr for which weights."""
+    """Use sparse matrix products (`--sparse`), and print on stderr for which weights."""
     if len(options.model) > 1:
         raise UserError("--sparse: expected one model, got an ensemble")
     names = use_sparse_products(system)
@@ -229,7 +234,7 @@ def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
 
 
 def _check_alignments(options: argparse.Namespace, system: System) -> None:
-    """Raise UserError if the model has no alignments, or their files cannot be written."""
+    """Raise UserError if the model has no alignments, or if their files cannot be written."""
     if options.alignments is None:
         if options.tokens is not None:
             raise UserError("--tokens: expected --alignments beside it, which count them")

@@ -1,4 +1,4 @@
-"""`nmt translate`: translate lines of text, or in a dialogue."""
+"""`nmt translate`: translate the lines of files, of stdin, or of a dialogue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nmt.data.stored import StoredSentences
 from nmt.system import System
 from nmt.training.kept import SUFFIX
 
-BLOCK = 1024  # sentences in a block, which is sorted by length and translated before it is printed
+BLOCK = 1024  # sentences that are sorted by length, translated, and printed together
 
 
 def add_translate(parser: argparse.ArgumentParser) -> None:
@@ -87,9 +87,12 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A line
-    that cannot be translated has an empty one, and is named on stderr; with `--strict` it raises
-    UserError before any line is translated."""
+    """`nmt translate`: translate files or stdin to stdout, line by line, or hold a dialogue at a
+    terminal.
+
+    A line that cannot be translated has an empty translation and is named on stderr. With
+    `--strict` it raises UserError before any line is translated.
+    """
     _check_models(options.model)
     _share_out(options)
     lines = Lines(options)
@@ -108,19 +111,19 @@ class Output:
     """Collects sentences into blocks, and prints their translations."""
 
     def __init__(self, lines: Lines, size: int) -> None:
-        """size: sentences in a block, which is sorted by length."""
+        """size: how many sentences are translated together."""
         self.done = 0  # sentences printed
         self._lines, self._size = lines, size
         self._block: list[list[str]] = []
 
     def add(self, words: list[str]) -> None:
-        """The next sentence."""
+        """Take the next sentence; translate and print when there are enough."""
         self._block.append(words)
         if len(self._block) >= self._size:
             self.flush()
 
     def flush(self) -> None:
-        """Translate and print the sentences that wait."""
+        """Translate and print the sentences taken so far."""
         lines, block = self._lines, self._block
         if not block:
             return
@@ -148,8 +151,8 @@ def _check_models(models: Sequence[Path]) -> None:
 
 
 def _share_out(options: argparse.Namespace) -> None:
-    """What `--jobs` asks for can be: as many threads for each process as there are cores for it.
-    """
+    """Divide the cores among the processes of `--jobs`. Raises UserError for options that exclude
+    `--jobs`."""
     if options.jobs == 1:
         return
     if options.sample is not None:
@@ -163,10 +166,10 @@ def _share_out(options: argparse.Namespace) -> None:
 def _sentences(
     system: System, options: argparse.Namespace, before_waiting: Callable[[], None]
 ) -> Iterator[list[str]]:
-    """The words of each line of the files, or of stdin; of several sources those of all. Those of a
-    line that cannot be translated are none, unless `--strict`.
+    """The words of each line of the files or of stdin, with all sources of a sentence together.
 
-    before_waiting: is called when stdin has no line for a while.
+    A line that cannot be translated has no words; with `--strict` it raises UserError.
+    before_waiting: called when stdin has had no line for a while.
     """
     odd = None if options.strict else _tell_odd
     for names, lines in _named(system, options.files, odd, before_waiting):
@@ -183,14 +186,14 @@ def _sentences(
 
 
 def _tell_odd(error: UserError) -> None:
-    """Say that a line is not translated."""
+    """Print on stderr that a line is not translated."""
     print(f"{error}; not translated, its line in the output is empty", file=sys.stderr)
 
 
 def _named(
     system: System, files: Sequence[Path], odd: Odd | None, before_waiting: Callable[[], None]
 ) -> list[tuple[list[str], Iterator[str]]]:
-    """The texts to translate, with the names of the files that they stand in."""
+    """The texts to translate, each with the names of its files."""
     if reads(system) > 1:
         return [([str(path) for path in files], texts_of_files(system, files))]
     read = partial(plain_lines, odd=odd)
@@ -199,7 +202,7 @@ def _named(
 
 
 def converse(lines: Lines, options: argparse.Namespace) -> None:
-    """A dialogue at a terminal: a sentence, its translation, its unknown words."""
+    """Hold a dialogue at a terminal: read a sentence, print its translation and unknown words."""
     system, number = lines.system, 0
     print("\n".join(_greeting(system, options.model)), file=sys.stderr)
     cut = system.cut_source
@@ -221,7 +224,7 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
 
 
 def _asked() -> str:
-    """A line that the user types; an empty one at the end of the input."""
+    """The line that the user types; "" at the end of the input."""
     print("> ", end="", file=sys.stderr, flush=True)
     line = next(plain_lines(sys.stdin.buffer, "<stdin>"), None)
     if line is None:
@@ -230,7 +233,7 @@ def _asked() -> str:
 
 
 def _greeting(system: System, models: Sequence[Path]) -> list[str]:
-    """The languages, how to end the dialogue, and for the demonstration some examples."""
+    """Lines on the languages, on how to end the dialogue and, for the embedded corpus, examples."""
     data = system.recipe.data
     lines = [f"{data.source_language} to {data.target_language} by "
              f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
@@ -240,7 +243,7 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
 
 
 def tell_unknown(system: System, words: Sequence[str]) -> None:
-    """Say on stderr which words of a sentence the model does not know."""
+    """Print on stderr which words of a sentence the model does not know."""
     if unknown := system.unknown_words(words):
         treatment = "read letter by letter" if "source" in system.spellings else "read as <unk>"
         print(f"  not in the vocabulary, {treatment}: {', '.join(unknown)}", file=sys.stderr)

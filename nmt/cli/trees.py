@@ -1,5 +1,4 @@
-"""`nmt trees` and `nmt brackets`: linearised treebanks as line-aligned text, and back; F1 of
-trees."""
+"""`nmt trees` and `nmt brackets`: write treebanks as line-aligned text and back; score trees."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from nmt.search.constraint import TreesOnly
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
-WORDS, TREES = "words", "trees"  # suffixes of the files
+WORDS, TREES = "words", "trees"  # suffixes of the files of a set
 
 
 def add_trees(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +79,7 @@ def _kept(trees: Iterable[Tree], max_length: int | None) -> list[Tree]:
 
 
 def _write(trees: list[Tree], name: str, documents: int, options: argparse.Namespace) -> None:
-    """Both files of a set."""
+    """Write both files of a set, and print what is in them."""
     words = [" ".join(tree.words) for tree in trees]
     if options.lower_case:
         words = [line.lower() for line in words]
@@ -135,7 +134,8 @@ def score_trees(options: argparse.Namespace) -> None:
 
 
 def check_trees(name: str, system: System, test: TestSet, options: argparse.Namespace) -> None:
-    """Raise UserError for a system that writes no linear trees, or a reference that is none."""
+    """Raise UserError for a system that writes no linear trees, and for a reference that is no
+    linear tree."""
     if options.restore is not None:
         raise UserError("--trees: expected no --restore beside it")
     _need_trees("--trees", name, system)
@@ -144,7 +144,8 @@ def check_trees(name: str, system: System, test: TestSet, options: argparse.Name
 
 
 def trees_only(name: str, system: System, search: SearchOptions) -> TreesOnly:
-    """What `--valid-trees` asks for. Raises UserError for a system that writes no linear trees."""
+    """The restriction of `--valid-trees`. Raises UserError for a system that writes no linear
+    trees, or not from the first symbol to the last."""
     option = "--valid-trees"
     _need_trees(option, name, system)
     need_one_source(system, option)
@@ -163,7 +164,7 @@ def _need_trees(option: str, name: str, system: System) -> None:
 
 
 def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
-    """Say on stderr how many trees have more symbols than search has steps."""
+    """Print on stderr how many references have more symbols than the search may write."""
     limits = search.step_limits(np.array([len(words) for words in test.sources]))
     steps = np.array([len(tree) + 1 for tree in test.targets])  # and the end marker
     if long := int((steps > limits).sum()):
@@ -176,7 +177,7 @@ def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
 def _compared(
     written: list[str], gold: list[str], sentence: list[str], place: str
 ) -> Brackets:
-    """The bracket counts of a parse against its reference; `place` is for errors."""
+    """The bracket counts of a parse against its reference. place: for errors."""
     try:
         return compare(written, gold, sentence)
     except ValueError as error:

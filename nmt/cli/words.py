@@ -1,4 +1,4 @@
-"""`nmt similarity` and `nmt words`: word vectors of a translator's encoder."""
+"""`nmt similarity` and `nmt words`: compare and draw the word vectors of a translator's encoder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 
 def run_similarity(options: argparse.Namespace) -> None:
-    """`nmt similarity`: a table of Spearman's rho x 100, as Table 5.3 of the thesis has it."""
+    """`nmt similarity`: print a table of Spearman's rho x 100, as Table 5.3 of the thesis."""
     pairs = read_pairs(options.pairs)
     results = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
                for directory in options.model}
@@ -74,7 +74,7 @@ def run_similarity(options: argparse.Namespace) -> None:
 
 
 def _table(results: dict[str, Similarity]) -> Table:
-    """A row for each model."""
+    """The table, with a row for each model."""
     table = Table(box=None, pad_edge=False)
     first = next(iter(results.values()))
     table.add_column("rho x 100", overflow="fold")
@@ -92,12 +92,12 @@ def _table(results: dict[str, Similarity]) -> Table:
 
 
 def _percent(rho: float) -> str:
-    """rho x 100; a dash where it is undefined."""
+    """rho x 100 as text; a dash if it is undefined."""
     return NONE if np.isnan(rho) else f"{100 * rho:.1f}"
 
 
 def run_words(options: argparse.Namespace) -> None:
-    """`nmt words`: a picture; words without a vector are named and left out."""
+    """`nmt words`: draw the picture. Words without a vector are left out and named on stderr."""
     require_drawing("nmt words")
     if options.method == "t-sne":
         require_sklearn("--method t-sne")

@@ -50,7 +50,7 @@ class PlainParser(argparse.ArgumentParser):
         raise UserError(f"{message} (see {self.prog} --help)")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As argparse's; where a choice is near, the error names that one instead of all."""
+        """Check a choice as argparse does. If a valid choice is near, the error names only it."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -60,8 +60,8 @@ class PlainParser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """`--version`: the program's name and this package's version. It is looked up when asked for:
-    that costs milliseconds."""
+    """`--version`: print the program's name and this package's version, which takes milliseconds to
+    look up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         print(parser.prog, release())
@@ -71,8 +71,7 @@ class Version(argparse.Action):
 class Parser(PlainParser):
     """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads.
 
-    The help shows them last. What is parsed has its parser as `parser`: of a command of several,
-    that command's own.
+    The help shows these options last. The parsed options have the parser of their verb as `parser`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -96,29 +95,30 @@ class Parser(PlainParser):
         return super().format_help()
 
     def show_only(self, text: str) -> None:
-        """Let the help be this text and the options of the program, without those of devices."""
+        """Reduce the help to this text and the program's options, without those of devices."""
         self.description, self.formatter_class = text, HelpWithLines
         for action in self.devices._group_actions:
             action.help = argparse.SUPPRESS
 
     def add_version(self) -> None:
-        """`--version`, of a whole program."""
+        """Add `--version`."""
         self.add_argument("--version", action=Version, nargs=0, help="print the version and end")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse's; unknown arguments are refused in the name of their command."""
+        """Parse as argparse does. The error for unknown arguments names their verb."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             options.parser.refuse(unknown)
         return options
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Raise UserError for arguments that are not known."""
+        """Raise UserError for unknown arguments, with a hint on the nearest option."""
         hint = next(filter(None, map(self.meant, unknown)), "")
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
     def meant(self, argument: str) -> str:
-        """A hint with the option whose name is nearest; "" for no option, and if none is near."""
+        """A hint on the option whose name is nearest; "" if the argument is no option, or none is
+        near."""
         name = argument.partition("=")[0]
         return nearest(name, self._option_string_actions) if name.startswith("--") else ""
 

@@ -1,4 +1,4 @@
-"""Running a command: its streams, its signals, one line for each error, its exit status."""
+"""Running a command: its streams, its signals, its errors, its exit status."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Terminated(KeyboardInterrupt):
 def run_command(
     name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False
 ) -> None:
-    """Parse, then call the options' `run`; exit with what it returns.
+    """Parse the options, call their `run`, and exit with the status that it returns.
 
-    `heavy` commands warn where the BLAS is held to slow kernels, or where its threads would wait
-    for other programs. Exit statuses as `guarded`.
+    heavy: whether the command warns if the BLAS uses slow kernels, or if its threads would wait for
+    other programs. Exit statuses as `guarded`.
     """
 
     with guarded(name):
@@ -56,11 +56,11 @@ def run_command(
 
 @contextmanager
 def guarded(name: str) -> Iterator[None]:
-    """For a command in the with-block: any exception becomes one line on stderr and SystemExit.
+    """Context of a command: any exception becomes one line on stderr and SystemExit.
 
-    The status is 2 for a UserError, 130 after Ctrl-C, 143 after SIGTERM, 141 where the reader of
-    the output has closed it, and DEFECT after an unexpected exception: the line then names a file
-    with the traceback.
+    The status is 2 for a UserError, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the
+    output has closed it, and DEFECT for an unexpected exception. The line then names a file with
+    the traceback.
     """
     streams = sys.stdout, sys.stderr
     try:
@@ -91,17 +91,17 @@ def guarded(name: str) -> Iterator[None]:
 
 
 def _take_streams() -> None:
-    """Make the standard streams UTF-8 whatever the locale says.
+    """Make the standard streams UTF-8, whatever the locale is.
 
-    The descriptor of a standard stream that is closed is opened on /dev/null, so that no file
-    opened later gets it and receives what is printed. Raises UserError where stdout is closed: the
-    output would be lost.
+    If a standard stream is closed, its descriptor is opened on /dev/null, so that no file that is
+    opened later gets the descriptor and receives what is printed. Raises UserError if stdout is
+    closed, because the output would be lost.
     """
     for descriptor in range(3):
         with suppress(OSError):
             os.fstat(descriptor)
             continue
-        os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+        os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
     if sys.stdin is None:
         sys.stdin = _ClosedInput()
     if sys.stderr is None:
@@ -126,8 +126,8 @@ class _ClosedInput:
 
 
 def _let_go(stream: Any) -> None:
-    """Drop what can no longer be written to a stream: the interpreter would report it
-    once more at its end."""
+    """Drop output that can no longer be written to a stream. Otherwise the interpreter would report
+    it again at exit."""
     try:
         if stream is not None:
             stream.flush()
@@ -138,14 +138,14 @@ def _let_go(stream: Any) -> None:
 
 @contextmanager
 def _terminating() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated` in this process, so that files are cleaned up, and Ctrl-C
-    raise `KeyboardInterrupt`. A signal that is ignored or already handled stays so."""
+    """Context in which SIGTERM raises `Terminated` in this process, so that files are cleaned up,
+    and Ctrl-C raises `KeyboardInterrupt`. Signals that are ignored or handled already stay so."""
     process = os.getpid()
 
     def handle(number: int, frame: object) -> None:
         if os.getpid() == process:
             raise Terminated
-        signal.signal(number, signal.SIG_DFL)  # in a worker process: die of SIGTERM
+        signal.signal(number, signal.SIG_DFL)  # a worker process dies of SIGTERM
         signal.raise_signal(number)
 
     handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
@@ -168,6 +168,6 @@ def _complain(name: str, message: str, status: int) -> int:
 
 
 def _cut(word: str) -> str:
-    """The word, shortened to LONGEST_WORD characters: messages quote what was given."""
+    """The word, shortened to LONGEST_WORD characters, because messages quote arguments."""
     half = LONGEST_WORD // 2
     return word if len(word) <= LONGEST_WORD else f"{word[:half]}...{word[-half:]}"

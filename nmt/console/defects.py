@@ -15,8 +15,8 @@ HERE = Path(__file__).resolve().parents[2]
 
 
 def report_defect(name: str, error: Exception) -> str:
-    """One line on the error; its traceback is written to a file in the directory of temporary
-    files."""
+    """A line on the error. Its traceback is written to a file in the directory of temporary files.
+    """
     defect = f"unexpected {type(error).__name__}: {error} at {place(error)}"
     ask = f"this is a defect of {name}"
     try:
@@ -29,7 +29,7 @@ def report_defect(name: str, error: Exception) -> str:
 
 
 def place(error: Exception) -> str:
-    """The innermost line of this repository in the error's traceback."""
+    """The innermost line of this package in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     package_frames = [frame for frame in frames if Path(frame.filename).is_relative_to(HERE)
             and "site-packages" not in frame.filename]
@@ -40,7 +40,7 @@ def place(error: Exception) -> str:
 
 
 def _report(name: str, error: Exception) -> str:
-    """The report's text: the command, versions, the traceback."""
+    """The text of the report: the command, versions, and the traceback."""
     numpy = getattr(sys.modules.get("numpy"), "__version__", "not loaded")
     return "\n".join([
         f"A defect of {name}. This file holds the command as it was given, file names included.",

@@ -1,6 +1,6 @@
-"""Notes on stderr on what a command reads, each said once.
+"""Notes on stderr about what a command reads; each is printed once.
 
-A command hears them (`heard`); in a program that imports this package nothing is printed.
+A command switches them on (`heard`). In a program that imports this package nothing is printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Context: print the notes of what runs in it."""
+    """Context in which notes are printed."""
     before = _said.set(set())
     try:
         yield
@@ -26,7 +26,7 @@ def heard() -> Iterator[None]:
 
 
 def note(about: str, text: str) -> None:
-    """Print a line on stderr, the first of all those about the same thing."""
+    """Print a line on stderr, unless there was one on the same subject. about: the subject."""
     printed = _said.get()
     if printed is not None and about not in printed:
         printed.add(about)

@@ -8,8 +8,8 @@ PACKAGE = "lstm-nmt-reference"
 
 
 def release() -> str:
-    """The version that is installed."""
+    """The installed version."""
     try:
         return version(PACKAGE)
-    except PackageNotFoundError:  # a checkout on the path of Python
+    except PackageNotFoundError:  # a checkout on PYTHONPATH
         return "(not installed)"

@@ -1,8 +1,8 @@
-"""Progress bars on stderr, where that is a terminal, for whatever takes over a second.
+"""Progress bars for work that takes over a second, on stderr if that is a terminal.
 
-A command switches bars on (`shown`); the functions that it calls report their progress (`counted`,
-`told`, `busy`). Without `shown` (in a program that imports this package, in a server's thread), and
-where stderr is a pipe or a file, nothing is printed.
+A command switches bars on (`shown`), and the functions that it calls report their progress
+(`counted`, `told`, `busy`). Nothing is printed without `shown`, as in a program that imports this
+package or in a server's thread, nor if stderr is a pipe or a file.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from rich.text import Text
 from nmt.console.terminal import Console
 
 Item = TypeVar("Item")
-AFTER = 1.0  # seconds after which bars are shown
-PAUSE = 0.1  # seconds between two updates of a bar: an update costs 20 us, a line of a file less
+AFTER = 1.0  # seconds of work before bars are shown
+PAUSE = 0.1  # seconds between updates: one takes 20 us, reading a line of a file less
 
 
 class Tell(Protocol):
-    """Receives how much is done, of how much (None: unknown), and the item at hand."""
+    """Receives how much is done, the total (None: unknown), and the current item."""
 
     def __call__(self, done: int, total: int | None, item: str = "", /) -> None: ...
 
 
 class Narrow(NamedTuple):
-    """What is drawn four columns narrower, so that the `^C` that a terminal shows has its place
-    there: on a line of its own it would not be erased."""
+    """A drawing that is four columns narrower, which leaves room for the `^C` that a terminal
+    shows. On a line of its own, `^C` would not be erased."""
 
     drawn: RenderableType
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions
                          ) -> RenderResult:
-        """Its lines."""
+        """Draw it four columns narrower."""
         yield from console.render(self.drawn, options.update_width(options.max_width - 4))
 
 
 class Bar(Progress):
-    """rich's bars, narrower."""
+    """rich's progress bars, four columns narrower."""
 
     def get_renderable(self) -> Narrow:
         """The bars of all tasks."""
@@ -62,7 +62,7 @@ class Bar(Progress):
 
 
 class Count(ProgressColumn):
-    """The column of a bar that says how much is done, of how much where that is known."""
+    """The column of a bar that says how much is done and, if known, the total."""
 
     def render(self, task: Task) -> Text:
         """`3 of 9`, `3`, or nothing."""
@@ -71,11 +71,11 @@ class Count(ProgressColumn):
 
 
 class Bars:
-    """The bars of a command, a row for each function at work; a bar is erased when its work is
+    """The bars of a command, with a row for each function at work. A bar is erased when its work is
     done.
 
-    redrawn: whether a thread redraws them ten times a second. Programs that measure time have them
-    drawn at once instead, and again only when progress is reported.
+    redrawn: whether a thread redraws the bars ten times a second. For programs that measure time,
+    bars are instead drawn at once, and again only when progress is reported.
     """
 
     def __init__(self, console: Console, redrawn: bool = True) -> None:
@@ -91,7 +91,7 @@ class Bars:
 
     @contextmanager
     def row(self, description: str) -> Iterator[Tell]:
-        """Context: a row of its own; yields the function that updates it."""
+        """Context of a new row; yields the function that updates it."""
         row = self._bars.add_task(Text(description).markup, total=None)  # escapes a name's brackets
         last = time.perf_counter()
         self._open()
@@ -113,7 +113,7 @@ class Bars:
             self._close()
 
     def _open(self) -> None:
-        """Count a row that opens; with the first, the timer that shows the bars starts."""
+        """Count a new row. The first one starts the timer that shows the bars."""
         self._rows += 1
         if not self._redrawn:
             self._bars.start()
@@ -124,20 +124,20 @@ class Bars:
             self._start.start()
 
     def _show(self) -> None:
-        """Show the bars when the timer ends, unless all work is done by then."""
+        """Show the bars when the timer ends, unless all work is done."""
         with self._lock:
             if self._rows:
                 self._bars.start()
 
     def _close(self) -> None:
-        """Count a row that closes; with the last, everything drawn is erased."""
+        """Count a row that closes. After the last one, everything drawn is erased."""
         with self._lock:
             self._rows -= 1
             if not self._rows:
                 self.erase()
 
     def erase(self) -> None:
-        """Erase everything that is drawn."""
+        """Stop the timer and erase all bars."""
         self._start.cancel()
         self._bars.stop()
 
@@ -147,9 +147,9 @@ _BARS: ContextVar[Bars | None] = ContextVar("bars", default=None)
 
 @contextmanager
 def shown(redrawn: bool = True) -> Iterator[None]:
-    """Context: show bars on stderr, if that is a terminal, for work of this thread.
+    """Context in which this thread shows bars on stderr, if that is a terminal.
 
-    At the end, Ctrl-C included, they are erased.
+    The bars are erased at the end, also after Ctrl-C.
     """
     bars = Bars(Console(file=sys.stderr), redrawn) if sys.stderr.isatty() else None
     try:
@@ -161,7 +161,7 @@ def shown(redrawn: bool = True) -> Iterator[None]:
 
 
 def hidden() -> AbstractContextManager[None]:
-    """Context: show no bars, because something else is drawn on the terminal."""
+    """Context without bars, because something else is drawn on the terminal."""
     return _using(None)
 
 
@@ -181,7 +181,7 @@ def wanted() -> bool:
 
 @contextmanager
 def told(description: str) -> Iterator[Tell]:
-    """Context: a bar labelled `what`; yields the function that updates it."""
+    """Context of a bar with this label; yields the function that updates it."""
     bars = _BARS.get()
     if bars is None:
         yield lambda done, total, item="", /: None
@@ -192,13 +192,13 @@ def told(description: str) -> Iterator[Tell]:
 
 @contextmanager
 def busy(description: str) -> Iterator[None]:
-    """Context: a bar without a count, for work of unknown length."""
+    """Context of a bar without a count, for work of unknown length."""
     with told(description):
         yield
 
 
 def counted(items: Iterable[Item], description: str) -> Iterable[Item]:
-    """Iterate over the items, with a bar that counts them."""
+    """Iterate over the items, with a bar that counts them under this label."""
     return items if _BARS.get() is None else _counted(items, description)
 
 

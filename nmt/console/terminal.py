@@ -1,9 +1,9 @@
 """Untrusted text on a terminal: control characters are escaped.
 
-A word of a vocabulary, a key of a recipe or a file's name may hold the codes that colour a
-terminal, move its cursor, set its title or change the direction of text. Commands print by `print`
-and `Console`, which escape the text; the stream is never wrapped, because rich's own codes go
-through it. In pipes and files text is unchanged.
+A word of a vocabulary, a key of a recipe or a file's name may hold codes that colour a terminal,
+move its cursor, set its title or change the direction of text. So commands print by `print` and
+`Console`, which escape text. The stream itself is never wrapped, because rich's own codes go
+through it. Text in pipes and files is unchanged.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def print(
     *values: object, sep: str = " ", end: str = "\n", file: TextIO | None = None,
     flush: bool = False,
 ) -> None:
-    """Python's `print`; what goes to a terminal is escaped."""
+    """Python's `print`, which escapes text that goes to a terminal."""
     stream = file or sys.stdout
     text = sep.join(map(str, values)) + end
     builtins.print(escaped(text) if stream.isatty() else text, end="", file=stream, flush=flush)
 
 
 class Console(rich.console.Console):
-    """rich's console: its own control codes reach the terminal, those in the texts are escaped.
+    """rich's console. Its own control codes reach the terminal; those in texts are escaped.
 
-    One that draws a bar is given its `file`. Any other prints to stdout as it is at that time:
-    while a bar is drawn, that is what prints above the bar.
+    A console that draws a bar is given its `file`. Any other prints to the current sys.stdout,
+    which, while a bar is drawn, prints above the bar.
     """
 
     @property
     def file(self) -> IO[str]:
-        """The stream."""
+        """The stream that the console prints to."""
         return getattr(self._file, "rich_proxied_file", self._file) or sys.stdout
 
     @file.setter
@@ -56,10 +56,11 @@ class Console(rich.console.Console):
 
     @classmethod
     def of_tables(cls) -> Console:
-        """One for stdout that prints text as it is; in a pipe tables are 160 columns wide."""
+        """A console for tables on stdout, without markup. In a pipe, tables are 160 columns wide.
+        """
         return cls(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
-        """The segments of something to print, their text escaped."""
+        """The segments of something to print, with their text escaped."""
         for segment in super().render(*args, **kwargs):
             yield segment if segment.control else Segment(escaped(segment.text), segment.style)

@@ -1,4 +1,4 @@
-"""The verbs of a program: one table, from which its parser is built."""
+"""The verbs of a program: a table, from which its parser is built."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from nmt.console.arguments import Parser
 
 
 class Verb(NamedTuple):
-    """A verb, such as `train`; one of a group, `lm train`; or a group, which has no module.
+    """A verb, such as `train`; a verb of a group, such as `lm train`; or a group, such as `lm`.
 
-    The module has `add_train(parser)`, which adds the verb's arguments, and `run_train(options)`,
-    which does the work and returns an exit status or None. A hyphen is an underscore there.
+    A verb's module has `add_train(parser)`, which adds the verb's arguments, and
+    `run_train(options)`, which does the work and returns an exit status or None. Hyphens become
+    underscores there. A group has no module.
     """
 
     name: str
     help: str
     module: str = ""
-    overrides: bool = False  # whether it takes values of a recipe, `--section.key VALUE`
-    heading: str = ""  # in the program's help, above this verb and those after it
+    overrides: bool = False  # whether the verb takes values of a recipe, `--section.key VALUE`
+    heading: str = ""  # of this verb and those after it, in the program's help
 
 
 def build_parser(
     parser: Parser, verbs: Sequence[Verb], arguments: Sequence[str] | None = None
 ) -> Parser:
-    """The parser of a program with its verbs, groups before the verbs in them.
+    """Add verbs to the parser of a program; groups come before their verbs in the table.
 
-    arguments: those to be parsed, of which the first that is a verb is the one meant. Only its
-    module is imported: all of `nmt` take two seconds. None: those of all verbs.
+    arguments: the command line. Only the module of its verb is imported, since importing all
+    modules of `nmt` takes two seconds. None: all modules are imported.
     """
     parser.add_version()
     listed = any(verb.heading for verb in verbs)
@@ -57,7 +58,7 @@ def build_parser(
 
 
 def listing(verbs: Sequence[Verb]) -> str:
-    """The verbs under their headings, a line for each, without those in groups."""
+    """A line for each verb under its heading. The verbs of groups are left out."""
     lines = []
     for verb in verbs:
         if verb.heading:

@@ -1,4 +1,4 @@
-"""Recipes as YAML files: read with overrides from the command line, and written."""
+"""Reading recipes from YAML files and overrides of the command line, and writing them."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, w
 from nmt.recipe.unused import check_used
 
 R = TypeVar("R", bound=AnyRecipe)
-# In no file's name; the halves of surrogate pairs between these stand for bytes that are no UTF-8.
+# Characters that no file's name has. The halves of surrogate pairs that are not in this pattern
+# stand for bytes that are not UTF-8.
 NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
-Where = Callable[[str], str]  # where a dotted key was given: file and line, or "override"
+Where = Callable[[str], str]  # dotted key -> where it was given: file and line, or "override"
 
 
 def load_recipe(
     kind: type[R], path: str | Path, overrides: Sequence[str] = (), *, of_run: bool = False
 ) -> R:
-    """Read a recipe, its bases, and apply overrides.
+    """Read a recipe and its bases, and apply overrides.
 
-    Arguments: kind, `Recipe`, `LanguageModelRecipe`, `TasksRecipe`, or a class above some of them
-    for any; path of the YAML file; overrides, each `--section.key=value`, which count as a recipe
-    based on the file; of_run, whether it is a run directory's, whose values without use are
-    left.
-    Raises UserError, naming file and line or the override: errors of `read_tree`, an unknown
-    architecture, one whose recipes are of another kind, an unknown key (with the nearest known
-    one), a value of the wrong type or out of range, one without use (`nmt.recipe.unused`).
+    kind: the class of the recipe, `Recipe`, `LanguageModelRecipe` or `TasksRecipe`, or a base class
+    of these. path: of the YAML file. overrides: each `--section.key=value`; together they count as
+    a recipe based on the file. of_run: whether the file is a run directory's; unused values in it
+    are then allowed. Raises UserError, with file and line or the override, as `read_tree` does, for
+    an unknown architecture or one with another kind of recipe, an unknown key (naming the nearest
+    known one), a value of the wrong type or out of range, and an unused value
+    (`nmt.recipe.unused`).
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
     if is_of_tasks(tree):
@@ -69,7 +70,7 @@ def load_recipe(
 
 
 def packaged_recipe(name: str, overrides: Sequence[str]) -> Recipe:
-    """A recipe that comes with the package, by its file's name; overrides as `load_recipe`."""
+    """Read a recipe that comes with the package, by its file's name. Overrides as `load_recipe`."""
     with as_file(files("nmt") / "recipes" / name) as path:
         return load_recipe(Recipe, path, overrides)
 
@@ -121,7 +122,7 @@ def as_text(recipe: AnyRecipe) -> str:
 
 
 def as_mapping(recipe: AnyRecipe) -> dict[str, Any]:
-    """The sections of a recipe as nested mappings; that of the model has its architecture."""
+    """The sections of a recipe as nested mappings; the model's section has the architecture."""
     if isinstance(recipe, TasksRecipe):
         return tasks_mapping(recipe, as_mapping)
     mapping = dataclasses.asdict(recipe)  # type: ignore[call-overload]
@@ -129,12 +130,12 @@ def as_mapping(recipe: AnyRecipe) -> dict[str, Any]:
 
 
 def save_recipe(recipe: AnyRecipe, path: str | Path) -> None:
-    """Write the resolved recipe, in full or not at all."""
+    """Write the resolved recipe, completely or not at all."""
     write_lines(path, as_text(recipe).rstrip("\n").split("\n"))
 
 
 def _split(override: str) -> tuple[str, str | None]:
-    """Key and value of `--key=value`; None without a value."""
+    """The key and the value of `--key=value`; the value is None if there is none."""
     key, equals, value = override.removeprefix("--").partition("=")
     return key, value if equals else None
 
@@ -142,7 +143,8 @@ def _split(override: str) -> tuple[str, str | None]:
 def _architecture(
     kind: type[AnyRecipe], tree: Tree, path: str | Path, override: str | None
 ) -> str:
-    """The name of the architecture, which must have recipes of this kind."""
+    """The name of the recipe's architecture. Raises UserError unless its recipes are of this kind.
+    """
     entry = architecture_entry(tree) if override is None else Entry(override, "override")
     fitting = [name for name in MODELS if issubclass(kind_of(name), kind)]
     if entry.value not in fitting:
@@ -172,8 +174,9 @@ def _entries(tree: Tree, architecture: str, prefix: str = "") -> Iterator[tuple[
 def _typed(
     keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
 ) -> dict[str, Any]:
-    """Dotted key -> value of the file or of its override, converted to the type that its section
-    declares."""
+    """Dotted key -> value, from the file or its override, converted to the declared type.
+
+    Raises UserError for a value of another type, and for text that no file's name can hold."""
     for key, text in (*given.items(), *chosen.items()):
         if isinstance(text, str) and str not in _kinds(keys[key].type) and \
                 (problem := misread_text(text)):
@@ -216,7 +219,7 @@ def _typed(
 def _converted(
     keys: Mapping[str, Key], given: Mapping[str, Any], arguments: Sequence[str]
 ) -> dict[str, Any]:
-    """Dotted key -> converted value, of the values given and of `--key=value` arguments."""
+    """Dotted key -> converted value, for values of a file and for `--key=value` arguments."""
     if not given and not arguments:
         return {}
     from jsonargparse import ArgumentParser  # slow to import
@@ -230,7 +233,7 @@ def _converted(
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value: it may be a mapping or a list."""
+    """The texts in a value, which may be a mapping or a list."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -239,12 +242,12 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type without conversion."""
+    """Whether a value has a type already, without conversion."""
     return type(value) in _kinds(kind) & {bool, int, float, str, NoneType}
 
 
 def _kinds(kind: Any) -> set[Any]:
-    """A type, and of a union those in it."""
+    """A type and, if it is a union, the types in it."""
     return {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
 
 
@@ -264,7 +267,8 @@ def _make(
     section: type, values: Mapping[str, Any], default: Any, prefix: str, where: Where,
     types: Mapping[str, type] | None = None,
 ) -> Any:
-    """Make a section, which checks itself, of the values given and the defaults of the others."""
+    """Make a section of the given values and of defaults. A section checks its own values; the
+    error names where the value was given."""
     inner, section_values = subsections(section, types), dict(values)
     for field in dataclasses.fields(section):
         kind = inner.get(field.name)

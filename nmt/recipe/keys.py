@@ -12,16 +12,16 @@ from nmt.console.messages import nearest
 from nmt.models.registry import MODELS
 from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
 
-ARCHITECTURE = "model.architecture"  # the one key that is no field: it says which fields there are
+ARCHITECTURE = "model.architecture"  # the only key that is no field: it decides the model's fields
 
 
 class Key(NamedTuple):
     """A value that a recipe may give."""
 
     type: Any  # as jsonargparse reads it
-    written: str  # for messages: `int | null`
-    default: Any  # the default
-    section: type  # the dataclass that declares it
+    written: str  # the type in messages, such as `int | null`
+    default: Any
+    section: type  # the dataclass that declares the key
 
 
 def keys_of(architecture: str) -> Mapping[str, Key]:
@@ -31,7 +31,7 @@ def keys_of(architecture: str) -> Mapping[str, Key]:
 
 @cache
 def _keys_of(architecture: str, config: type) -> Mapping[str, Key]:
-    """The keys of an architecture with this class for its section of the model."""
+    """The keys of an architecture whose model section has this class."""
     kind, keys = kind_of(architecture), dict[str, Key]()
     for name, key in _keys(kind, dataclasses.MISSING, "", {"model": config}):
         if name.startswith("model.") and ARCHITECTURE not in keys:
@@ -46,11 +46,11 @@ def sections_of(keys: Collection[str]) -> set[str]:
             for section in accumulate(key.split(".")[:-1], lambda outer, name: f"{outer}.{name}")}
 
 
-_hints = cache(get_type_hints)  # of a section: the types of its fields
+_hints = cache(get_type_hints)  # section -> the types of its fields
 
 
 def subsections(section: type, chosen: Mapping[str, type] | None) -> dict[str, type]:
-    """The fields of a section that are sections themselves, dataclasses.
+    """The fields of a section whose types are sections (dataclasses) themselves: field -> type.
 
     chosen: field -> type, for fields whose type depends on the architecture.
     """
@@ -60,10 +60,10 @@ def subsections(section: type, chosen: Mapping[str, type] | None) -> dict[str, t
 
 
 def default_of(field: dataclasses.Field[Any], owner: Any, kind: type | None) -> Any:
-    """A field's default, MISSING without one: the value in `owner`, or the field's own.
+    """A field's default, from `owner` or else from the field itself; MISSING if there is none.
 
-    Arguments: owner, the default of the field's section, or MISSING; kind, what the default must
-    be an instance of, if it matters.
+    owner: the default of the field's section, or MISSING. kind: the class that the default must be
+    an instance of, or None.
     """
     default, make = field.default, field.default_factory
     if owner is not dataclasses.MISSING:
@@ -74,7 +74,8 @@ def default_of(field: dataclasses.Field[Any], owner: Any, kind: type | None) -> 
 
 
 def problem(key: str, architecture: str) -> str:
-    """Why a key is not known, and the known one whose name is nearest."""
+    """The message for an unknown key: other architectures that have it, and the nearest known key.
+    """
     keys = keys_of(architecture)
     architectures = [name for name in MODELS
                      if key in {*keys_of(name), *sections_of(keys_of(name))}]
@@ -86,7 +87,7 @@ def problem(key: str, architecture: str) -> str:
 def _keys(
     section: type, default: Any, prefix: str, chosen: Mapping[str, type] | None = None
 ) -> Iterator[tuple[str, Key]]:
-    """The keys of a section and of those in it."""
+    """The keys of a section and of the sections in it."""
     hints, inner = _hints(section), subsections(section, chosen)
     for field in dataclasses.fields(section):
         name, kind = prefix + field.name, inner.get(field.name)

@@ -1,7 +1,7 @@
 """Limits for the numbers of a recipe.
 
-A number beyond them is a slip or an attack: it would fill the memory, run for years or overflow
-during training. Infinity and NaN are allowed for no key.
+A number beyond the limits is a mistake or an attack: it would fill the memory, train for years or
+overflow. No key may be infinite or NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ OTHERS = (-10**9, 10**9)
 
 
 def beyond_limits(key: str, value: Any) -> str | None:
-    """What was expected of the value of a dotted key, if it is a number out of range; else None."""
+    """The message on what was expected, if the value of a dotted key has a number out of range;
+    otherwise None."""
     least, most = LIMITS.get(key.rpartition(".")[2], OTHERS)
     for number in _numbers(value):
         if isinstance(number, float) and not math.isfinite(number):
@@ -44,7 +45,7 @@ def beyond_limits(key: str, value: Any) -> str | None:
 
 
 def _numbers(value: Any) -> Iterator[int | float]:
-    """The numbers in a value: it may be a mapping or a list."""
+    """The numbers in a value, which may be a mapping or a list."""
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _numbers(item)

@@ -1,7 +1,7 @@
-"""Numbers that YAML 1.1 reads as others than they seem: 010 is 8, 1:30 is 90.
+"""Numbers that YAML 1.1 reads unexpectedly: 010 is 8, 1:30 is 90.
 
-They are refused, in a recipe's file and on the command line alike, where 010 would be 10; so is an
-integer that no key can hold and no float either.
+Such numbers are refused in recipes and on the command line, where 010 would be 10. So are integers
+of more than 64 bits.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ ODD = "a number without ':' or a zero in front, or text in quotes"
 
 
 def misread(node: yaml.Node | None) -> str | None:
-    """What was expected of the numbers of a node and what came, if one is refused; else None.
+    """The message on a number in a node that is refused: what was expected and what came; otherwise
+    None.
 
-    Raises ValueError for an integer of too many digits.
+    Raises ValueError for an integer with too many digits.
     """
     if isinstance(node, yaml.CollectionNode):
         is_mapping = isinstance(node, yaml.MappingNode)  # its value is a list of pairs
@@ -37,10 +38,10 @@ def misread(node: yaml.Node | None) -> str | None:
 
 
 def misread_text(text: str) -> str | None:
-    """The same of a value for a key that holds no text, as the command line or quotes give it."""
+    """As `misread`, for text from the command line or in quotes, if the key does not hold text."""
     if ZERO.fullmatch(text):
         return f"a number without a zero in front, got {text!r}"
     try:
         return misread(yaml.compose(text, yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
-        return None  # it has another error
+        return None  # reported elsewhere

@@ -51,13 +51,13 @@ class ParametrizeConfig:
 def parametrized(
     model: Any, config: ParametrizeConfig, shared_vocabulary: bool = False
 ) -> Parametrized | None:
-    """What is trained where the recipe parametrizes; None where it does not.
+    """The parametrization that is trained in the model's place; None if the recipe has none.
 
     shared_vocabulary: whether the target's words are the first of the source's, so that a table of
-    them may be tied to one of those. Parameters that are tied to a normalized one are normalized as
-    it is: one table, one radius.
-    Raises UserError naming the key, for parameters that the model does not have, that are frozen
-    and something else, or whose shapes do not fit; and where all are frozen.
+    the target may be tied to one of the source. Parameters that are tied to a normalized one are
+    normalized with it, since they are the same table with one radius. Raises UserError, naming the
+    key, for parameters that the model does not have, that are frozen and also tied or normalized,
+    or whose shapes do not fit, and if all parameters are frozen.
     """
     tied = _tied(model, config.tied, shared_vocabulary)
     table: dict[str, Parametrization] = {}
@@ -82,7 +82,7 @@ def parametrized(
 def _tied(
     model: Any, names: Mapping[str, str], shared_vocabulary: bool
 ) -> dict[str, Parametrization]:
-    """What makes parameters the same as others, or the first rows of them."""
+    """The parametrizations that make parameters equal to others, or to the first rows of others."""
     rows = {name: weight.shape[0] for name, weight in model.weights().items()}
     tied: dict[str, Parametrization] = {}
     for name, to in names.items():
@@ -95,8 +95,8 @@ def _tied(
 def _frozen(
     pattern: str, model: Any, table: dict[str, Parametrization]
 ) -> dict[str, Parametrization]:
-    """The parameters that match a pattern. Raises UserError if there is none, or if one is in
-    `table`."""
+    """The parametrizations that freeze the parameters that match a pattern. Raises ValueError if
+    none matches, or if one is in `table` already."""
     names = [name for name in model.weights() if fnmatchcase(name, pattern)]
     if not names:
         raise ValueError(f"{pattern}: expected a parameter of the model, got none"

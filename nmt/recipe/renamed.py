@@ -1,4 +1,4 @@
-"""Keys of a recipe that have a new name: the old one still works, and a line says so.
+"""Keys of a recipe that were renamed: the old name still works, and a message says so.
 
 To rename a key, give its field the new name and enter the old one in `RENAMED`. The entry stays for
 at least one minor version.
@@ -12,7 +12,7 @@ RENAMED: dict[str, str] = {}  # old dotted key -> new one, such as "train.clip":
 
 
 def current_name(key: str, place: str) -> str:
-    """The present name of a dotted key; where the key is an old one, a line on stderr names both.
+    """The present name of a dotted key. For an old name, a line on stderr names both.
 
     place: where the key stands, for that line.
     """

@@ -1,18 +1,18 @@
-"""Recipes of several tasks at once: recipes with names, mixing ratios, and what the tasks share.
+"""Recipes of several tasks: a recipe for each task, mixing ratios, and what the tasks share.
 
-    tasks:                      # the first is the reference: its train section is that of all
+    tasks:                      # the first is the reference: all train by its train section
       translation: en-de.yaml   # a recipe's file, relative to this one
-      parsing:                  # or a recipe as it stands, with or without a base
+      parsing:                  # or a recipe itself, with or without a base
         base: ptb.yaml
         model: {dropout: 0.0}
-    ratios: {parsing: 0.01}     # alpha: updates for one of the reference; 1 where nothing is said
-    share: [encoder]            # by all tasks; or which tasks share one:
+    ratios: {parsing: 0.01}     # alpha: updates for each update of the reference; default 1
+    share: [encoder]            # shared by all tasks; or the tasks that share, by part:
     #   {encoder: [translation, parsing], decoder: [[a, b], [c, d]]}
-    vocabularies: joint         # of a shared side: from the texts of all its tasks; or first: from
-                                # those of the first that share it
-    private: 0.0                # share of a shared layer's units that each task has for itself
+    vocabularies: joint         # a shared side's words are from the texts of all its tasks;
+                                # first: from the text of the first task that shares it
+    private: 0.0                # share of a shared layer's units that each task has alone
 
-Of another task's own train section only batch_size and sorted_within are used.
+Of the other tasks' train sections only batch_size and sorted_within are used.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ ReadOne = Callable[[Tree, str, Sequence[Override]], Recipe]  # of a task: tree, 
 
 @dataclass(frozen=True)
 class TasksRecipe(TranslationRecipe):
-    """Several translators, tasks, that are trained together and share parts."""
+    """Several tasks, each a translator, that are trained together and share encoders or decoders.
+    """
 
     tasks: dict[str, Recipe]  # by name, the reference first
-    ratios: dict[str, float]  # alpha of each
-    share: Groups = field(default_factory=dict)  # by part, the groups of tasks that share one
-    vocabularies: str = JOINT  # of a shared side
-    private: float = 0.0  # share of a shared layer's units that each task has for itself
+    ratios: dict[str, float]  # alpha of each task
+    share: Groups = field(default_factory=dict)  # encoder, decoder -> groups of tasks that share it
+    vocabularies: str = JOINT  # how the words of a shared side are chosen
+    private: float = 0.0  # share of a shared layer's units that each task has alone
 
     def __post_init__(self) -> None:
         for name, task in self.tasks.items():
@@ -65,8 +66,8 @@ class TasksRecipe(TranslationRecipe):
         return next(iter(self.tasks.values())).train
 
     def groups(self, part: str) -> list[list[str]]:
-        """The tasks grouped by who shares a part; a task that shares it with no other is a group of
-        one."""
+        """The tasks in groups that share a part, encoder or decoder. A task that shares it with no
+        other is a group of one."""
         shared = self.share.get(part, [])
         together = set(chain.from_iterable(shared))
         return [*shared, *([task] for task in self.tasks if task not in together)]
@@ -81,10 +82,10 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
                  read: ReadOne) -> TasksRecipe:
     """The recipe of a tree that `is_of_tasks`.
 
-    Arguments: path, for messages; given, overrides: `section.key` of every task, `task.section.key`
-    of one, `ratios.task`; read, the function that makes the recipe of a task.
-    Raises UserError, naming file and line: an unknown key, an unknown task, a ratio that is not
-    positive, a part or a task that cannot be shared, and as `read` does.
+    path: for messages. given: the overrides, which are `section.key` for every task,
+    `task.section.key` for one task, or `ratios.task`. read: the function that makes the recipe of a
+    task. Raises UserError, with file and line, for an unknown key or task, a ratio that is not
+    positive, and a part or a task that cannot be shared; and as `read` does.
     """
     for name, entry in tree.items():
         if name not in KEYS:
@@ -113,8 +114,8 @@ def tasks_mapping(
 
 
 def _named(entry: Entry) -> Tree:
-    """The tasks by name. Raises UserError for a name that no directory can have or that a section
-    has."""
+    """The tasks by name. Raises UserError for a name that is not letters, digits, - and _, or that
+    is the name of a section."""
     if not (isinstance(entry.value, dict) and entry.value):
         raise UserError(f"{entry.place}: {TASKS}: expected a mapping of names to recipes, got "
                         f"{_shown(entry.value)}")
@@ -126,7 +127,7 @@ def _named(entry: Entry) -> Tree:
 
 
 def _tree_of(name: str, entry: Entry) -> Tree:
-    """The tree of a task's entry: a file's name, or the sections themselves."""
+    """The tree of a task's entry, which is a file's name or the sections themselves."""
     directory = Path(entry.place.rpartition(":")[0]).parent  # of this entry's file, maybe a base
     if isinstance(entry.value, str) and entry.value:
         if not os.path.isfile(directory / entry.value):
@@ -168,7 +169,7 @@ def _divided(
 
 def _ratios(entry: Entry | None, names: Sequence[str],
             given: Mapping[str, str | None]) -> dict[str, float]:
-    """alpha of each task."""
+    """The mixing ratio alpha of each task."""
     ratios = dict.fromkeys(names, 1.0)
     if entry is not None and not isinstance(entry.value, dict):
         raise UserError(f"{entry.place}: {RATIOS}: expected a mapping of tasks to numbers, got "
@@ -189,7 +190,7 @@ def _ratios(entry: Entry | None, names: Sequence[str],
 
 
 def _number(value: Any) -> float:
-    """The value as a number; NaN if it is none."""
+    """The value as a number; NaN if it is not a number."""
     try:
         odd = isinstance(value, bool) or (isinstance(value, str) and misread_text(value))
         return math.nan if odd else float(value)
@@ -198,7 +199,7 @@ def _number(value: Any) -> float:
 
 
 def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Groups:
-    """By part, the groups of tasks that share one."""
+    """The groups of tasks that share a part: encoder or decoder -> groups."""
     if entry is None:
         raise UserError(f"{path}: {SHARE}: expected [encoder], [decoder], both, or who shares "
                         "each; [] for nothing shared")
@@ -217,7 +218,7 @@ def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Group
 
 
 def _groups(part: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
-    """One list of tasks, or several, as lists; no task in two."""
+    """The groups of an entry, which is a list of tasks or of several lists. No task is in two."""
     value, key = entry.value, f"{SHARE}.{part}"
     lists = value if isinstance(value, list) and all(isinstance(item, list) for item in value) \
         else [value]
@@ -236,7 +237,7 @@ def _groups(part: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
 
 
 def _vocabularies(entry: Entry | None) -> str:
-    """The value of `vocabularies`, one of the choices."""
+    """The value of `vocabularies`, checked."""
     if entry is not None and entry.value not in VOCABULARY_CHOICES:
         raise UserError(f"{entry.place}: {VOCABULARIES}: expected "
                         f"{' or '.join(VOCABULARY_CHOICES)}, got {_shown(entry.value)}")
@@ -244,7 +245,7 @@ def _vocabularies(entry: Entry | None) -> str:
 
 
 def _private(entry: Entry | None) -> float:
-    """A share, below 1."""
+    """The value of `private`, a number from 0 to below 1."""
     value = 0.0 if entry is None else _number(entry.value)
     if entry is not None and not 0.0 <= value < 1.0:
         raise UserError(f"{entry.place}: {PRIVATE}: expected a number from 0 to below 1, got "
@@ -253,17 +254,17 @@ def _private(entry: Entry | None) -> float:
 
 
 def _check_task(name: str, names: Sequence[str], place: str, key: str) -> None:
-    """Raise UserError unless there is a task of that name."""
+    """Raise UserError unless there is a task of this name."""
     if name not in names:
         raise UserError(f"{place}: {key}: expected tasks among {', '.join(names)}, got "
                         f"{name!r}{nearest(name, names)}")
 
 
 def _text(value: Any) -> str:
-    """A name as text: YAML may read it as another type."""
+    """A name as text, which YAML may have read as another type."""
     return value if isinstance(value, str) else _shown(value)
 
 
 def _shown(value: Any) -> str:
-    """A value as YAML shows it, or nearly."""
+    """A value approximately as YAML writes it, for messages."""
     return repr(plain(value)).replace("None", "null")

@@ -17,14 +17,14 @@ from nmt.recipe.renamed import RENAMED, current_name
 
 BASE = "base"
 LARGEST = 1 << 20  # bytes of a file
-DEEPEST = 20
+DEEPEST = 20  # levels of mappings and lists
 MOST = 10_000  # values
 
 
 class Entry(NamedTuple):
-    """The value of a key, and where it is."""
+    """The value of a key, and where it stands."""
 
-    value: Any  # of a mapping `Tree`
+    value: Any  # a `Tree` for a mapping
     place: str  # file and line of the key
 
 
@@ -32,26 +32,26 @@ Tree = dict[str, Entry]
 
 
 def read_tree(path: str | Path) -> Tree:
-    """Read a recipe and what it is based on.
+    """Read a recipe and its bases.
 
-    `base` names another recipe, relative to the file that names it. Mappings merge by key, all
-    else replaces; another `model.architecture` drops the base's model section. A section whose
-    keys are all commented out is an empty one.
-    Raises UserError, naming file and line: unreadable, not YAML, no mapping, a repeated key, a
-    base that is missing or leads back to its own.
+    `base` names another recipe, relative to the file that names it. Mappings merge by key;
+    everything else replaces the base's value. A `model.architecture` that differs from the base's
+    drops the base's model section. A section whose keys are all commented out is empty. Raises
+    UserError, with file and line, for a file that cannot be read, is not YAML or not a mapping, for
+    a repeated key, and for a base that is missing or leads back to itself.
     """
     return _read(Path(path), ())
 
 
 def plain(value: Any) -> Any:
-    """A value without file and line."""
+    """A value without the files and lines of its entries."""
     if not isinstance(value, dict):
         return value
     return {key: plain(entry.value) for key, entry in value.items()}
 
 
 def architecture_entry(tree: Tree) -> Entry:
-    """The entry of the model's architecture; the default, without a place, if there is none."""
+    """The entry of the model's architecture; without one, the default with an empty place."""
     model = tree.get("model")
     named = model.value.get("architecture") if model and isinstance(model.value, dict) else None
     return named or Entry(DEFAULT_ARCHITECTURE, "")
@@ -63,7 +63,7 @@ def without_model(tree: Tree) -> Tree:
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> Tree:
-    """A recipe on its base; above: the recipes that lead to it."""
+    """Read a recipe and merge it with its base. above: the recipes that lead to it."""
     return _based(_parse(path), (*above, path))
 
 
@@ -73,7 +73,7 @@ def based(tree: Tree) -> Tree:
 
 
 def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
-    """A recipe on its base; chain: the recipes that lead to it, and it."""
+    """A recipe merged with its base. chain: the recipes that lead to it, and the recipe itself."""
     for old in RENAMED:
         _rename(tree, old)
     named = tree.pop(BASE, None)
@@ -92,8 +92,8 @@ def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
 
 
 def _rename(tree: Tree, old: str) -> None:
-    """Move the entry of an old key, if there is one, to the key's present name. Raises UserError
-    where both names are given."""
+    """Move the entry of an old key, if there is one, to the key's present name. Raises UserError if
+    both names are given."""
     *sections, name = old.split(".")
     inner = _section(tree, sections)
     if inner is None or name not in inner:
@@ -115,7 +115,7 @@ def _rename(tree: Tree, old: str) -> None:
 
 
 def _section(tree: Tree, names: Sequence[str]) -> Tree | None:
-    """A mapping in a tree; None where there is none."""
+    """The mapping at these names in a tree; None if there is none."""
     for name in names:
         value = tree[name].value if name in tree else None
         if not isinstance(value, dict):
@@ -125,7 +125,7 @@ def _section(tree: Tree, names: Sequence[str]) -> Tree | None:
 
 
 def _on_base(base: Tree, overlay: Tree) -> Tree:
-    """A recipe's own values on those of its base."""
+    """A recipe's values merged over those of its base."""
     merged = _merged(base, overlay)
     if architecture_entry(merged).value != architecture_entry(base).value:
         merged = _merged(without_model(base), overlay)
@@ -133,7 +133,7 @@ def _on_base(base: Tree, overlay: Tree) -> Tree:
 
 
 def _merged(below: Tree, above: Tree) -> Tree:
-    """Merge mappings by key; other values of `above` replace those of `below`."""
+    """Two trees merged by key; values of `above` that are no mappings replace those of `below`."""
     merged = {**below, **above}
     for name in below.keys() & above.keys():
         lower, upper = below[name].value, above[name].value
@@ -145,7 +145,7 @@ def _merged(below: Tree, above: Tree) -> Tree:
 
 
 def _parse(path: Path) -> Tree:
-    """The file itself."""
+    """The tree of a file, without its base."""
     try:
         loader = _Loader(path, read_file(path, LARGEST, "a recipe"))
         node = loader.get_single_node()
@@ -164,8 +164,8 @@ def _parse(path: Path) -> Tree:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that raises UserError, naming the line, where mappings and lists nest deeper than
-    DEEPEST, or where expanded aliases make more than MOST values."""
+    """A loader that raises UserError, with the line, for mappings and lists that nest deeper than
+    DEEPEST, and for more than MOST values with aliases expanded."""
 
     def __init__(self, path: Path, raw: bytes) -> None:
         super().__init__(raw)
@@ -173,7 +173,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[str, int] = {}  # number of values of an anchor
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """PyYAML's step from the next events to a node."""
+        """Make the next node of the events, as PyYAML does, and check the limits."""
         event, before = self.peek_event(), self._count
         alias = isinstance(event, yaml.AliasEvent)
         self._count += self._sizes.get(event.anchor, 1) if alias else 1
@@ -190,12 +190,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def _line(marked: yaml.Event | yaml.Node) -> int:
-    """The line where an event or node begins, from 1."""
+    """The line, from 1, where an event or node begins."""
     return marked.start_mark.line + 1 if marked.start_mark else 1
 
 
 def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) -> Any:
-    """The value of a node; for a mapping, its entries."""
+    """The value of a node; the entries of a mapping."""
     if not isinstance(node, yaml.MappingNode):
         try:
             value = loader.construct_object(node, deep=True)

@@ -1,8 +1,8 @@
-"""Keys of a recipe that another of its values leaves without use, such as a size of pairs to
-generate where they are read from files.
+"""Keys of a recipe that have no effect because of another value, such as the number of pairs to
+generate for a corpus that is read from files.
 
-One that is given where what decides is given, or above it, is an error. One that a base gives, for
-other values than the recipe on it has, is as if it were not given.
+Such a key is an error if it is given in the same file as the value that decides, or in a recipe
+based on that file. If a base gives it and the recipe on top decides otherwise, it is ignored.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from nmt.models.contract import character_tables
 from nmt.models.rnnsearch_config import NO_LAYER
 from nmt.recipe import GENERATED, AnyRecipe, LanguageModelRecipe, Recipe
 
-Where = Callable[[str], str]  # where a dotted key was given: file and line, "override", or the file
+Where = Callable[[str], str]  # dotted key -> file and line, "override", or the file alone
 
 
 class Rule(NamedTuple):
-    """Keys, those that decide whether they are used, and the decision."""
+    """When keys are used."""
 
     keys: tuple[str, ...]
-    by: tuple[str, ...]
-    used: Callable[[Any], bool]
+    by: tuple[str, ...]  # the keys that decide it
+    used: Callable[[Any], bool]  # recipe -> whether `keys` are used
 
 
 def _data(names: str, by: str, used: Callable[[Any], bool]) -> Rule:
-    """A rule on a translator's `data`."""
+    """A rule on keys of a translator's `data`; names and by are separated by spaces."""
     keys, deciding = (tuple(f"data.{name}" for name in text.split()) for text in (names, by))
     return Rule(keys, deciding, lambda recipe: not isinstance(recipe, Recipe) or used(recipe.data))
 
 
 def _section(section: str, names: str, by: str, used: Callable[[Any], bool]) -> Rule:
-    """A rule on another section."""
+    """A rule on keys of another section; names and by are separated by spaces."""
     keys, deciding = (tuple(f"{section}.{name}" for name in text.split()) for text in (names, by))
     return Rule(keys, deciding, lambda recipe: used(getattr(recipe, section)))
 
 
 def _with_characters(side: str) -> Callable[[Any], bool]:
-    """Whether a model has the characters of a side; "" of any."""
+    """The decision whether a model has the characters of a side; "": of any side."""
     return lambda recipe: any(side in name for name in character_tables(recipe.model))
 
 
@@ -92,8 +92,9 @@ def check_used(
 ) -> Collection[str]:
     """Those of the keys that a recipe does not use.
 
-    Arguments: given, dotted key -> value, all that was said; defaults, of all keys; path, the
-    recipe's file. Raises UserError for one that is given where what decides is, or above it.
+    given: dotted key -> value, for all keys that were given. defaults: of all keys. path: the
+    recipe's file. Raises UserError for an unused key that is given in the same file as the value
+    that decides, or above it.
     """
     unused = dict(unused_keys(recipe, keys))
     for key, deciders_of_key in unused.items():
@@ -109,7 +110,7 @@ def check_used(
 def unused_keys(
     recipe: AnyRecipe, keys: Collection[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Those of the keys that a recipe does not use, and the keys that decide so."""
+    """Those of the keys that a recipe does not use, each with the keys that decide so."""
     for rule in RULES:
         unused = [key for key in rule.keys if key in keys]
         if unused and not rule.used(recipe):
@@ -117,8 +118,8 @@ def unused_keys(
 
 
 def _above(key: str, by: list[str], where: Where, path: str) -> bool:
-    """Whether a key was given in the file where one of others was, or above all of them: overrides
-    stand above the recipe, the recipe above its bases."""
+    """Whether a key was given in the same file as one of the keys `by`, or above all of them.
+    Overrides are above the recipe, and the recipe is above its bases."""
     def file(key: str) -> str:
         return where(key).rpartition(":")[0] or "override"
 

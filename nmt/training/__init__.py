@@ -1,12 +1,12 @@
 """Training: a loop, and what it calls.
 
-| file | what it is |
+| file | content |
 |---|---|
 | `trainer` | the loop: batch, loss, backward, clip, update, log, validate, save |
-| `batch_source`, `sources`, `tasks` | batches: one or several an update, of one or several tasks |
-| `passes`, `world`, `transport` | what an update's passes sum to; the sum over several processes |
-| `optimizers`, `schedule`, `warmup` | the rule that moves parameters, and its learning rate |
-| `state`, `meter`, `resuming` | where training stands, and how a resume puts it back |
+| `batch_source`, `sources`, `tasks` | the batches of updates, of one task or several |
+| `passes`, `world`, `transport` | sums over an update's batches, and over several processes |
+| `optimizers`, `schedule`, `warmup` | the rules that move parameters, and learning rates |
+| `state`, `meter`, `resuming` | the state of training, and how a resume restores it |
 | `run`, `checkpoint`, `kept`, `directory_lock` | the files of a run |
-| `reports`, `log`, `progress` | what is told meanwhile |
+| `reports`, `log`, `progress` | reports during training |
 """

@@ -13,13 +13,13 @@ from backend.rows import RowGradient
 
 
 class PrecisionCost(NamedTuple):
-    """Relative differences from the step in float32, as norms: |g - g32| / |g32|."""
+    """Relative differences from the step in float32, by norms: |g - g32| / |g32|."""
 
     precision: str
     loss: float
     gradients: float  # of all parameters together
-    largest: float  # largest of one parameter
-    name: str  # its name
+    largest: float  # the largest difference of one parameter
+    name: str  # the parameter with the largest difference
 
     def __str__(self) -> str:
         return (f"matrix products in {self.precision}: against float32, on the first batch, the "
@@ -28,10 +28,10 @@ class PrecisionCost(NamedTuple):
 
 
 def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> PrecisionCost:
-    """Compare loss and gradients of a batch in the precision in use with those in float32.
+    """Compare a batch's loss and gradients in the precision in use with those in float32.
 
-    Arguments: model, a Trainable; dropout is off. A few numbers per parameter are fetched; the
-    parameters are not changed.
+    model: a Trainable, run without dropout. Only a few numbers for each parameter are fetched from
+    the device. The parameters are not changed.
     """
     loss, gradients = _step(model, parameters, batch)
     with gemm.using("float32"):
@@ -46,7 +46,7 @@ def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Prec
 
 
 def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
-    """The error of the loss alone, as a message, for a model that is only searched."""
+    """A message on the error of the loss alone, for a model that is used in search only."""
 
     def nats() -> float:
         return float(to_host(model.loss(parameters, batch)[0]))

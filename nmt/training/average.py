@@ -1,8 +1,8 @@
-"""Checkpoint averaging: a model with the mean of the parameters of several checkpoints.
+"""Checkpoint averaging: a model whose parameters are the mean of several checkpoints.
 
-Source: Sennrich's slides name the ensemble of the last checkpoints of one run; its mean costs what
-one model costs (Junczys-Dowmunt et al., 2016). Only checkpoints of one run can be averaged, since
-hidden units of different runs do not correspond.
+Source: Sennrich's slides describe the ensemble of the last checkpoints of a run. Their mean is as
+cheap as a single model (Junczys-Dowmunt et al., 2016). Only checkpoints of one run can be averaged,
+since the hidden units of different runs do not correspond.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ S = TypeVar("S", bound=BaseSystem)
 
 
 def mean_parameters(members: Sequence[Mapping[str, Array]]) -> dict[str, np.ndarray]:
-    """theta = 1/M sum of theta_m, by name.
+    """The mean of the members' parameters, theta = 1/M sum of theta_m, by name.
 
-    members: parameters of equal names and shapes. Summed in float64; returned in their own dtype.
+    members: parameters of equal names and shapes. They are summed in float64; the means have their
+    dtype.
     """
     means = {}
     for name, first in members[0].items():
@@ -38,8 +39,8 @@ def mean_parameters(members: Sequence[Mapping[str, Array]]) -> dict[str, np.ndar
 def average(names: Sequence[str], systems: Sequence[S]) -> S:
     """The system whose stored parameters are the mean of the systems'.
 
-    names: for errors. Raises UserError for fewer than two, and naming one of another model, other
-    vocabularies or other masks.
+    names: the systems', for errors. Raises UserError for fewer than two systems, and for a system
+    whose model, vocabularies or masks differ from the first one's.
     """
     if len(systems) < 2:
         raise UserError(f"{names[0]}: expected two checkpoints or more, got one")
@@ -54,7 +55,7 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
 
 
 def _facts(first: BaseSystem, other: BaseSystem) -> list[tuple[str, object, object]]:
-    """What two members must have in common: (name, the first's value, the other's)."""
+    """What two systems must have in common: (name, the first's value, the other's value)."""
     masks = [{name: mask.tobytes() for name, mask in (
         system.pruning.masks if system.pruning else {}).items()} for system in (first, other)]
     sections = [as_mapping(system.recipe) for system in (first, other)]

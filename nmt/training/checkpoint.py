@@ -1,14 +1,15 @@
-"""Checkpoints: flat arrays and one JSON document in a safetensors file, written all or nothing.
+"""Checkpoints: arrays and a JSON document in a safetensors file, written completely or not at all.
 
-Names carry a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The safetensors
-header holds two metadata entries: a JSON string with the format's version, the caller's document
-and how masks are packed (`nmt.training.masks`), because safetensors maps strings to strings and
-promises no order of keys; and a checksum of that string and all arrays, so that a single flipped
-bit is found. Older files have no checksum. The version is that of a whole run directory: it is
-raised when recipes, vocabularies or names of parameters of older runs can no longer be read.
+The names of arrays have a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The header
+of the safetensors file has two metadata entries. One is a JSON string with the version of the
+format, the caller's document, and how masks are packed (`nmt.training.masks`); it is a string
+because safetensors maps strings to strings and promises no order of keys. The other is a checksum
+of that string and all arrays, which finds a single flipped bit. Older files have no checksum. The
+version is that of a whole run directory. It is raised when recipes, vocabularies or names of
+parameters of older runs can no longer be read.
 
-Files are not trusted: reading one either raises UserError or returns arrays and a document of the
-form that the program writes.
+Files are not trusted: reading one either raises UserError, or returns arrays and a document of the
+form that this program writes.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ __all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "TRAINED", "VERSION", 
 
 VERSION = 3
 OPTIMIZER = "optimizer/"
-TRAINED = "trained/"  # the parameters that a resume trains, where `parameters/` are their average
-CARRIED = "carried/"  # states that a model hands from batch to batch
+TRAINED = "trained/"  # the parameters that a resume trains, if `parameters/` are their average
+CARRIED = "carried/"  # states that a model carries from batch to batch
 _KEY = "nmt-checkpoint"  # the metadata entry with the document
 _CHECKSUM = "nmt-checksum"  # the metadata entry with the checksum
-# Keys of a document that are read without a check of their type, and so are checked here.
+# Keys of a document whose types are checked here, since they are used without a check elsewhere.
 _MAPPINGS = ("", "model", "model.recipe", "model.pruning", "training", "training.options",
              "training.environment",
              "training.counters", "training.meter", "training.schedule", "training.data_rng",
              "training.dropout_rng", "scores")
 _NUMBERS = ("epoch", "step", "training.counters.epoch", "training.counters.step",
             "training.counters.position")
-_OF_NUMBERS = ("training.counters", "training.meter", "training.schedule")  # or null
+_OF_NUMBERS = ("training.counters", "training.meter", "training.schedule")  # numbers or null only
 
 
 class Checkpoint(NamedTuple):
@@ -70,12 +71,11 @@ def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
          metadata: Mapping[str, Any], *, sparse: bool = False) -> None:
-    """Write a checkpoint so that `path` holds either the old file or the whole new one.
+    """Write a checkpoint, so that `path` holds either the old file or the whole new one.
 
-    Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able; sparse,
-    whether of a masked parameter only what its mask keeps is written (it is read back whole).
-    Raises UserError when the file cannot be written; the old file then stays, and no other: see
-    `nmt.files.write_file`.
+    arrays: prefixed name -> array, of any backend. metadata: JSON values. sparse: whether only the
+    kept values of masked parameters are written; reading restores the zeros. Raises UserError if
+    the file cannot be written; the old file then stays: see `nmt.files.write_file`.
     """
     # Contiguous, as tensor_file requires; ascontiguousarray would turn a 0-d array into a 1-d one.
     host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}
@@ -86,9 +86,9 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint; its arrays are on the host and may be written to.
+    """Read a checkpoint. Its arrays are on the host and may be written to.
 
-    Raises UserError when the file is missing, damaged, or not a checkpoint of this version.
+    Raises UserError if the file is missing, damaged, or not a checkpoint of this version.
     """
     path = Path(path)
     with _opened(path) as file:
@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The document of a checkpoint without its arrays. Errors as `load`."""
+    """Read the document of a checkpoint without its arrays. Errors as `load`."""
     path = Path(path)
     with _opened(path) as file:
         return _document(path, file.metadata() or {})["metadata"]
@@ -109,7 +109,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file to read from."""
+    """Context of an open safetensors file. Raises UserError if it cannot be read."""
     if not path.is_file():
         raise UserError(f"{path}: expected a checkpoint file, found "
                         + ("a directory" if path.is_dir() else "nothing"))
@@ -125,8 +125,8 @@ def parameters_of(saved: Checkpoint, path: str | os.PathLike[str], template: Map
                   prefix: str = PARAMETERS) -> dict[str, Array]:
     """The parameters of a checkpoint, on the device in use, in the order of `template`.
 
-    Arguments: saved, read from path; template, the model's parameters, of which only names and
-    shapes matter; prefix, of their names in the file. Raises UserError as `check_parameters` does.
+    saved: the checkpoint read from path. template: arrays with the names, shapes and dtypes of the
+    model's parameters. prefix: of their names in the file. Raises UserError as `check_parameters`.
     """
     arrays = saved.select(prefix)
     check_parameters(path, arrays, template)
@@ -136,7 +136,7 @@ def parameters_of(saved: Checkpoint, path: str | os.PathLike[str], template: Map
 def check_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Array],
                      template: Mapping[str, Array]) -> None:
     """Raise UserError unless `arrays` has exactly the names, shapes and dtypes of `template`, and
-    numbers that are finite."""
+    only finite numbers."""
     _check_none(path, "lacks", (name for name in template if name not in arrays))
     _check_none(path, "holds, beyond the model's,", (n for n in arrays if n not in template))
     for name, array in template.items():
@@ -147,7 +147,8 @@ def check_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Array],
 
 
 def check_array(path: str | os.PathLike[str], description: str, array: Array, dtype: Any) -> None:
-    """Raise UserError unless an array of a file has this dtype and only finite numbers."""
+    """Raise UserError unless an array of a file has this dtype and only finite numbers.
+    description: of the array, for the error."""
     if array.dtype != dtype:
         raise UserError(f"{path}: {description}: expected {dtype}, found {array.dtype}")
     if not np.isfinite(array).all():
@@ -165,8 +166,8 @@ def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -
 
 
 def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
-    """The document in the safetensors header, with the caller's "metadata". Its version is
-    checked."""
+    """The document in the safetensors header, which has the caller's "metadata". Raises UserError
+    for another version or form."""
     if _KEY not in header:
         raise UserError(f"{path}: expected the metadata entry {_KEY!r}, found "
                         f"{sorted(header) or 'no metadata'}: a safetensors file of another program")
@@ -184,7 +185,8 @@ def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_shape(path: Path, metadata: Any) -> None:
-    """Raise UserError unless the keys that are read unchecked elsewhere have the expected types."""
+    """Raise UserError unless the keys that are used without a check elsewhere have the expected
+    types."""
     for key in _MAPPINGS:
         value = _at(metadata, key, {})
         if not isinstance(value, dict):
@@ -192,7 +194,7 @@ def _check_shape(path: Path, metadata: Any) -> None:
     for key in _NUMBERS:
         value = _at(metadata, key, 0)
         if type(value) is not int or not 0 <= value < 2**63:
-            if not (key == "epoch" and value is None):  # of a checkpoint without it
+            if not (key == "epoch" and value is None):  # some checkpoints have no epoch
                 raise _wrong(path, key, "an integer of at least 0", value)
     for key in _OF_NUMBERS:
         for value in _leaves(_at(metadata, key, {})):
@@ -203,7 +205,7 @@ def _check_shape(path: Path, metadata: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is an integer of 64 bits, or a float other than NaN: the best perplexity so
+    """Whether a value is an integer of 64 bits, or a float other than NaN. The best perplexity so
     far may be infinite."""
     return abs(value) < 2**63 if isinstance(value, int) else (
         isinstance(value, float) and value == value)
@@ -219,7 +221,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _at(metadata: Any, key: str, default: Any) -> Any:
-    """The value of a dotted key; the default where there is none."""
+    """The value of a dotted key; the default if there is none."""
     for name in key.split(".") if key else ():
         if not isinstance(metadata, dict) or name not in metadata:
             return default
@@ -228,7 +230,7 @@ def _at(metadata: Any, key: str, default: Any) -> Any:
 
 
 def _wrong(path: Path, key: str, expected: str, value: Any) -> UserError:
-    """The error to raise for the value of a key of a document."""
+    """The error for an invalid value of a document's key."""
     return UserError(f"{path}: metadata {key or 'of the checkpoint'}: expected {expected}, found "
                      f"{value!r:.60}")
 
@@ -237,9 +239,9 @@ def _array(path: Path, file: Any, name: str) -> np.ndarray:
     """An array of the file."""
     try:
         array = np.array(file.get_tensor(name))
-        if array.dtype.isbuiltin != 1:  # of another package, where one is imported
+        if array.dtype.isbuiltin != 1:  # the dtype of another package
             raise TypeError(str(array.dtype))
-    except (TypeError, AttributeError) as error:  # a dtype of safetensors that NumPy has not
+    except (TypeError, AttributeError) as error:  # a dtype that NumPy does not have
         raise UserError(f"{path}: {name!r}: expected an array of a dtype that NumPy has, got: "
                         f"{error}") from None
     return array

@@ -1,4 +1,4 @@
-"""A lock, so that only one process writes in a run directory; it ends with the process."""
+"""A lock that lets only one process write in a run directory. It ends with the process."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ SIZE = 4096  # bytes of the lock file, padded with spaces
 
 
 class DirectoryLock:
-    """A with-block in which this process alone writes in a run directory.
+    """Context in which this process alone writes in a run directory.
 
-    Entering raises UserError, which names the process that holds the lock, or if no file can be
-    made; temporary files of killed processes are removed. The lock is the system's (`flock`) and
-    ends with the process, however that ends. On a file system without locks there is none.
+    Entering it removes the temporary files of killed processes. It raises UserError if another
+    process holds the lock, naming that process, or if the lock file cannot be made. The lock is the
+    system's (`flock`) and ends with the process, however that ends. A file system without locks
+    has none.
     """
 
     def __init__(self, directory: Path, files: Sequence[str]) -> None:
-        """Arguments: directory, which is there; files, those that every run has from its start."""
+        """directory: exists already. files: those that the run has from its start."""
         self._directory, self._files = directory, list(files)
         self._lock = self._open = -1
 
@@ -54,12 +55,12 @@ class DirectoryLock:
 
     @property
     def stands(self) -> bool:
-        """Whether the directory is still at its path."""
+        """Whether the directory is still at its path: it was neither moved nor deleted."""
         return _same(self._directory, self._open)
 
     def check(self) -> None:
-        """Raise UserError unless the directory is still at its path, with the files of its
-        start."""
+        """Raise UserError unless the directory is still at its path and has the files of its start.
+        """
         if not self.stands:
             raise UserError(f"{self._directory}: expected the directory of this run, "
                             f"{self._what_became()}")
@@ -85,7 +86,7 @@ def left_by_killed(directory: Path) -> set[str]:
 
 
 def _acquire(directory: Path) -> int:
-    """The lock's file, open and locked."""
+    """The descriptor of the lock file, open and locked."""
     path = directory / FILE
     while True:
         try:
@@ -95,7 +96,7 @@ def _acquire(directory: Path) -> int:
         try:
             with suppress(OSError):
                 _lock_or_refuse(descriptor, directory)
-            if _same(path, descriptor):  # not one that its holder has just removed
+            if _same(path, descriptor):  # otherwise its holder has just removed it
                 return descriptor
         except UserError:
             os.close(descriptor)
@@ -104,7 +105,8 @@ def _acquire(directory: Path) -> int:
 
 
 def _lock_or_refuse(descriptor: int, directory: Path) -> None:
-    """Lock a file. Raises UserError where another process has, OSError without locks."""
+    """Lock a file. Raises UserError if another process has locked it, and OSError on a file system
+    without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -116,7 +118,7 @@ def _lock_or_refuse(descriptor: int, directory: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The content of a lock file; empty if there is none, or it is not one of ours."""
+    """The content of a lock file; empty if there is none, or if it has another form."""
     try:
         with open(path, "rb") as file:
             holder = json.loads(file.read(SIZE))

@@ -1,4 +1,4 @@
-"""Finding what is not finite, and why: the loss, the parameters or the gradients."""
+"""Finding values that are not finite: the loss, a parameter or a gradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backend import Array, array_module, to_host
 from backend.errors import UserError
 from backend.rows import RowGradient
 
-LARGE = 1e6  # no trained parameter is as large, and below it products of a few do not overflow
+LARGE = 1e6  # trained parameters are smaller, and products of a few smaller ones do not overflow
 
 
 def is_finite(array: Array) -> bool:
@@ -38,11 +38,11 @@ def first_non_finite(parameters: Mapping[str, Array], gradients: Mapping[str, An
 
 @contextmanager
 def naming_overflow(parameters: Mapping[str, Array]) -> Iterator[None]:
-    """Context of passes through a model: raise UserError that names the largest parameter where
-    they overflow because of it, in place of NumPy's warnings.
+    """Context of passes through a model. If they overflow because of a large parameter, raises
+    UserError that names the largest one, instead of NumPy's warnings.
 
-    A flag alone says nothing: some BLAS raise it without a cause. Where overflow is ignored
-    already, as in training, it stays so.
+    The overflow flag alone is no error, since some BLAS set it without a cause. If overflow is
+    ignored already, as in training, this does nothing.
     """
     if np.geterr()["over"] == "ignore":
         yield
@@ -51,7 +51,7 @@ def naming_overflow(parameters: Mapping[str, Array]) -> Iterator[None]:
     try:
         with np.errstate(over="call", invalid="call", call=lambda kind, _: seen.append(kind)):
             yield
-    except FloatingPointError:  # of a search
+    except FloatingPointError:  # raised by a search
         _check_sizes(parameters)
         raise
     if seen:
@@ -59,7 +59,7 @@ def naming_overflow(parameters: Mapping[str, Array]) -> Iterator[None]:
 
 
 def _check_sizes(parameters: Mapping[str, Array]) -> None:
-    """Raise UserError for a parameter that is too large, naming the largest."""
+    """Raise UserError with the name of the largest parameter, if it is too large."""
     sizes = {name: float(to_host(abs(parameter).max()))
              for name, parameter in parameters.items() if parameter.size}
     name = max(sizes, key=sizes.__getitem__)

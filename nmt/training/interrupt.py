@@ -1,4 +1,4 @@
-"""Deferring Ctrl-C and SIGTERM to the end of an update."""
+"""Deferring Ctrl-C and SIGTERM until an update is complete."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class DeferredInterrupt:
-    """A with-block in which the first Ctrl-C or SIGTERM only sets `requested`; a second one
-    interrupts, with an error that has no message yet.
+    """Context in which the first Ctrl-C or SIGTERM only sets `requested`. A second one interrupts,
+    with an error that has no message yet.
 
-    An interrupted update would leave parameters that cannot be reproduced, so the loop checks
+    An interrupted update would leave parameters that cannot be reproduced, so that the loop checks
     `requested` between updates. Signals that the process ignores (`nohup`, a shell's background
-    jobs) stay ignored. Outside the main thread, where Python allows no signal handlers, nothing is
-    done.
+    jobs) stay ignored. Outside the main thread, where Python allows no signal handlers, this does
+    nothing.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The checkpoints of the last epochs, which a run keeps beside its best and its last."""
+"""The checkpoints of the last epochs, which a run keeps in addition to its best and its last."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def file_of(epoch: int) -> str:
 
 
 def drop(directory: Path, epoch: int) -> None:
-    """Delete an epoch's checkpoint of a run, and those of its tasks if it has any."""
+    """Delete a run's checkpoint of an epoch, and its tasks' checkpoints of that epoch."""
     for path in (directory / file_of(epoch), *directory.glob(f"*/{file_of(epoch)}")):
         path.unlink(missing_ok=True)
 
 
 def kept(directory: Path) -> list[Path]:
-    """The checkpoints of epochs in a run directory, the first epoch first."""
+    """The checkpoints of epochs in a run directory, in the order of the epochs."""
     by_epoch = {int(match[1]): path for path in directory.glob(f"epoch-*{SUFFIX}")
                 if (match := _NAME.fullmatch(path.name))}
     return [by_epoch[epoch] for epoch in sorted(by_epoch)]

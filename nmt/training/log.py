@@ -17,19 +17,19 @@ LARGEST = 1e308
 
 
 class Log:
-    """Appends records to a file, each line complete on its own.
+    """Appends records to a file, one JSON object per line.
 
-    Records of updates have `"event": "update"`, records of epochs `"event": "epoch"`; both carry
-    the numbers of the epoch and of the last update ("epoch", "step", from 1). A perplexity too
-    large for a float is null.
+    Records of updates have `"event": "update"`, records of epochs `"event": "epoch"`. Both have the
+    numbers of the epoch and of the last update, "epoch" and "step", which count from 1. Infinity
+    and NaN are null.
     """
 
     def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
-        """Arguments: path; check, called before each record, raises UserError."""
+        """check: called before each record is written; it may raise UserError."""
         self._path, self._check = path, check
 
     def write(self, event: str, **record: Any) -> None:
-        """Append one record. Raises UserError when the file cannot be written."""
+        """Append a record. Raises UserError if the file cannot be written."""
         self._check()
         line = json.dumps(_strict({"event": event, **record}), allow_nan=False)
         try:
@@ -39,7 +39,7 @@ class Log:
             raise UserError(f"{self._path}: cannot write the log: {error}") from error
 
     def keep(self, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-        """Drop the records that are not `wanted`, and lines cut off by a crash."""
+        """Drop the records for which `is_kept` is false, and lines that a crash cut off."""
         if not self._path.is_file():
             return
         lines = self._path.read_bytes().decode("utf-8", "replace").split("\n")
@@ -48,17 +48,17 @@ class Log:
 
 
 class NoLog(Log):
-    """That of a process whose records another one writes."""
+    """The log of a process that does not write, because another one does."""
 
     def write(self, event: str, **record: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def keep(self, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The records of a log. Raises UserError if there is none, or, with the line, if it is not a
+    """The records of a log. Raises UserError if there is no log, and, with the line, if it is not a
     training log."""
     records = []
     for number, line in enumerate(decode_lines(path), 1):
@@ -71,14 +71,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _strict(value: Any) -> Any:
-    """The value with null for numbers that JSON does not have: infinity and NaN."""
+    """The value with None in place of infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _strict(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parse(line: str) -> dict[str, Any] | None:
-    """The record of a line; None for an incomplete line, and for anything that is not a record."""
+    """The record of a line; None for an incomplete line and for anything else."""
     try:
         record = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -102,12 +102,13 @@ def _is_record(record: Any) -> bool:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a value is a number that is not negative and that an array can hold, or null for one
-    that was not finite."""
+    """Whether a value is a number of at least 0 that an array can hold, or None, which stands for a
+    number that was not finite."""
     return value is None or (type(value) is int and 0 <= value < 2**63) or (
         type(value) is float and 0 <= value < LARGEST)
 
 
 def _no_constant(name: str) -> None:
-    """Refuse NaN and Infinity, which JSON has not and Python reads."""
+    """Raise ValueError for NaN and Infinity, which Python reads although JSON does not have them.
+    """
     raise ValueError(name)

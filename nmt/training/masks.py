@@ -1,11 +1,11 @@
 """Masks of pruned models in checkpoints: a bit for each weight, and optionally only the kept
 weights.
 
-A checkpoint of a masked model holds, beside `parameters/NAME`, `mask/NAME`: bool, of the same
-shape, True where the weight is kept. In the file a mask is bits (`np.packbits`), and of a sparse
-file `parameters/NAME` has the kept values alone, in the array's order. Thesis, section 6.2.3,
-"Storage size": 782 MB unpruned, 272 MB with 80 % pruned. Here, of n weights of 4 bytes a share k of
-which is kept, n (4 k + 1/8) bytes are written.
+A checkpoint of a masked model has `mask/NAME` in addition to `parameters/NAME`: a bool array of the
+same shape, True where the weight is kept. In the file a mask is bits (`np.packbits`). In a sparse
+file, `parameters/NAME` has only the kept values, in the array's order. Thesis, section 6.2.3,
+"Storage size": 782 MB unpruned, 272 MB with 80 % pruned. Here, n weights of 4 bytes, of which a
+share k is kept, take n (4 k + 1/8) bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def pack(arrays: Mapping[str, np.ndarray], sparse: bool) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays as stored in a file, and the header's entry on masks, if there are any."""
+    """The arrays as a file stores them, and the header's entries on masks, if there are masks."""
     masks = {name[len(MASKS):]: a for name, a in arrays.items() if name.startswith(MASKS)}
     if not masks:
         return dict(arrays), {}
@@ -41,7 +41,7 @@ def pack(arrays: Mapping[str, np.ndarray], sparse: bool) -> tuple[Arrays, dict[s
 def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Arrays:
     """The inverse of `pack`: the arrays, from those of a file and its header.
 
-    Raises UserError, naming `path` and the mask, where a mask and its parameter do not fit.
+    Raises UserError, with path and mask, if a mask and its parameter do not fit.
     """
     unpacked, shapes = dict(arrays), header.get("masks", {})
     sparse = header.get("sparse", False)
@@ -76,7 +76,7 @@ def _mask(path: Path, name: str, arrays: Mapping[str, np.ndarray], shape: Any) -
 def _values(
     path: Path, name: str, arrays: Mapping[str, np.ndarray], mask: np.ndarray, sparse: bool
 ) -> np.ndarray:
-    """A masked parameter, whole: zeros where it is pruned."""
+    """A masked parameter with zeros where it is pruned."""
     values = arrays[PARAMETERS + name]
     expected = (int(mask.sum()),) if sparse else mask.shape
     if values.shape != expected:

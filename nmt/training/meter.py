@@ -1,9 +1,9 @@
-"""Loss, tokens, seconds and CPU time of training: since the log's last line, and of the epoch.
+"""Loss, tokens, seconds and CPU time of training, since the log's last line and of the epoch.
 
-Losses are summed by task. Perplexity over a mixture of tasks has no meaning: its facts have, in
-place of `loss` and `perplexity`, `tasks`: for each its loss, perplexity, target_tokens and updates.
-Where the objective is not the words' loss alone (label smoothing, characters) there is also
-`objective`, and where lengths are predicted `length_loss`, their part of the loss, both in nats
+Losses are summed by task. Perplexity over a mixture of tasks has no meaning. So a mixture has,
+instead of `loss` and `perplexity`, `tasks`: each task's loss, perplexity, target_tokens and
+updates. If the objective is more than the words' loss (label smoothing, characters), there is also
+`objective`, and if lengths are predicted, `length_loss`, their share of the loss; both are in nats
 per target token.
 """
 
@@ -25,8 +25,9 @@ PLAIN = ""  # the task of batches outside a mixture
 
 
 class _Totals:
-    """Nats, target tokens and updates of a task: in a window where the model computes, or in an
-    epoch. The objective stays 0 if it is the loss, the length where no lengths are predicted."""
+    """Nats, target tokens and updates of a task, in a window or in an epoch. The sums of a window
+    are on the model's device. The objective stays 0 if it is the loss of the words, and the length
+    if no lengths are predicted."""
 
     def __init__(self, xp: Any) -> None:
         self.loss, self.objective, self.length = (
@@ -34,18 +35,18 @@ class _Totals:
         self.tokens = self.updates = 0
 
     def values(self) -> list[Any]:
-        """All as plain numbers."""
+        """All sums as plain numbers."""
         loss, objective, length = (
             float(to_host(nats)) for nats in (self.loss, self.objective, self.length))
         return [loss, self.tokens, self.updates, objective, length]
 
     def put(self, values: Sequence[Any]) -> None:
-        """Put back what `values` gave."""
+        """Restore sums that `values` returned."""
         (self.loss[...], self.tokens, self.updates, self.objective[...],
          self.length[...]) = values
 
     def close(self) -> dict[str, float]:
-        """The facts of the log; another window or epoch begins."""
+        """The numbers for the log; all sums start again from 0."""
         loss, tokens, updates, objective, length = self.values()
         self.put([0.0, 0, 0, 0.0, 0.0])
         return {**_per_token(loss, tokens, objective, length), "target_tokens": tokens,
@@ -53,41 +54,41 @@ class _Totals:
 
 
 class Meter:
-    """Sums over a window (the updates since the last line of the log) and over the epoch.
+    """Sums over a window (the updates since the log's last line) and over the epoch.
 
-    The window's loss is summed where the model computes, in float64, and fetched only when a line
-    is written or a checkpoint saved.
+    The window's loss is summed on the model's device in float64. It is fetched only when a line is
+    written or a checkpoint saved.
     """
 
     def __init__(self, xp: Any) -> None:
-        self.facts: dict[str, Any] = {}  # of the last window closed
-        self.finite = True  # whether its loss is
+        self.facts: dict[str, Any] = {}  # numbers of the last window that was closed
+        self.finite = True  # whether the loss of that window is finite
         self._xp = xp
         self._totals: dict[str, tuple[_Totals, _Totals]] = {}  # window and epoch, by task
         self._norm: Array = 0.0
         self._window_seconds = np.zeros(2)  # wall-clock time, and CPU time of all threads
-        self._seconds = np.zeros(2)  # of training, likewise; validation left out
-        self._clock: np.ndarray | None = None  # when both were last read; None while stopped
+        self._seconds = np.zeros(2)  # both times of all training, without validation
+        self._clock: np.ndarray | None = None  # last reading of both; None while the clock stands
 
     @property
     def window_tokens(self) -> int:
-        """Target tokens since the log's last line."""
+        """The target tokens since the log's last line."""
         return sum(window.tokens for window, _ in self._totals.values())
 
     def start(self) -> None:
-        """Let the clock run from here."""
+        """Start the clock."""
         self._clock = _now()
 
     def stop(self) -> None:
-        """Let the clock stand."""
+        """Stop the clock."""
         self._take_time()
         self._clock = None
 
     def add(
         self, loss: Array, norm: Array, tokens: int, task: str = PLAIN, parts: Losses | None = None
     ) -> None:
-        """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
-        the parts of the loss, where it has such."""
+        """Add an update: its summed loss in nats, the norm of the normalised gradient, its target
+        tokens, its task and, if there are any, the parts of its loss."""
         (window, _), parts = self._of(task), parts or Losses(loss)
         window.loss += parts.words
         if parts.words is not loss:
@@ -99,11 +100,11 @@ class Meter:
         self._norm = norm
 
     def close_window(self) -> dict[str, Any]:
-        """The numbers of a line of the log; a new window begins.
+        """The numbers of the window, for a line of the log; a new window begins.
 
-        Returns loss (nats per target token) and perplexity, or tasks, gradient_norm (of the last
-        update, before clipping), target_tokens, target_tokens_per_second, and since training began
-        elapsed_seconds and cpu_seconds. The loss may not be finite.
+        These are loss (nats per target token) and perplexity, or tasks; gradient_norm, of the last
+        update before clipping; target_tokens; target_tokens_per_second; and the seconds since
+        training began, elapsed_seconds and cpu_seconds. The loss need not be finite.
         """
         self._take_time()
         tokens = self.window_tokens
@@ -126,8 +127,7 @@ class Meter:
         return self.facts
 
     def close_epoch(self) -> dict[str, Any]:
-        """Loss and perplexity, or tasks, over the epoch, elapsed seconds; the clock stops until
-        `start`."""
+        """The epoch's loss and perplexity, or tasks, and elapsed_seconds. The clock stops."""
         self._clock = None
         parts = {task: epoch.close() for task, (_, epoch) in self._totals.items() if epoch.updates}
         return {**_together(parts), "elapsed_seconds": float(self._seconds[0])}
@@ -147,7 +147,7 @@ class Meter:
         self._clock = time_now
 
     def state(self) -> dict[str, Any]:
-        """The sums as plain numbers; the clock runs on."""
+        """All sums as plain numbers, for a checkpoint."""
         self._take_time()
         window, total = self._window_seconds.tolist(), self._seconds.tolist()
         tasks = {}
@@ -157,7 +157,7 @@ class Meter:
         return {"tasks": tasks, "window_seconds": window, "seconds": total}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Put back what `state` gave; CPU time counts from here where it was not yet counted."""
+        """Restore what `state` returned. Older states lack some sums, which start from 0."""
         state = _as_now(state)
         for task, values in state["tasks"].items():
             older = [0.0] * (10 - len(values)) if len(values) in (6, 8) else []
@@ -169,14 +169,15 @@ class Meter:
 
 
 def perplexities(facts: Mapping[str, Any]) -> dict[str, float]:
-    """The training perplexities of facts, by task: of one that is no mixture, under PLAIN."""
+    """The training perplexities in a window's or an epoch's numbers, by task; PLAIN is the task of
+    a run that is no mixture."""
     if "tasks" in facts:
         return {task: numbers["perplexity"] for task, numbers in facts["tasks"].items()}
     return {PLAIN: facts["perplexity"]} if "perplexity" in facts else {}
 
 
 def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
-    """The facts of all tasks: of a single nameless one its loss and perplexity."""
+    """The numbers of all tasks; those of PLAIN alone stand without its name."""
     if set(parts) <= {PLAIN}:
         facts = parts.get(PLAIN, _per_token(0.0, 0))
         return {name: facts[name] for name in ("loss", "perplexity", "objective", "length_loss")
@@ -185,26 +186,26 @@ def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
 
 
 def _as_now(state: dict[str, Any]) -> dict[str, Any]:
-    """The state of an older run, without tasks, in the current format."""
+    """A state in the current format; older runs had no tasks."""
     if "window" not in state:
         return state
     (loss, tokens, seconds), (cpu, all_cpu) = state["window"], state.get("cpu_seconds", (0.0, 0.0))
-    # the number of updates was not stored, and is not shown: 1 where there are tokens
+    # Older runs did not store the number of updates: 1 stands for any.
     sums = [loss, tokens, int(tokens > 0), *state["epoch"], int(state["epoch"][1] > 0)]
     return {"tasks": {PLAIN: sums}, "window_seconds": [seconds, cpu],
             "seconds": [state["seconds"], all_cpu]}
 
 
 def _now() -> np.ndarray:
-    """The clock, and this process's CPU time, in seconds."""
+    """The wall-clock time, and this process's CPU time, in seconds."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
 def _per_token(
     loss: float, tokens: int, objective: float = 0.0, length: float = 0.0
 ) -> dict[str, float]:
-    """Mean loss and perplexity, the objective where it is another, and the lengths' part of the
-    loss; a perplexity too large for a float is given as e^700."""
+    """Loss, perplexity and, if they are not 0, objective and length loss, per token. A perplexity
+    too large for a float becomes e^700."""
     mean = loss / max(tokens, 1)
     return {"loss": mean, "perplexity": math.exp(min(mean, 700.0)),
             **({"objective": objective / max(tokens, 1)} if objective else {}),

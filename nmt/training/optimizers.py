@@ -1,22 +1,22 @@
 """SGD, Adam and Adadelta after their papers, and the scale that normalises and clips.
 
 An optimizer is a class with the names of its state, a `rule` on arrays of one size (a parameter p,
-its state, its gradient g), and the `numbers` that the rule takes at update t. The class is known to
-recipes by its name in small letters, and the kernel of that name in `updates.cu` is its rule on a
-GPU. On a CPU the rule runs on slices short enough that its passes find them in the cache.
-Dividing by the batch size and clipping are one number, `factor`, by which the rule multiplies g:
-no gradient is rewritten.
+its state, its gradient g), and the `numbers` that the rule takes at update t. Recipes name the
+class in lower case. The kernel of the same name in `updates.cu` is its rule on a GPU. On a CPU the
+rule runs on slices that are short enough to stay in the cache. Dividing by the batch size and
+clipping are a single number, `factor`, by which the rule multiplies g, so that no gradient is
+rewritten.
 
 Weight decay is decoupled from the gradient in every rule (Loshchilov and Hutter, 2019, their
-Algorithms 1 and 2): p <- (1 - eta lambda) p at each update, beside the rule's own step, with eta
-the learning rate of that update, as PyTorch's AdamW has it. Their schedule multiplier eta_t is
-eta divided by the first learning rate, so their lambda is ours times that first rate. With SGD it
-is the same as the gradient of lambda/2 ||p||^2 (their Proposition 1), so L2 needs no key of its
-own; unlike L2, the decay of one update is not part of the gradient that clipping measures. All
-parameters decay.
+Algorithms 1 and 2): each update also does p <- (1 - eta lambda) p, with its learning rate eta, as
+in PyTorch's AdamW. Their schedule multiplier eta_t is eta divided by the first learning rate, so
+that their lambda is ours times the first rate. With SGD, weight decay equals the gradient of
+lambda/2 ||p||^2 (their Proposition 1), so that L2 needs no key of its own; but the decay of an
+update is not part of the gradient that is clipped. All parameters decay.
 
-A `RowGradient` is treated as the dense gradient, zero in all other rows: at every update the
-averages of all rows decay, and Adam and weight decay move all rows. No update of a row is deferred.
+A `RowGradient` is treated like the dense gradient, which is zero in all other rows: at every update
+the averages of all rows decay, and Adam and weight decay move all rows. No row's update is
+deferred.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from backend.fused.source import Kernel
 from backend.rows import RowGradient
 from nmt.training import updates
 
-# Elements of a slice on a CPU; on a GPU it is the whole array. Adam on 5.1 million parameters takes
-# 1.05 times as long with 32,768, 1.3 times with 16,384, no less with 131,072.
+# Elements of a slice on a CPU; on a GPU a slice is the whole array. Adam on 5.1 million parameters
+# takes 1.05 times as long with 32,768, 1.3 times with 16,384, and as long with 131,072.
 SLICE = 1 << 16
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {}  # by the name that a recipe has for them
+OPTIMIZERS: dict[str, type[Optimizer]] = {}  # by their names in recipes
 
 
 class Optimizer(ABC):
-    """The base of all optimizers: state by name, dense gradients and rows, slices. Its subclasses
-    are entered in `OPTIMIZERS`.
+    """The base of all optimizers, which applies a rule to dense gradients and to rows, and keeps
+    the state. Its subclasses are entered in `OPTIMIZERS`.
 
-    A parameter's t counts its own updates, so that the bias correction is right for a parameter
-    that has no gradient in some batches.
+    A parameter's t counts the updates of this parameter, so that the bias correction is right for a
+    parameter that has no gradient in some batches.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ()  # of arrays like the parameter, zero at the start
+    state_names: ClassVar[tuple[str, ...]] = ()  # names of arrays like the parameter, zero at first
     kernel: ClassVar[Kernel]  # `rule` as CUDA C
 
     def __init_subclass__(cls) -> None:
-        """Enter the optimizer under its name."""
+        """Enter the optimizer in `OPTIMIZERS`."""
         name = cls.__name__.lower()
         cls.kernel, OPTIMIZERS[name] = updates.UPDATES[name], cls
 
@@ -72,27 +72,26 @@ class Optimizer(ABC):
 
     @property
     def moves_all_rows(self) -> bool:
-        """Whether rows without a gradient change, too."""
+        """Whether rows without a gradient change too."""
         return bool(self.state_names) or self.weight_decay > 0
 
     @abstractmethod
     def numbers(self, t: int) -> tuple[float, ...]:
-        """What `rule` and `kernel` take beside arrays at update t."""
+        """The numbers that `rule` and `kernel` take after the arrays, at update t."""
 
     @staticmethod
     @abstractmethod
     def rule(*arrays_and_numbers: Any) -> None:
-        """An update, in place: p, its state and g, of one size; factor, which multiplies g; and
-        the numbers. g may be None, for zeros: averages and weights then decay."""
+        """Make an update in place, from p, its state and g, which have one size; factor, which
+        multiplies g; and the numbers. g may be None, for zeros; averages and weights then decay."""
 
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
         """Move `parameters` against `scale * gradients`, in place.
 
-        Arguments: parameters, C-contiguous arrays; gradients, arrays of the same names and shapes
-        or `RowGradient`s (a parameter without one stays as it is); scale, a number or a 0-d array
-        (`gradient_scale`).
-        Raises ValueError for a gradient that fits no parameter.
+        parameters: C-contiguous arrays. gradients: arrays of the same names and shapes, or
+        `RowGradient`s; a parameter without a gradient is unchanged. scale: a number or a 0-d array,
+        see `gradient_scale`. Raises ValueError for a gradient that fits no parameter.
         """
         xp = array_module(*parameters.values())
         # 0-d arrays of each dtype: a float64 one would promote a float32 gradient.
@@ -117,7 +116,7 @@ class Optimizer(ABC):
     @fused(updates.update_dense)
     def update_dense(self, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
                      factor: Array, t: int) -> None:
-        """Update t of parameters of one dtype; `arrays` are p and its state of each."""
+        """Make update t of parameters of one dtype. arrays: p and its state, for each parameter."""
         numbers = self.numbers(t)
         for p_and_state, gradient in zip(arrays, gradients, strict=True):
             for parts in slices(*p_and_state, gradient):
@@ -126,20 +125,20 @@ class Optimizer(ABC):
     @fused(updates.update_rows)
     def update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
                     t: int) -> None:
-        """Update t of a table, p and its state, of which the rows `ids` (N,), all distinct, have
-        gradients."""
+        """Make update t of a table. arrays: p and its state. ids: (N,) distinct rows that have the
+        gradients `values`."""
         rows = [array[ids] for array in arrays]  # (N, E)
         self.update_dense([rows], [values], factor, t)
-        if self.moves_all_rows:  # the rows that have a gradient are overwritten below
+        if self.moves_all_rows:  # the rows with a gradient are overwritten below
             for parts in slices(*arrays):
                 self.rule(*parts, None, factor, *self.numbers(t))
         for array, moved in zip(arrays, rows, strict=True):
             array[ids] = moved
 
     def state_arrays(self) -> dict[str, Array]:
-        """What a checkpoint holds: `m/<name>` and the like, and `t/<name>` (int64, on the host).
+        """The state for a checkpoint: `m/<name>` and so on, and `t/<name>` (int64, on the host).
 
-        The arrays are the optimizer's own: save them, do not change them.
+        The arrays are not copied; do not change them.
         """
         if not self.state_names:
             return {}
@@ -149,10 +148,10 @@ class Optimizer(ABC):
 
     def load_state_arrays(self, arrays: Mapping[str, Array],
                           parameters: Mapping[str, Array]) -> None:
-        """Restore what `state_arrays` returned; host arrays are moved to the device in use.
+        """Restore what `state_arrays` returned. Host arrays are moved to the device in use.
 
-        Raises ValueError for another optimizer's state, one that is not whole, or one that is not
-        of these parameters: of other names, shapes or dtypes, or not finite.
+        Raises ValueError for the state of another optimizer, an incomplete state, and a state with
+        other names, shapes or dtypes than the parameters or with values that are not finite.
         """
         kinds = (*self.state_names, "t") if self.state_names else ()
         expectation = (f"arrays: expected the state of {type(self).__name__} "
@@ -221,8 +220,8 @@ class Adam(Optimizer):
     def rule(p: Array, m: Array, v: Array, g: Array | None, factor: Array, keep: float,
              rate: float, beta1: float, beta2: float, epsilon: float, correction1: float,
              correction2: float) -> None:
-        """The lines of the comments in one buffer: as printed there they take 1.5 times as long.
-        The corrections are scalars, as at the end of their section 2."""
+        """The lines of the comments, computed in one buffer: written literally, they take 1.5 times
+        as long. The corrections are scalars, as at the end of their section 2."""
         work, root = None, math.sqrt(correction2)
         m *= beta1
         v *= beta2
@@ -242,13 +241,12 @@ class Adam(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Each step is the gradient times the ratio of two root mean squares.
+    """Adadelta: each step is the gradient times the ratio of two root mean squares.
 
     Source: Zeiler (2012), their Algorithm 1, with the constants of (Bahdanau B.2 adadelta):
     E[g^2] <- rho E[g^2] + (1 - rho) g^2;  d = -sqrt(E[d^2] + epsilon) / sqrt(E[g^2] + epsilon) g;
     E[d^2] <- rho E[d^2] + (1 - rho) d^2;  theta <- theta + d.
-    The learning rate multiplies d where theta moves and nowhere else; 1 is the algorithm as
-    printed.
+    The learning rate multiplies d only where theta moves; 1 gives the algorithm as printed.
     """
 
     state_names = ("g2", "d2")  # E[g^2], E[d^2]
@@ -265,8 +263,8 @@ class Adadelta(Optimizer):
     @staticmethod
     def rule(p: Array, g2: Array, d2: Array, g: Array | None, factor: Array, keep: float,
              rate: float, rho: float, epsilon: float) -> None:
-        """Averages in place (afresh: 1.3 times the time) and one root; d here is the paper's -d,
-        and zero without a gradient."""
+        """The averages are updated in place (new arrays take 1.3 times as long), with one root. d
+        is the paper's -d, and zero without a gradient."""
         decay_weights(p, keep)
         g2 *= rho
         if g is None:
@@ -288,17 +286,16 @@ def decay_weights(p: Array, keep: float) -> None:
 
 def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
                    max_norm: float | None) -> tuple[Array, Array]:
-    """The factor that normalises and clips the gradient of a summed loss, and its norm.
+    """The factor that normalises and clips the gradient of a summed loss, and the gradient's norm.
 
     Source: thesis, section 2.2.2 (Pascanu et al., 2013): g <- tau / ||g|| g when ||g|| > tau,
     where g is the summed gradient divided by the batch size ("the normalized gradient", 4.3.1;
     erratum 13).
 
-    Arguments: gradients, arrays or `RowGradient`s, at least one; batch_size in sentences; max_norm
-    tau, None for no clipping.
-    Returns (scale, norm), 0-d arrays where the gradients are, in float64: give `scale` to the
-    optimizer's `update`. norm is that of the normalised gradient before clipping; it is summed in
-    float64 over slices. Nothing is fetched to the host.
+    gradients: arrays or `RowGradient`s, at least one. batch_size: in sentences. max_norm: tau, None
+    for no clipping. Returns (scale, norm), float64 0-d arrays on the gradients' device. `scale` is
+    for the optimizer's `update`. `norm` is that of the normalised gradient before clipping, summed
+    in float64 over slices. Nothing is fetched to the host.
     """
     arrays = [g.values if isinstance(g, RowGradient) else g for g in gradients.values()]
     xp, norm = array_module(*arrays), gradient_norm(arrays)
@@ -321,7 +318,7 @@ def gradient_norm(arrays: list[Array]) -> Array:
 
 
 def slices(*arrays: Array) -> Iterator[list[Array]]:
-    """Matching slices of arrays of one size, flat: views, where the array is contiguous."""
+    """Matching flat slices of arrays of one size. Slices of contiguous arrays are views."""
     flat = [array.reshape(-1) for array in arrays]
     size = flat[0].size
     length = SLICE if on_host(array_module(*arrays)) else max(size, 1)
@@ -330,7 +327,7 @@ def slices(*arrays: Array) -> Iterator[list[Array]]:
 
 
 def _parameter_of(parameters: dict[str, Array], name: str, gradient: Any) -> Array:
-    """The parameter that `gradient` belongs to, checked."""
+    """The parameter that a gradient belongs to. Raises ValueError if they do not fit."""
     if name not in parameters:
         raise ValueError(f"gradients: {name!r} is not among the parameters")
     parameter = parameters[name]
@@ -343,7 +340,7 @@ def _parameter_of(parameters: dict[str, Array], name: str, gradient: Any) -> Arr
 
 
 def _check_state(kind: str, name: str, array: Array, parameters: Mapping[str, Array]) -> None:
-    """Raise ValueError unless an array of a state is what belongs to its parameter."""
+    """Raise ValueError unless an array of a state fits its parameter."""
     if name not in parameters:
         raise ValueError(f"{kind}/{name}: expected a parameter of the model, found none")
     host = to_host(array)

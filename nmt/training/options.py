@@ -55,7 +55,7 @@ class TrainOptions:
     seed: int = 1  # for parameters, order of the data and dropout masks
 
     def __post_init__(self) -> None:
-        """Raise ValueError naming the first invalid field."""
+        """Raise ValueError with the name of the first invalid field."""
         self._check("epochs", 0 < self.epochs < float("inf"), "a positive number")
         for name in ("batch_size", "accumulate", "sorted_within", "halve_after", "plateau_patience",
                      "log_every"):
@@ -85,7 +85,7 @@ class TrainOptions:
                     "at least 1 with the schedule inverse-sqrt")
 
     def _check(self, name: str, fine: bool, expected: str) -> None:
-        """Raise ValueError unless the field is `fine`."""
+        """Raise ValueError for a field unless it is `fine`."""
         if not fine:
             raise ValueError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
 
@@ -99,14 +99,14 @@ class TrainOptions:
         return name in inspect.signature(OPTIMIZERS[self.optimizer]).parameters
 
     def make_optimizer(self) -> Optimizer:
-        """The optimizer these options name."""
+        """A new optimizer by these options."""
         chosen = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                   if self.optimizer_takes(field.name)}
         return OPTIMIZERS[self.optimizer](
             **{name: value for name, value in chosen.items() if value is not None})
 
     def make_schedule(self) -> Schedule:
-        """The schedule these options name."""
+        """A new schedule by these options."""
         if self.schedule == "inverse-sqrt":
             return InverseSqrtSchedule(self.learning_rate, self.warmup)
         if self.schedule == "plateau":
@@ -117,12 +117,12 @@ class TrainOptions:
                               self.halve_every, self.warmup)
 
     def difference(self, saved: dict[str, Any]) -> str:
-        """The options that a resumed run must not change but has: "name: was value, now value"; or
-        "".
+        """The options that a resumed run changes although it must not, as "name: was value, now
+        value"; "" if there are none.
 
-        More epochs, other log and checkpoint intervals and more checkpoints kept do not affect the
-        parameters. More epochs after a fraction of one do, since the rest of its batches was left
-        out.
+        It may change the number of epochs, the intervals of log and checkpoints, and the number of
+        checkpoints kept, which do not affect the parameters. But it may not change the number of
+        epochs if that was fractional, since batches of the last epoch were left out.
         """
         free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:

@@ -1,4 +1,4 @@
-"""What forward and backward passes of one update come to, over its batches."""
+"""The loss and the gradients of an update, summed over its batches."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ class Sums(NamedTuple):
     """Loss and gradients, summed over target tokens."""
 
     loss: Array  # 0-d, nats
-    word_loss: Array  # of words alone, which perplexity is of; the same array where it is the loss
+    word_loss: Array  # of the words alone, for perplexity; the same array as `loss` if it is equal
     gradients: Gradients
-    length_loss: Array | None = None  # of the targets' lengths, a part of both; None without
+    length_loss: Array | None = None  # of the targets' lengths, a part of both; None: not predicted
 
     @property
     def losses(self) -> Losses:
-        """The parts of the loss that the log has."""
+        """The parts of the loss that the log shows."""
         return Losses(self.word_loss, lengths=self.length_loss)
 
 
 def sums_of(loss: Array, cache: Cache, gradients: Gradients) -> Sums:
-    """Those of one batch, from what `Trainable.loss` and `backward` returned."""
+    """The sums of one batch, from the results of `Trainable.loss` and `backward`."""
     return Sums(loss, cache.losses.words, gradients, cache.losses.lengths)
 
 
 def accumulate(total: Sums | None, sums: Sums) -> Sums:
-    """The sums of a further batch added to those of the batches before it, None for the first;
-    neither is written to."""
+    """The sums of a batch added to those of the batches before it, which are None for the first
+    batch. Neither is written to."""
     if total is None:
         return sums
     loss, words = total.loss + sums.loss, total.word_loss + sums.word_loss
@@ -44,7 +44,7 @@ def accumulate(total: Sums | None, sums: Sums) -> Sums:
 
 
 def _add(total: Any, gradient: Any) -> Any:
-    """The sum of two gradients of one parameter, in a fresh array."""
+    """The sum of two gradients of one parameter, in a new array."""
     if isinstance(total, RowGradient):
         total, gradient = gradient, total
     return add_gradients(total if isinstance(total, RowGradient) else total.copy(), gradient)

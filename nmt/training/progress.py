@@ -1,4 +1,4 @@
-"""Observers of training: the interface, and one that prints and draws a bar."""
+"""Observers of training: their interface, and an observer that prints lines and draws a bar."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Progress(NamedTuple):
     batches: int  # in the epoch
     step: int  # updates in all
     learning_rate: float
-    tokens_per_second: float | None  # target tokens, of the last updates logged; None before any
-    perplexities: Mapping[str, float] = {}  # likewise, by task; of one that is no mixture under ""
+    tokens_per_second: float | None  # target tokens, in the log's last window; None before it
+    perplexities: Mapping[str, float] = {}  # in that window, by task; "": a run of no mixture
 
 
 class Sample(NamedTuple):
-    """A sentence of the dev set as plain text, and what it is translated into."""
+    """A sentence of the dev set as plain text, and its translation."""
 
     source: str
     translation: str
@@ -37,39 +37,39 @@ class Sample(NamedTuple):
 
 
 class Observer:
-    """An observer that does nothing: the base of others."""
+    """An observer that does nothing: the base class of all observers."""
 
     def on_batch(self, progress: Progress) -> None:
-        """After each update."""
+        """Called after each update."""
 
     def on_note(self, text: str) -> None:
-        """One line worth knowing, before the first batch."""
+        """Called before the first batch, with a line on the run."""
 
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
-        """After a validation within an epoch."""
+        """Called after a validation within an epoch."""
 
     def on_samples(self, samples: Sequence[Sample]) -> None:
-        """In a validation, before its scores are told."""
+        """Called in a validation, before its scores are known."""
 
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """After an epoch and its validation, if it ends with one; facts are the epoch's training
-        loss and perplexity, or those of each of its tasks, and elapsed_seconds."""
+        """Called after an epoch and, if it ends with one, its validation. facts: the epoch's
+        training loss and perplexity, or those of each task, and elapsed_seconds."""
 
     def close(self) -> None:
         """Called when training ends, for whatever reason."""
 
 
 class ConsoleObserver(Observer):
-    """One line per epoch, and below it sample translations; in a terminal also a bar with the time
-    left in the whole run."""
+    """Prints a line for each epoch, and below it sample translations. In a terminal it also draws a
+    bar with the time left in the whole run."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=sys.stdout, highlight=False, markup=False)
         self._bar: bars.Bar | None = None
         self._task = TaskID(0)
-        self._samples: Sequence[Sample] = ()  # to be printed below the next scores
-        self._alone = ExitStack()  # no other bar beside this one
+        self._samples: Sequence[Sample] = ()  # printed below the next scores
+        self._alone = ExitStack()  # hides all other bars
 
     def on_batch(self, progress: Progress) -> None:
         """Move the bar, if there is one."""
@@ -82,7 +82,7 @@ class ConsoleObserver(Observer):
                          epoch=f"{progress.epoch}/{progress.epochs:g}")
 
     def _open(self, progress: Progress) -> bars.Bar:
-        """A bar over all epochs."""
+        """Start a bar over all epochs."""
         facts = TextColumn("{task.fields[facts]}", table_column=Column(ratio=1, no_wrap=True))
         bar = bars.Bar(TextColumn("epoch {task.fields[epoch]}"), BarColumn(8), facts,
                        TimeRemainingColumn(), TextColumn("left"), console=self._console,
@@ -94,25 +94,25 @@ class ConsoleObserver(Observer):
         return bar
 
     def on_note(self, text: str) -> None:
-        """A line."""
+        """Print the line."""
         self._console.print(text, soft_wrap=True)
 
     def on_samples(self, samples: Sequence[Sample]) -> None:
-        """Three lines each, below the line of the validation."""
+        """Keep the samples, to be printed below the line of the validation."""
         self._samples = samples
 
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
-        """A line, above the bar if there is one."""
+        """Print a line with the scores, above the bar if there is one."""
         self._print([f"update {step}", *_scores(scores)], improved)
 
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """Likewise."""
+        """Print a line with the epoch's perplexity and the scores."""
         self._print([f"epoch {epoch}", f"training {_perplexities(perplexities(facts))}",
                      *_scores(scores), f"{facts['elapsed_seconds']:.0f} s of training"], improved)
 
     def _print(self, parts: Sequence[str], improved: bool) -> None:
-        """The parts of a line, and the samples."""
+        """Print the parts of a line, and the samples below it."""
         lines = [", ".join(parts) + (" (best so far)" if improved else "")]
         for sample in self._samples:
             lines += [f"  {name:<13}{text}" for name, text in sample._asdict().items()]
@@ -128,7 +128,7 @@ class ConsoleObserver(Observer):
 
 
 def _scores(scores: Mapping[str, float]) -> list[str]:
-    """The dev set's scores in words."""
+    """The dev set's scores as text."""
     return [f"dev {_spelt(name)} {_number(value)}" for name, value in scores.items()]
 
 
@@ -138,7 +138,7 @@ def _spelt(name: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Two decimals; a diverging perplexity in exponential notation."""
+    """A number with two decimals; a diverging perplexity is in exponential notation."""
     return f"{value:.2f}" if value < 1e6 else f"{value:.1e}"
 
 
@@ -151,6 +151,6 @@ def _describe(progress: Progress) -> str:
 
 
 def _perplexities(by_task: Mapping[str, float]) -> str:
-    """Training perplexities, of a mixture each with its task."""
+    """The training perplexities as text, with the names of tasks in a mixture."""
     return "perplexity " + ", ".join(f"{task} {_number(value)}".strip()
                                      for task, value in by_task.items())

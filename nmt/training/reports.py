@@ -1,4 +1,4 @@
-"""What training tells while it goes on: an observer, and the run's log."""
+"""Reports during training, to an observer and to the run's log."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ Scores = Mapping[str, float]
 
 
 class Reports:
-    """Lines of the log, and calls of the observer, on where a state stands."""
+    """Writes lines of the log, and calls the observer, from the state of training."""
 
     def __init__(self, state: TrainingState, options: TrainOptions, log: Log,
                  observer: Observer) -> None:
         self._state, self._options, self._log, self._observer = state, options, log, observer
 
     def write(self, event: str, **record: Any) -> None:
-        """A line of the log."""
+        """Write a line of the log, with the counters of epoch and update."""
         counters = self._state.counters
         self._log.write(event, step=counters.step, epoch=counters.epoch, **record)
 
     def notes(self, texts: Iterable[str]) -> None:
-        """Lines worth knowing."""
+        """Report notes on the run."""
         for text in texts:
             self._observer.on_note(text)
             self.write("note", text=text)
 
     def nothing_left(self) -> None:
-        """That all epochs were trained before."""
+        """Report that all epochs are trained already."""
         self._observer.on_note(f"nothing is left to train after epoch "
                                f"{self._state.counters.epoch - 1} of {self._options.epochs:g}")
 
     def precision(self, model: Trainable, parameters: dict[str, Array], source: BatchSource
                   ) -> None:
-        """What products in less than float32 cost in accuracy, on the first batch."""
+        """Report how much accuracy matrix products below float32 cost, on the first batch."""
         if gemm.precision() == "float32":
             return
         keys = source.epoch(np.random.default_rng([self._options.seed, 0]))
@@ -56,12 +56,13 @@ class Reports:
                    gradient_error=cost.gradients, largest_error=cost.largest, largest_at=cost.name)
 
     def window(self, facts: Mapping[str, Any], parameters: Mapping[str, Array]) -> None:
-        """The updates since the last such line."""
+        """Report the updates since the log's last window."""
         self.write("update", **facts, learning_rate=self._state.optimizer.learning_rate,
                    **pool_figures(array_module(*parameters.values())))
 
     def batch(self, batches: int) -> None:
-        """An update, of so many in the epoch; loss and speed are those of the last window."""
+        """Report an update, with the loss and speed of the log's last window. batches: the number
+        of updates in the epoch."""
         counters, facts = self._state.counters, self._state.meter.facts
         self._observer.on_batch(Progress(
             counters.epoch, self._options.epochs, counters.position, batches, counters.step,
@@ -69,15 +70,15 @@ class Reports:
             perplexities(facts)))
 
     def evaluation(self, scores: Scores, improved: bool) -> None:
-        """A validation within an epoch."""
+        """Report a validation within an epoch."""
         self.write("evaluation", scores=scores, improved=improved)
         self._observer.on_evaluation(self._state.counters.step, scores, improved)
 
     def epoch(self, facts: Mapping[str, Any], scores: Scores, improved: bool) -> None:
-        """An epoch's end."""
+        """Report the end of an epoch."""
         self.write("epoch", **facts, scores=scores, improved=improved)
         self._observer.on_epoch(self._state.counters.epoch, facts, scores, improved)
 
     def close(self) -> None:
-        """Training is over, for whatever reason."""
+        """Close the observer: training has ended."""
         self._observer.close()

@@ -1,4 +1,4 @@
-"""Reading what a checkpoint holds of a run that is resumed; the states of streams of text."""
+"""Reading the state of a resumed run from its checkpoint, and the states of streams of text."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from nmt.training.batch_source import BatchSource
 
 
 def number(value: Any) -> Any:
-    """A number of a run's state, unchanged. Raises TypeError for anything else."""
+    """A number of a run's state, unchanged. Raises TypeError for any other value."""
     if type(value) not in (int, float):
         raise TypeError(f"expected a number, got {value!r:.40}")
     return value
 
 
 def differs(before: Any, after: Any) -> bool:
-    """Whether two values differ; for mappings, in keys that both have: another version may have
-    more."""
+    """Whether two values differ. Mappings are compared in the keys that both have, since another
+    version of the program may have more keys."""
     if isinstance(before, dict) and isinstance(after, dict):
         return any(before[key] != after[key] for key in before.keys() & after)
     return before != after
@@ -34,7 +34,8 @@ def differs(before: Any, after: Any) -> bool:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Context: raise UserError naming the file if its state has another form than expected."""
+    """Context that raises UserError, with the file's name, if its state has another form than
+    expected."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -43,9 +44,9 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def continue_stream(batch: Batch, state: Any, path: Path) -> Batch:
-    """A batch with the state of the one before it, if it continues a stream.
+    """The batch with the state of the previous batch, if it continues a stream.
 
-    Raises UserError if the checkpoint at `path` of a resumed run holds no state.
+    Raises UserError if there is no such state, because the checkpoint at `path` holds none.
     """
     if batch.begins:
         return batch
@@ -59,11 +60,10 @@ def read_stream(
     path: Path, saved: checkpoint.Checkpoint, model: Any, parameters: Mapping[str, Array],
     source: BatchSource,
 ) -> list[tuple[Array, ...]] | None:
-    """The states of streams that a checkpoint holds, arrays (B, H) by layer and place; None without
-    any.
+    """The states of streams in a checkpoint, arrays (B, H) by layer and place; None without any.
 
-    Raises UserError naming the file if names, shapes or dtypes are not those of what the model
-    hands over after the source's first batch, or numbers are not finite.
+    Raises UserError, with the file's name, if names, shapes or dtypes differ from those of the
+    model's state after the source's first batch, and if numbers are not finite.
     """
     arrays = saved.select(checkpoint.CARRIED)
     if not arrays:
@@ -87,8 +87,8 @@ def read_stream(
 def _state_after_first(
     model: Any, parameters: Mapping[str, Array], source: BatchSource
 ) -> Any:
-    """What the model hands over to the second batch of a stream: arrays (B, H) by layer."""
+    """The model's state after the first batch of a stream: arrays (B, H) by layer."""
     keys = source.epoch(np.random.default_rng(0))
-    with np.errstate(all="ignore"):  # shapes alone matter
+    with np.errstate(all="ignore"):  # only shapes and dtypes matter
         _, cache = model.loss(parameters, source.batch(keys[0]))
     return cache.state or ()

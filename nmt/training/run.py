@@ -1,4 +1,4 @@
-"""A training run: its directory, the processes that share it, and what its files hold."""
+"""A training run: its directory, the processes that share it, and the content of its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = "log.jsonl"
 
 
 class Run:
-    """The directory of a run. Each process of its world has a `Run`; that of the first writes."""
+    """The directory of a run. Each process of its world has a `Run`; the first process writes."""
 
     def __init__(
         self, directory: str | Path, world: World | None = None, *,
@@ -27,12 +27,12 @@ class Run:
         check: Callable[[], None] | None = None,
         after_save: Callable[[str, dict[str, Array], dict[str, Any]], None] | None = None,
     ) -> None:
-        """Arguments: directory, for `last.safetensors`, `best.safetensors` and `log.jsonl`; world,
-        the processes that train together; metadata, JSON-able, saved as "model" in each checkpoint;
-        beside, what each checkpoint holds beside the parameters and training leaves as it is, by
-        name; check, of a directory that is there and held, is called before anything is written and
-        raises UserError where the directory is not what it was; after_save, called with the file's
-        name, the parameters and the facts of each checkpoint, once it is written.
+        """directory: for `last.safetensors`, `best.safetensors` and `log.jsonl`. world: the
+        processes that train together. metadata: JSON values, saved as "model" in each checkpoint.
+        beside: further arrays of each checkpoint, which training does not change, by name. check:
+        called before anything is written; raises UserError if the directory was moved, deleted or
+        changed. after_save: called after each checkpoint is written, with the file's name, the
+        parameters and the facts.
         """
         self.directory, self.world = Path(directory), world or World()
         self.metadata, self._beside = dict(metadata or {}), dict(beside or {})
@@ -45,8 +45,8 @@ class Run:
         return self.directory / LAST
 
     def begin(self) -> None:
-        """Make the directory, unless it is there; clear the log of a run that never came to a
-        checkpoint. Raises UserError where another run is in it."""
+        """Make the directory, unless it exists, and clear the log of a run that never saved a
+        checkpoint. Raises UserError if the directory holds another run."""
         if self.world.first:
             if self.last.exists():
                 raise UserError(f"{self.last}: a training run is here already: "
@@ -57,7 +57,7 @@ class Run:
 
     def save(self, file: str, parameters: dict[str, Array], facts: dict[str, Any],
              arrays: Mapping[str, Array] | None = None) -> None:
-        """Write a checkpoint of the parameters and more arrays, with facts on them."""
+        """Write a checkpoint of the parameters and further arrays. facts: its metadata."""
         if not self.world.first:
             return
         named = checkpoint.prefixed(checkpoint.PARAMETERS, parameters)
@@ -67,18 +67,18 @@ class Run:
             self._after_save(file, parameters, facts)
 
     def last_saved(self) -> str:
-        """What a resume would find, in words."""
+        """A message on the state that a resume would start from."""
         step = saved_step(self.directory)
         return (f"{self.last} holds the state after update {step}" if step
                 else "no update was saved")
 
     def not_finite(self, step: int, description: str) -> UserError:
-        """The error to raise when `what` is not finite at an update."""
+        """The error for a value that is not finite at an update. description: of the value."""
         return UserError(f"update {step}: {description} is not finite; {self.last_saved()}")
 
 
 def saved_step(directory: Path) -> int:
-    """The update that a run's last checkpoint stands after; 0 where there is none."""
+    """The number of updates before a run's last checkpoint; 0 if there is no checkpoint."""
     last = directory / LAST
     training = checkpoint.load_metadata(last).get("training", {}) if last.is_file() else {}
     return int(training.get("counters", {}).get("step", 0))

@@ -1,8 +1,8 @@
 """Learning rates that change between epochs, or within them.
 
-A schedule has a `rate` (the learning rate at the start of the coming epoch), says which rate holds
-at an update (`rate_at`), is told scores (`evaluated`) and the end of each epoch (`epoch_end`), says
-when training should stop (`finished`), and gives its state as plain numbers. Epochs count from 1.
+A schedule has the learning rate at the start of the next epoch (`rate`) and at each update
+(`rate_at`). It receives scores (`evaluated`) and the end of each epoch (`epoch_end`), says when
+training should stop (`finished`), and has a state of plain numbers. Epochs count from 1.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ class Schedule:
         self.rate, self._warmup = _positive("rate", rate), warmup
 
     def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
-        """The learning rate of an update, counted from 1, when a share `done`, in [0, 1), of the
-        epoch in progress is over."""
+        """The learning rate of an update. done: the share, in [0, 1), of the epoch that is over.
+        update: the number of the update, from 1."""
         rate = self._rate_at(epoch, done, update)
         if not self._warmup:
             return rate
         return rate * min(1.0, update / self._warmup)                  # (Nguyen 3.8), to its peak
 
     def _rate_at(self, epoch: int, done: float, update: int) -> float:
-        """The same without warm-up."""
+        """The learning rate of an update without warm-up."""
         return self.rate
 
     @property
     def finished(self) -> bool:
-        """True when further training is pointless."""
+        """Whether training should stop."""
         return False
 
     def evaluated(self, score: float) -> None:
-        """Told after each evaluation."""
+        """Called after each evaluation, with the score of the criterion."""
 
     def epoch_end(self, epoch: int) -> None:
-        """Told after each epoch."""
+        """Called after each epoch."""
 
     def state(self) -> dict[str, Any]:
-        """The state as JSON-able values."""
+        """The state as JSON values."""
         return {"rate": self.rate}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         self.rate = number(state["rate"])
 
 
 class ThesisSchedule(Schedule):
-    """A fixed rate, halved from a given epoch on, every epoch or every part of one.
+    """A fixed rate that is halved regularly after a given epoch.
 
     Source: thesis, section 4.3.1: "a learning rate of 1; after 5 epochs, I begin to halve the
     learning rate every epoch"; sections 3.3 and 5.3 halve "every 0.5 epoch". The first halving is
-    when halve_after epochs are over, the next halve_every epochs later, and so on: with 5 and 1,
-    epochs 1 to 5 use `rate`, the sixth rate / 2, the seventh rate / 4; with 5 and 0.5 the halves of
-    the sixth use rate / 2 and rate / 4. halve_after None never halves: a constant rate.
+    after halve_after epochs, the next one halve_every epochs later, and so on. With 5 and 1, epochs
+    1 to 5 use `rate`, the sixth rate / 2, the seventh rate / 4. With 5 and 0.5, the halves of the
+    sixth use rate / 2 and rate / 4. halve_after None never halves: the rate is constant.
     """
 
     def __init__(self, rate: float = 1.0, halve_after: int | None = 5, halve_every: float = 1.0,
@@ -79,19 +79,19 @@ class ThesisSchedule(Schedule):
         return self._initial * 0.5 ** max(0, halvings)
 
     def epoch_end(self, epoch: int) -> None:
-        """Set the rate that epoch `epoch + 1` starts with."""
+        """Set the rate at the start of epoch `epoch + 1`."""
         self.rate = self._rate_at(epoch + 1, 0.0)
 
 
 class PlateauSchedule(Schedule):
-    """The rate times a factor whenever the validation score stops improving.
+    """A rate that is multiplied by a factor whenever the validation score stops improving.
 
     Source: Nguyen, section 4 (training): decay 0.8, patience 3, and training stops when the rate
     becomes too small (1e-6).
 
-    Arguments: rate, the first learning rate; factor, in (0, 1); patience, the number of evaluations
-    in a row without a new best score after which the rate decays; minimum, training is `finished`
-    when the rate falls below it; higher_is_better, False for perplexity, True for BLEU.
+    rate: the first learning rate. factor: in (0, 1). patience: how many evaluations in a row may
+    have no new best score before the rate decays. minimum: training is `finished` when the rate
+    falls below it. higher_is_better: False for perplexity, True for BLEU.
     """
 
     def __init__(self, rate: float, factor: float = 0.8, patience: int = 3, minimum: float = 1e-6,
@@ -108,11 +108,12 @@ class PlateauSchedule(Schedule):
 
     @property
     def finished(self) -> bool:
-        """True when the rate has fallen below the minimum."""
+        """Whether the rate has fallen below the minimum."""
         return self.rate < self._minimum
 
     def evaluated(self, score: float) -> None:
-        """Decay when `score` is the last of `patience` evaluations without a new best."""
+        """Decay the rate if `patience` evaluations in a row, including this one, had no new best.
+        """
         if is_better(score, self._best, self._higher_is_better):
             self._best, self._waited = score, 0
             return
@@ -122,25 +123,25 @@ class PlateauSchedule(Schedule):
             self._waited = 0
 
     def state(self) -> dict[str, Any]:
-        """Rate, best score and evaluations waited since."""
+        """The rate, the best score and the number of evaluations since then."""
         return super().state() | {"best": self._best, "waited": self._waited}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         super().load(state)
         best, self._waited = state["best"], number(state["waited"])
         self._best = None if best is None else number(best)
 
 
 def is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
-    """True when `score` beats `best`; any number beats None, a NaN beats nothing."""
+    """Whether `score` beats `best`. Every number beats None; NaN beats nothing."""
     if score != score:
         return False
     return best is None or (score > best if higher_is_better else score < best)
 
 
 def _positive(name: str, value: float) -> float:
-    """`value`, checked to be above zero."""
+    """The value itself. Raises ValueError unless it is above zero."""
     if not value > 0:
         raise ValueError(f"{name}: expected a positive number, got {value}")
     return value

@@ -1,8 +1,8 @@
-"""Several batches an update.
+"""Several batches in one update (`train.accumulate`).
 
-The gradient of a loss that is summed over sentences is the sum of the gradients of any batches that
-they are cut into; divided by what all of these weigh it is that of the one large batch, up to
-rounding. So batches that do not fit into memory are computed in parts (`train.accumulate`).
+The loss is summed over sentences, so that the gradient of a large batch is, up to rounding, the sum
+of the gradients of smaller batches that it is cut into, divided by the weight of them all. So a
+batch that does not fit into memory is computed in parts.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ class Together:
     """The batches of one update."""
 
     batches: tuple[Batch, ...]
-    task: str = ""  # as a batch's
+    task: str = ""  # see `Batch`
 
     @property
     def indices(self) -> np.ndarray:
-        """(B,) of all batches."""
+        """(B,) the indices of all batches."""
         return np.concatenate([batch.indices for batch in self.batches])
 
 
 def batches_of(update: Batch | Together) -> list[Batch]:
-    """The batches of an update: one, or those that are accumulated."""
+    """The batches of an update, a single one or those that are accumulated."""
     if isinstance(update, Batch):
         return [update]
     return [replace(batch, task=update.task) for batch in update.batches]
 
 
 class Accumulated:
-    """A source whose batches are `count` of another's; an epoch's last one may be of fewer."""
+    """A source that takes `count` batches of another source together. The last ones of an epoch
+    may be fewer."""
 
     def __init__(self, source: BatchSource, count: int) -> None:
         self._source, self._count = source, count
 
     def epoch(self, rng: np.random.Generator) -> list[Sequence[Any]]:
-        """The other's keys, `count` at a time."""
+        """The keys of the other source, `count` at a time."""
         keys = self._source.epoch(rng)
         return [keys[first : first + self._count] for first in range(0, len(keys), self._count)]
 
     def clock(self, keys: Sequence[Any]) -> np.ndarray:
-        """(len(keys) + 1,): updates."""
+        """(len(keys) + 1,) the updates before each key, and in all."""
         return np.arange(len(keys) + 1)
 
     def batch(self, key: Sequence[Any]) -> Together:
@@ -59,16 +60,16 @@ class Accumulated:
         return Together(tuple(map(self._source.batch, key)))
 
     def tokens(self, batch: Together) -> int:
-        """Of all batches."""
+        """The target tokens of all batches."""
         return sum(map(self._source.tokens, batch.batches))
 
     def weight(self, batch: Together) -> int:
-        """Of all batches."""
+        """The weight of all batches."""
         return sum(map(self._source.weight, batch.batches))
 
 
 def accumulated(source: BatchSource, count: int) -> BatchSource:
-    """A source with `count` batches an update; a mixture's updates stay those of one task."""
+    """The source with `count` batches in each update. Each update of a mixture is of one task."""
     if count == 1:
         return source
     mixed = getattr(source, "accumulated", None)
@@ -79,7 +80,8 @@ def accumulated(source: BatchSource, count: int) -> BatchSource:
 def naming_batch(
     batch: Batch | Together, source: BatchSource, step: int, batch_size: int
 ) -> Iterator[None]:
-    """Context of an update: a MemoryError tells of its batch, and of `train.batch_size`."""
+    """Context of an update that adds its batch and `train.batch_size` to a MemoryError's message.
+    """
     try:
         yield
     except MemoryError as error:

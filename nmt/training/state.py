@@ -1,4 +1,4 @@
-"""What decides, beside the parameters, how training goes on, and its form in a checkpoint."""
+"""The state of training, apart from the parameters, and its form in a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,47 +23,48 @@ from nmt.training.world import World
 
 @dataclass
 class Counters:
-    """Where training stands."""
+    """Counters of training."""
 
-    epoch: int = 1  # the epoch in progress, or to come
-    position: int = 0  # batches of it that are done
+    epoch: int = 1  # the current epoch, or the next one
+    position: int = 0  # batches of this epoch that are done
     step: int = 0  # updates made in all
     best: float | None = None  # best validation score so far
-    waited: int = 0  # evaluations since then
+    waited: int = 0  # evaluations since the best score
 
     def include(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record of the log was written before training stood here."""
+        """Whether a record of the log was written before these counters were reached."""
         return record["step"] <= self.step and (
             record["event"] != "epoch" or record["epoch"] < self.epoch)
 
 
 class TrainingState:
-    """Counters, sums, optimizer, schedule, generators, and where streams of text stand."""
+    """Counters, sums, optimizer, schedule, generators, and the state of streams of text."""
 
     def __init__(self, options: TrainOptions, parameters: Mapping[str, Array], world: World
                  ) -> None:
-        """The state at the beginning."""
+        """Make the state at the beginning of training."""
         self._options, self._world = options, world
         self.counters, self.meter = Counters(), Meter(array_module(*parameters.values()))
         self.optimizer, self.schedule = options.make_optimizer(), options.make_schedule()
         self.data_rng = np.random.default_rng([options.seed, 0])
         self.epoch_start = self.data_rng.bit_generator.state  # before the epoch's order is drawn
         self.dropout_rng = np.random.default_rng([options.seed, 1, world.rank])
-        self.stream: Any = None  # what a batch of a language model hands to the next
+        self.stream: Any = None  # a language model's state after the last batch
         self._environment = environment()
 
     def is_left(self) -> bool:
-        """Whether there is more to train: epochs are left, and evaluations do not end it."""
+        """Whether training continues: epochs are left, and evaluations do not end it."""
         return self.counters.epoch < self._options.epochs + 1 and not self.is_enough()
 
     def is_enough(self) -> bool:
-        """Whether evaluations end training: the rate is too small, or too many had no new best."""
+        """Whether evaluations end training: the learning rate is too small, or too many in a row
+        had no new best score."""
         return self.schedule.finished or 0 < self._options.stop_after <= self.counters.waited
 
     def take_scores(self, scores: Mapping[str, float]) -> bool:
-        """Note the scores of an evaluation; whether they are the best so far.
+        """Take the scores of an evaluation; return whether they are the best so far.
 
-        Raises ValueError where the score that decides is not among them.
+        Raises ValueError if the criterion's score is not among them.
         """
         if self._options.criterion not in scores:
             raise ValueError(f"criterion: expected one of {sorted(scores)}, "
@@ -76,7 +77,7 @@ class TrainingState:
         return improved
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The document and the arrays of a checkpoint that a resume reads, of all ranks."""
+        """The document and the arrays that a checkpoint needs for a resume of all ranks."""
         generator, *further = self._world.gather(self.dropout_rng.bit_generator.state)
         document = {
             "options": dataclasses.asdict(self._options),
@@ -94,8 +95,8 @@ class TrainingState:
         return document, arrays
 
     def load(self, saved: checkpoint.Checkpoint, parameters: Mapping[str, Array]) -> None:
-        """Put back what `saved` gave, but for streams (`resuming.read_stream`). A damaged state
-        raises what `resuming.reading` turns into an error of the file."""
+        """Restore what `saved` returned, except streams (`resuming.read_stream`). For a damaged
+        state, `resuming.reading` turns the exception into an error of the file."""
         document = saved.metadata["training"]
         arrays, step = saved.select(checkpoint.OPTIMIZER), document["counters"]["step"]
         if step and self.optimizer.state_names and not arrays:
@@ -111,7 +112,7 @@ class TrainingState:
 
     def check_saved(self, path: Path, saved: checkpoint.Checkpoint, metadata: Mapping[str, Any]
                     ) -> None:
-        """Raise UserError unless a checkpoint is of this run: options, ranks, vocabularies, data.
+        """Raise UserError unless a checkpoint has this run's options, ranks, vocabularies and data.
         """
         document = saved.metadata.get("training")
         if not document:
@@ -131,7 +132,8 @@ class TrainingState:
                                 f"run's {value}: vocabularies or data are not what they were")
 
     def notes_on_host(self, saved: checkpoint.Checkpoint) -> list[str]:
-        """That a run goes on where its last bits may differ; nothing on the host it was on."""
+        """A note that results may differ in their last bits, if a run is resumed on another host.
+        """
         changed = differences(saved.metadata["training"].get("environment", {}), self._environment)
         return [f"resumed elsewhere ({changed}): the last bits may not be those of a run that was "
                 "never stopped"] if changed else []

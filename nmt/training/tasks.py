@@ -1,4 +1,4 @@
-"""Several tasks at once: a mixture of batches, a model of models, and what they share.
+"""Training several tasks at once: a mixture of batches, a model of models, and what they share.
 
 Source: thesis, section 6.1.1. "Each parameter update consists of training data from one task only.
 When switching between tasks, we select randomly a new task i with probability alpha_i / sum_j
@@ -6,8 +6,8 @@ alpha_j." The first task is the reference: alpha_1 = 1, its updates are prespeci
 "specif[ies] the number of training epochs and the finetune start/cycle values" (6.1.2). A task i is
 trained for about alpha_i N updates.
 
-The trainer does not know of tasks. `Mixture` is a source of batches with keys (task, key);
-`Several` is a model that passes a batch to the model of its task; sharing is the parametrization
+The trainer knows nothing of tasks. `Mixture` is a source of batches with keys (task, key).
+`Several` is a model that passes a batch to the model of its task. Sharing is the parametrization
 `Tied` over the names `task/name` (`shared`).
 """
 
@@ -29,26 +29,26 @@ from nmt.training.sources import Accumulated
 
 Key = tuple[str, Any]  # task, and a key of its source
 PARTS = ("encoder", "decoder")
-READERS = ("encoder", CHARACTERS[0])  # first parts of the names of an encoder's parameters
-Groups = Mapping[str, Sequence[Sequence[str]]]  # part -> groups of tasks that share it
+READERS = ("encoder", CHARACTERS[0])  # prefixes of an encoder's parameters
+Groups = Mapping[str, Sequence[Sequence[str]]]  # encoder, decoder -> groups of tasks that share it
 
 
 class Mixture:
-    """The batches of several tasks in random order: a source of batches for the trainer.
+    """A source that mixes the batches of several tasks in random order.
 
-    An epoch is one of the first task, the reference: tasks are drawn, each with probability
+    An epoch is an epoch of the first task, the reference: tasks are drawn, each with probability
     alpha_i / sum_j alpha_j, until all batches of the reference have been drawn. Another task's
-    batches are the first of a fresh shuffle, and of further ones if it has too few. So an epoch
-    depends on one generator only, and leaves no state.
+    batches are the first ones of a new shuffle, or of several if it has too few. So an epoch
+    depends only on the generator and leaves no state.
     """
 
     def __init__(self, sources: Mapping[str, BatchSource], ratios: Mapping[str, float]) -> None:
-        """sources: of each task, the reference first; ratios: alpha_i, by the same names."""
+        """sources: by task, the reference first. ratios: alpha_i, by task."""
         self.sources, self.names = dict(sources), list(sources)
         self._alpha = np.array([ratios[name] for name in self.names], dtype=np.float64)
 
     def epoch(self, rng: np.random.Generator) -> list[Key]:
-        """(task, key) of each update up to the last of the reference's epoch."""
+        """(task, key) of each update, up to the reference's last one."""
         reference, *others = self.names
         waiting = {reference: list(self.sources[reference].epoch(rng))}
         order = self._order(len(waiting[reference]), rng)
@@ -61,7 +61,7 @@ class Mixture:
         return [(name, next(turns[name])) for name in order]
 
     def _order(self, n: int, rng: np.random.Generator) -> list[str]:
-        """The task of each update: drawn until the reference has n. A single task needs no draw."""
+        """The task of each update, drawn until the reference has n. A single task is not drawn."""
         order: list[str] = []
         chances = self._alpha / self._alpha.sum()  # alpha_i / sum_j alpha_j  (6.1.1 mixing)
         while n:
@@ -73,16 +73,16 @@ class Mixture:
         return order
 
     def clock(self, keys: Sequence[Key]) -> np.ndarray:
-        """(len(keys) + 1,): how many updates of the reference come before each, and in all."""
+        """(len(keys) + 1,) the reference's updates before each key, and in all."""
         return np.cumsum([0, *(name == self.names[0] for name, _ in keys)])
 
     def accumulated(self, count: int) -> Mixture:
-        """The same with `count` batches of one task an update."""
+        """The mixture with `count` batches of one task in each update."""
         return Mixture({name: Accumulated(source, count) for name, source in self.sources.items()},
                        dict(zip(self.names, self._alpha.tolist(), strict=True)))
 
     def batch(self, key: Key) -> Batch:
-        """The batch of a key, with its task's name."""
+        """The batch of a key, with the name of its task."""
         name, inner = key
         return replace(self.sources[name].batch(inner), task=name)
 
@@ -91,7 +91,7 @@ class Mixture:
         return self.sources[batch.task].tokens(batch)
 
     def weight(self, batch: Batch) -> int:
-        """The number that the task divides the batch's gradient by."""
+        """The number that the batch's gradient is divided by, as its task says."""
         return self.sources[batch.task].weight(batch)
 
 
@@ -103,10 +103,10 @@ class SeveralCache(NamedTuple):
 
 
 class Several:
-    """The models of several tasks as one Trainable: a batch is passed to the model of its task.
+    """The models of several tasks as one Trainable, which passes a batch to its task's model.
 
-    Its parameters are named `task/name`; a batch has gradients of its task's parameters only, so
-    that no other parameter changes.
+    Parameters are named `task/name`. A batch has gradients of its task's parameters only, so that
+    no other parameter changes.
     """
 
     def __init__(self, models: Mapping[str, Trainable]) -> None:
@@ -130,24 +130,24 @@ class Several:
         return loss, SeveralCache(batch.task, inner, inner.losses, inner.state)
 
     def backward(self, cache: SeveralCache) -> Gradients:
-        """Gradients of that task's parameters; the others have none."""
+        """The gradients of the parameters of the batch's task; the others have none."""
         gradients = self.models[cache.task].backward(cache.inner)
         return {f"{cache.task}/{name}": gradient for name, gradient in gradients.items()}
 
 
 def of_task(task: str, parameters: Mapping[str, Array]) -> dict[str, Array]:
-    """The parameters of one task under the names that its model has for them."""
+    """The parameters of a task, under the names of its model."""
     prefix = f"{task}/"
     return {name[len(prefix):]: array for name, array in parameters.items()
             if name.startswith(prefix)}
 
 
 def part_of(name: str) -> str:
-    """Whether a parameter belongs to the encoder or to the decoder.
+    """The part, "encoder" or "decoder", that a parameter belongs to.
 
     "When sharing an encoder or a decoder, we share both the recurrent connections and the
-    corresponding embeddings" (6.1.1). Everything else belongs to the decoder: attention, the
-    prediction layer, and a bridge to its initial state (erratum 43).
+    corresponding embeddings" (6.1.1). All other parameters belong to the decoder: those of
+    attention, of the prediction layer, and of a bridge to its initial state (erratum 43).
     """
     return PARTS[name.split(".")[0] not in READERS]
 
@@ -155,13 +155,13 @@ def part_of(name: str) -> str:
 def shared(
     models: Mapping[str, Trainable], groups: Groups, private: float = 0.0
 ) -> dict[str, Parametrization]:
-    """What makes tasks share parts, for `Parametrized(Several(models), ...)`: the parameters of a
-    group's other tasks are those of its first.
+    """The parametrizations that let tasks share parts, for `Parametrized(Several(models), ...)`.
+    All tasks of a group have the parameters of its first task.
 
-    groups: by part, "encoder" or "decoder", the tasks that share one; private: the share of a
-    shared layer's units that each task has for itself (Nguyen 4.3).
-    Raises ValueError for tasks whose parts have other parameters, or of other shapes, and for a
-    private share of which nothing, or everything, remains.
+    groups: by part, "encoder" or "decoder", the groups of tasks that share it. private: the share
+    of a shared layer's units that each task has alone (Nguyen 4.3). Raises ValueError for tasks
+    whose parts have different parameters or shapes, and for a private share that leaves no unit, or
+    all units, to be shared.
     """
     table: dict[str, Parametrization] = {}
     for part, lists in groups.items():
@@ -179,7 +179,7 @@ def shared(
 
 
 def _part(model: Trainable, part: str) -> dict[str, Weight]:
-    """A part's parameters by name."""
+    """The weights of a model's part, by name."""
     return {name: weight for name, weight in model.weights().items() if part_of(name) == part}
 
 
@@ -188,12 +188,12 @@ def _shapes(weights: Mapping[str, Weight]) -> dict[str, tuple[int, ...]]:
 
 
 def _is_layer(name: str, weight: Weight) -> bool:
-    """Whether the rows are units: of a recurrent layer, gate by gate, or of h~."""
+    """Whether the rows of a weight are units, of a recurrent layer or of h~."""
     return weight.axes[0].name == "gate" or name == "attention.W_c"
 
 
 def _divided(first: str, task: str, name: str, weight: Weight, private: float) -> Stacked:
-    """[W_shared; W_private] (Nguyen 4.3); of gates each has its share of both."""
+    """[W_shared; W_private] (Nguyen 4.3), for each gate."""
     blocks = max(1, len(weight.axes[0].parts))
     units = weight.shape[0] // blocks
     alone = round(private * units)
@@ -206,7 +206,7 @@ def _divided(first: str, task: str, name: str, weight: Weight, private: float) -
 
 def _check_alike(part: str, first: str, shapes: Mapping[str, tuple[int, ...]], other: str,
                  other_shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError naming the first parameter in which two tasks' parts differ."""
+    """Raise ValueError with the first parameter in which the parts of two tasks differ."""
     for name in [*shapes, *other_shapes]:
         if shapes.get(name) != other_shapes.get(name):
             raise ValueError(f"{part}: expected the same parameters in {first} and {other}, got "
@@ -215,5 +215,5 @@ def _check_alike(part: str, first: str, shapes: Mapping[str, tuple[int, ...]], o
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:
-    """A shape in words."""
+    """A shape as text."""
     return "none" if shape is None else f"of shape {shape}"

@@ -1,8 +1,8 @@
-"""The safetensors format, written array by array.
+"""Writing the safetensors format array by array.
 
 The library's own writer makes a file that only its owner may read, leaves a partial file when it is
-killed, and does not flush it. A file is 8 bytes, the length of a JSON header; the header, padded
-with spaces; the arrays' memory, in the header's order.
+killed, and does not flush the file. A file has 8 bytes with the length of a JSON header, the header
+padded with spaces, and the arrays' memory in the order of the header.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ALIGNED = 8  # bytes: alignment of the first array, and so of each array to its 
 
 
 def parts(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Iterator[Part]:
-    """The pieces of a file, those of arrays as views of their memory.
+    """The pieces of a file. Those of arrays are views of the arrays' memory.
 
-    Arguments: arrays, contiguous and of the machine's byte order (x86 and ARM: the format's);
-    metadata, for the header. Arrays of larger items come first, as in the library, so that all are
-    aligned. Raises ValueError for a dtype that the format does not have.
+    arrays: contiguous, in the machine's byte order, which on x86 and ARM is the format's. metadata:
+    for the header. Arrays with larger items come first, as in the library, so that all are aligned.
+    Raises ValueError for an array that is not contiguous or has a dtype unknown to the format.
     """
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     header: dict[str, object] = {"__metadata__": dict(metadata)}

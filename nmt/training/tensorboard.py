@@ -1,4 +1,4 @@
-"""TensorBoard event files of a training, in the run directory (extra `tensorboard`)."""
+"""TensorBoard event files of training, in the run directory (extra `tensorboard`)."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Observers(Observer):
 
 
 class TensorBoardObserver(Observer):
-    """Writes event files: `train/perplexity`, `train/learning_rate` and
-    `train/target_tokens_per_second` by update; `epoch/train_perplexity` and the dev set's scores,
-    `dev/perplexity` and so on, after each evaluation, at the number of its last update. Of several
-    tasks each perplexity has its name.
+    """Writes event files. At updates they get `train/perplexity`, `train/learning_rate` and
+    `train/target_tokens_per_second`; after evaluations, at the last update's number,
+    `epoch/train_perplexity` and the dev set's scores, `dev/perplexity` and so on. With several
+    tasks, the names of perplexities end in the task's name.
 
-    A file is made at the first number, so that a run that fails before leaves none; a resumed run
+    The file is made at the first number, so that a run that fails before leaves none. A resumed run
     adds a file.
     """
 
@@ -94,20 +94,20 @@ class TensorBoardObserver(Observer):
         self._writer.flush()
 
     def close(self) -> None:
-        """Write the rest, and close the file."""
+        """Write what is buffered, and close the file."""
         if self._writer is not None:
             self._writer.close()
 
     def _write_all(self, name: str, values: Mapping[str, float]) -> None:
-        """A number, or one for each task."""
+        """Write a number for each task."""
         for task, value in values.items():
             self._write(f"{name}/{task}".rstrip("/"), value)
 
     def _write(self, name: str, value: float) -> None:
-        """A number at the last update."""
+        """Write a number at the last update."""
         if self._writer is None:
             from tensorboardX import SummaryWriter
 
-            # a run that is stopped and resumed within a second would write over its first file
+            # Without the suffix, a run that is resumed within a second would overwrite its file.
             self._writer = SummaryWriter(str(self._directory), filename_suffix=f".{self._step:09}")
         self._writer.add_scalar(name, value, self._step)

@@ -28,16 +28,16 @@ from nmt.training.state import Counters, TrainingState
 
 
 class Trainer:
-    """Trains a model in a run's directory, and goes on after an interruption as if none were."""
+    """Trains a model in a run's directory. A resumed training ends with the same parameters as one
+    that was never interrupted."""
 
     def __init__(self, model: Trainable, parameters: dict[str, Array], training: Training,
                  options: TrainOptions, run: Run, observer: Observer | None = None) -> None:
-        """Make a trainer that stands at the beginning.
+        """Make a trainer at the beginning of training.
 
-        Arguments: model; parameters, trained in place; training, the batches and what validates;
-        options; run, the directory and the processes that train in it, each with the same
-        arguments; observer, told of progress.
-        Raises ValueError for a plateau schedule without validation.
+        parameters: trained in place. training: the batches, and the function that validates. run:
+        the directory and the processes that train in it, all with the same arguments. observer:
+        receives progress. Raises ValueError for a plateau schedule without validation.
         """
         if options.schedule == "plateau" and training.validate is None:
             raise ValueError("validate: the plateau schedule expected a function, got None")
@@ -52,12 +52,12 @@ class Trainer:
 
     @property
     def counters(self) -> Counters:
-        """Where training stands."""
+        """The counters of training."""
         return self.state.counters
 
     def resume(self) -> None:
-        """Put everything back as it was when `last.safetensors` was written. Raises UserError when
-        the file does not fit the model, or was made with other options."""
+        """Restore everything as it was when `last.safetensors` was written. Raises UserError if the
+        file does not fit the model, or was made with other options."""
         path = self._run.last
         saved = checkpoint.load(path)
         self.state.check_saved(path, saved, self._run.metadata)
@@ -70,18 +70,18 @@ class Trainer:
         self._is_saved, self._notes = True, self.state.notes_on_host(saved)
 
     def train(self) -> Counters:
-        """Train until `options.epochs` are done or evaluations end it; where it then stands.
+        """Train until `options.epochs` are done or evaluations end it; return the counters.
 
-        A new run is saved before its first update. Ctrl-C stops after the update (or validation)
-        in progress, saves `last.safetensors` and raises KeyboardInterrupt with a one-line message,
-        SIGTERM likewise `Terminated`; a second one stops at once.
-        Raises UserError when the loss or a gradient is not finite, when the directory holds a run
-        that was not resumed, or when a file cannot be written.
+        A new run is saved before its first update. Ctrl-C stops after the current update or
+        validation, saves `last.safetensors` and raises KeyboardInterrupt with a one-line message;
+        SIGTERM does the same with `Terminated`. A second signal stops at once. Raises UserError if
+        the loss or a gradient is not finite, if the directory holds a run that was not resumed, or
+        if a file cannot be written.
         """
         if not self._is_saved:
             self._begin()
         try:
-            # What is not finite is found and named: NumPy need not warn of it.
+            # Values that are not finite are found and named, so that NumPy need not warn.
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._reports.notes(self._notes)
                 if not self.state.is_left():
@@ -100,14 +100,14 @@ class Trainer:
         return self.counters
 
     def _begin(self) -> None:
-        """Save where a new run begins: whenever it is killed from here on, it can be resumed."""
+        """Save the beginning of a new run, so that it can be resumed whenever it is killed."""
         self._run.begin()
-        self._reports.notes(self._notes)  # once a run: a resume does not know what it began with
+        self._reports.notes(self._notes)  # once in a run: a resume does not have them
         self._save_last()
         self._is_saved, self._notes = True, ()
 
     def _train_epoch(self, interrupt: DeferredInterrupt) -> bool:
-        """The batches of the epoch that are not yet done; whether it was trained to its end."""
+        """Train on the batches of the epoch that are left; return whether the epoch is complete."""
         counters, options, state = self.counters, self.options, self.state
         state.epoch_start = state.data_rng.bit_generator.state
         keys = self._updates.epoch(state.data_rng)
@@ -137,7 +137,7 @@ class Trainer:
         return True
 
     def _update(self, batch: Batch | Together) -> None:
-        """One update of the parameters: loss, backward, sum over the ranks, clip, update."""
+        """Make an update of the parameters: loss, backward, sum over the ranks, clip, update."""
         state, dtype, sums = self.state, next(iter(self.parameters.values())).dtype, None
         for share in filter(None, map(self._world.share, batches_of(batch))):
             share = continue_stream(share, state.stream, self._run.last)
@@ -148,7 +148,7 @@ class Trainer:
         sums = self._world.sum(sums, self.parameters)
         scale, norm = gradient_scale(sums.gradients, self._updates.weight(batch),
                                      self.options.max_norm)
-        # On the host reading the numbers is free; on a device it would mean waiting.
+        # Reading the numbers is free on the host, but a device would have to be waited for.
         if self._on_host or (self.counters.step + 1) % self.options.log_every == 0:
             if not (is_finite(sums.loss) and is_finite(norm)):
                 self._fail(self.counters.step + 1, sums.gradients)
@@ -159,21 +159,22 @@ class Trainer:
         self._average.update(self.counters.step)
 
     def _log_window(self) -> None:
-        """One line of the log."""
+        """Write the window since the last line to the log."""
         facts = self.state.meter.close_window()
         if not self.state.meter.finite:
             self._fail(self.counters.step, {})
         self._reports.window(facts, self.parameters)
 
     def _evaluate_within(self) -> None:
-        """Evaluate after an update of `evaluate_every`, and save what a resume needs."""
+        """Evaluate within an epoch, and save what a resume needs."""
         self.state.meter.stop()
         self._reports.evaluation(*self._evaluate(self.counters.epoch - 1))
         self._save_last()
         self.state.meter.start()
 
     def _end_epoch(self) -> None:
-        """Evaluate, unless that goes by updates; tell the schedule, log, write checkpoints."""
+        """Evaluate, unless evaluations are by updates; end the schedule's epoch, log, and write
+        checkpoints."""
         counters, state, keep = self.counters, self.state, self.options.keep
         scores, improved = ({}, False) if self.options.evaluate_every else self._evaluate(
             counters.epoch)
@@ -188,8 +189,8 @@ class Trainer:
         self._save_last()
 
     def _evaluate(self, epochs: int) -> tuple[dict[str, float], bool]:
-        """Validate after so many whole epochs, and save the best; the scores, and whether they are
-        the best so far."""
+        """Validate, and save the parameters if they are the best; return the scores, and whether
+        they are the best so far. epochs: how many epochs are complete."""
         self._check_parameters()
         self._world.check_parameters(self.parameters)
         if self._training.validate is None:
@@ -201,7 +202,7 @@ class Trainer:
         return scores, improved
 
     def _validate(self) -> dict[str, float]:
-        """What validation gives."""
+        """The scores of the validation."""
         assert self._training.validate is not None
         try:
             return self._training.validate(self._average.parameters)
@@ -209,30 +210,30 @@ class Trainer:
             raise self._run.not_finite(self.counters.step, "a logit of the dev set") from None
 
     def _save_last(self) -> None:
-        """Everything that decides how training goes on."""
+        """Save everything that a resume needs."""
         document, arrays = self.state.saved()
         self._save(LAST, {"training": document}, arrays | self._average.trained())
 
     def _save(self, file: str, facts: dict[str, Any], arrays: Mapping[str, Array] | None = None
               ) -> None:
-        """Write the parameters, or their average, and more arrays, unless they have gone bad since
-        the last check."""
+        """Write the parameters, or their average, and further arrays. Raises UserError if the
+        parameters are not finite, or if the directory was moved or changed."""
         self._run.check()
         self._check_parameters()
         self._run.save(file, self._average.parameters, facts, arrays)
 
     def _stop_if_asked(self, interrupt: DeferredInterrupt) -> None:
-        """After Ctrl-C: save and leave."""
+        """Save and raise the signal's exception, if a signal has come to any rank."""
         if self._world.agreed(interrupt.requested):
             self._save_last()
             raise interrupt.error(f"stopped after update {self.counters.step}; "
                                   f"--resume {self._run.directory} goes on")
 
     def _check_parameters(self) -> None:
-        """Stop if an update has made a parameter infinite or NaN."""
+        """Raise UserError if an update has made a parameter infinite or NaN."""
         if not all(is_finite(parameter) for parameter in self.parameters.values()):
             self._fail(self.counters.step, {})
 
     def _fail(self, step: int, gradients: Mapping[str, Any]) -> None:
-        """Raise UserError that says what is not finite, and where to go on from."""
+        """Raise UserError with the name of what is not finite, and the state to resume from."""
         raise self._run.not_finite(step, first_non_finite(self.parameters, gradients))

@@ -1,9 +1,9 @@
-"""A child that begins with its parent's parameters (Zoph et al., 2016; Nguyen, section 3.1).
+"""Transfer: a child starts from its parent's parameters (Zoph et al., 2016; Nguyen, section 3.1).
 
-Parameters are taken by name. A table has a row for each word, or piece, of a vocabulary: a word of
-the child's that the parent has too gets the parent's row, others stay fresh ("a word that appears
-in both vocabularies keeps its embedding", 3.1.2). Zoph et al. know no overlap of sources: each of
-the child's source words gets the row of one of the parent's, drawn at random.
+Parameters are taken by name. A table has a row for each word or piece of a vocabulary. A word that
+the parent has too gets the parent's row, and other words stay fresh ("a word that appears in both
+vocabularies keeps its embedding", 3.1.2). In Zoph et al. the source vocabularies do not overlap:
+each of the child's source words gets the row of a random word of the parent's.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from nmt.training.tasks import PARTS, part_of
 
 TABLE_OF = {"source": "encoder.W_e", "target": "decoder.W_e"}  # side -> its embeddings
 MATCH, RANDOM, SAME = WORDS = ("match", "random", "same")
-OF_VOCABULARY = ("word", "character")  # what the rows of tables are, as weights declare it
+OF_VOCABULARY = ("word", "character")  # the axes of weights whose entries are a vocabulary's
 
 S = TypeVar("S", bound=BaseSystem)
 
 
 @dataclass(frozen=True)
 class Parent:
-    """What a run begins with.
+    """The run that another run starts from.
 
-    system: the parent. path: of the checkpoint that it was read from, and step, the updates behind
-    it. words: how rows of tables are taken, one of WORDS; "same" where the child has the parent's
+    system: the parent. path: of its checkpoint. step: how many updates the checkpoint is after.
+    words: how rows of tables are taken, one of WORDS; with "same" the child has the parent's
     vocabularies.
     """
 
@@ -48,7 +48,8 @@ class Parent:
     words: str = MATCH
 
     def check(self, recipe: Any) -> None:
-        """Raise UserError unless a recipe's model is of the parent's architecture."""
+        """Raise UserError unless a recipe's model has the parent's architecture and can take its
+        tables."""
         expected, actual = name_of(recipe.model), name_of(self.system.recipe.model)
         if expected != actual:
             raise UserError(f"{self.path}: expected a run of the architecture {expected} to begin "
@@ -75,7 +76,8 @@ class Parent:
 
 
 def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
-    """The child with what it takes of its parent, in place, and lines that say what that is.
+    """Copy the parent's parameters into the child, in place; return the child, and lines on what
+    was taken.
 
     Raises UserError for a parameter of another size.
     """
@@ -100,10 +102,11 @@ def start_from(child: S, parent: Parent) -> tuple[S, list[str]]:
 
 
 def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
-    """The child with word vectors of files (`nmt.data.word_files`) in its embedding tables, in
-    place, and lines that say how many words have one; files: side -> path.
+    """Copy word vectors of files (`nmt.data.word_files`) into the child's embedding tables, in
+    place; return the child, and lines on how many words have a vector.
 
-    Raises UserError for a side whose embeddings are no table of the child's, and as `read_vectors`.
+    files: side -> path. Raises UserError for a side whose embeddings are not stored as a table, and
+    as `read_vectors`.
     """
     stored, tables = child.stored or child.parameters, dict[str, dict[str, Any]]()
     for side, path in files.items():
@@ -130,7 +133,7 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
 
 
 def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:
-    """The parent's parameters by name: as they are stored where the child stores them likewise."""
+    """The parent's parameters by name; the stored ones too, if both are parametrized alike."""
     options = [replace(system.recipe.parametrize, frozen=[]) for system in (child, parent)]
     are_alike = options[0] == options[1]
     return {**parent.parameters, **parent.stored} if are_alike else parent.parameters
@@ -139,7 +142,7 @@ def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:
 def _rows(
     name: str, child: BaseSystem, parent: Parent, rng: np.random.Generator
 ) -> tuple[list[tuple[int, int]], dict[str, Any]]:
-    """(row, the parent's row) of a table's words that take one, and what there is to say of it."""
+    """(row, the parent's row) for the words of a table that take a row, and facts on the table."""
     words, parent_words = (_vocabulary(name, system) for system in (child, parent.system))
     drawn = parent.words == RANDOM and words is child.vocabularies[child.names[0]]
     rows = _drawn(words, parent_words, rng) if drawn else _matched(words, parent_words)
@@ -148,7 +151,7 @@ def _rows(
 
 
 def _check_size(path: Path, name: str, weight: Weight, array: Array) -> None:
-    """Raise UserError for another shape; a table's number of rows may be another."""
+    """Raise UserError for another shape. A table may have another number of rows."""
     first = weight.axes[0].name in OF_VOCABULARY
     if weight.shape[first:] != array.shape[first:]:
         raise UserError(f"{path}: {name}: expected shape {weight.shape}, which the recipe's model "
@@ -156,7 +159,7 @@ def _check_size(path: Path, name: str, weight: Weight, array: Array) -> None:
 
 
 def _vocabulary(name: str, system: BaseSystem) -> Vocabulary:
-    """What a table's rows are."""
+    """The vocabulary of a table's rows."""
     prefix = name.split(".")[0]
     if prefix in CHARACTERS:
         return system.vocabularies[prefix]
@@ -164,7 +167,7 @@ def _vocabulary(name: str, system: BaseSystem) -> Vocabulary:
 
 
 def _matched(words: Vocabulary, parent_words: Vocabulary) -> list[tuple[int, int]]:
-    """(row, the parent's row) of the symbols and of all words that both have."""
+    """(row, the parent's row) for the symbols and for all words that both vocabularies have."""
     rows = parent_words.ids(words.words[len(SPECIALS):])
     symbols = [(i, i) for i in range(len(SPECIALS))]
     return [*symbols, *((row, parent_row) for row, parent_row in enumerate(rows, len(SPECIALS))
@@ -195,7 +198,7 @@ def _take(array: Array, parent_array: Array, rows: Sequence[tuple[int, int]] | N
 
 
 def _lines(facts: Mapping[str, Any]) -> list[str]:
-    """What was taken, for whoever trains; of tables as Nguyen's Table 3.3."""
+    """Lines on what was taken; for tables, the numbers of Nguyen's Table 3.3."""
     after = "" if facts["step"] is None else f", after update {facts['step']}"
     fresh = f"; fresh: {', '.join(facts['fresh'])}" if facts["fresh"] else ""
     manner = {MATCH: "", RANDOM: ", drawn at random"}

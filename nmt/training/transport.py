@@ -1,4 +1,5 @@
-"""MPI for arrays on the host and small things, NCCL for arrays on GPUs."""
+"""Transports between ranks: MPI for arrays on the host and small objects, NCCL for arrays on GPUs.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +12,30 @@ from backend import Array, array_module
 
 
 class Mpi:
-    """A communicator of mpi4py's; its arrays are NumPy's."""
+    """A transport by a communicator of mpi4py, for NumPy arrays."""
 
     def __init__(self, communicator: Any) -> None:
         self._mpi = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
 
     def gather(self, value: Any) -> list[Any]:
-        """Pickled."""
+        """Gather by pickling."""
         return list(self._mpi.allgather(value))
 
     def gather_counts(self, counts: np.ndarray) -> np.ndarray:
-        """By Allgather."""
+        """Gather by Allgather."""
         gathered = np.empty((self.size, len(counts)), np.int64)
         self._mpi.Allgather(counts, gathered)
         return gathered
 
     def sum(self, array: Array) -> None:
-        """By Allreduce, in place."""
+        """Sum by Allreduce, in place."""
         from mpi4py import MPI
 
         self._mpi.Allreduce(MPI.IN_PLACE, array)
 
     def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
-        """By Allgatherv."""
+        """Gather by Allgatherv."""
         rows = np.ascontiguousarray(rows)
         width = int(np.prod(rows.shape[1:]))
         gathered = np.empty((sum(counts), *rows.shape[1:]), rows.dtype)
@@ -43,10 +44,10 @@ class Mpi:
 
 
 class Nccl(Mpi):
-    """NCCL between the GPUs of an MPI communicator's ranks, MPI for what is on the host.
+    """A transport by NCCL between the GPUs of an MPI communicator's ranks, and by MPI on the host.
 
-    Source: `cupyx.distributed.NCCLBackend`. Its calls are put into the device's stream: a sum is
-    there for whatever is computed after it, and nothing is waited for on the host.
+    Source: `cupyx.distributed.NCCLBackend`. Its calls go into the device's stream: later
+    computations see the sum, and the host does not wait.
     """
 
     def __init__(self, communicator: Any, nccl: Any) -> None:
@@ -55,11 +56,11 @@ class Nccl(Mpi):
         self._nccl = nccl
 
     def sum(self, array: Array) -> None:
-        """By all_reduce, in place."""
+        """Sum by all_reduce, in place."""
         self._nccl.all_reduce(array, array)
 
     def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
-        """By all_gather, which wants as many of each: fewer are filled up."""
+        """Gather by all_gather, which needs equal numbers of rows, so that rows are padded."""
         xp, largest = array_module(rows), max(counts)
         sent = xp.zeros((largest, *rows.shape[1:]), dtype=rows.dtype)
         sent[: len(rows)] = rows

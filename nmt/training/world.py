@@ -1,13 +1,13 @@
-"""The processes that train one model together: what they tell each other, the sum of gradients.
+"""The processes that train a model together: how they communicate and sum gradients.
 
-Data-parallel training: each of n ranks computes the loss and the gradient of its share of the same
-batch (`nmt.data.share`). After the backward pass `World.sum` adds both up over the ranks, and each
-makes the same update. Dense gradients are summed by one Allreduce; of a table's gradient each rank
-sends the rows that its sentences touched (Allgatherv), and they are added in the order of the
+This is data-parallel training. Each of n ranks computes the loss and the gradient of its share of a
+batch (`nmt.data.share`). After the backward pass `World.sum` adds both up over the ranks, and every
+rank makes the same update. Dense gradients are summed by one Allreduce. Of a table's gradient, each
+rank sends the rows that its sentences touched (Allgatherv), and these are added in the order of the
 ranks.
 
-A `World` of one process does nothing. What carries numbers between several is a `Transport`: MPI
-for arrays on the host, NCCL for those on GPUs (`nmt.training.transport`).
+A `World` of a single process does nothing. A `Transport` carries numbers between processes: MPI for
+arrays on the host, NCCL for arrays on GPUs (`nmt.training.transport`).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from nmt.models.contract import Gradients
 from nmt.training.passes import Sums
 
 T = TypeVar("T")
-NONE, DENSE = -1, -2  # what a rank has of a parameter's gradient; 0 and more: so many rows
+NONE, DENSE = -1, -2  # kinds of a rank's gradient of a parameter; 0 and more: a number of rows
 
 
 class Transport(Protocol):
-    """What carries numbers between ranks; every rank calls the same methods in the same order."""
+    """Carries numbers between ranks. All ranks call the same methods in the same order."""
 
     rank: int
     size: int
 
     def gather(self, value: Any) -> list[Any]:
-        """A small Python object of each rank, in their order."""
+        """The ranks' values, small Python objects, in the order of the ranks."""
 
     def gather_counts(self, counts: np.ndarray) -> np.ndarray:
         """(size, N) int64: the host integers `counts` (N,) of each rank."""
@@ -46,11 +46,11 @@ class Transport(Protocol):
         """Replace a flat array by its sum over the ranks."""
 
     def gather_rows(self, rows: Array, counts: Sequence[int]) -> Array:
-        """The rows (N_r, ...) of each rank r, stacked in their order; counts: N_r of each."""
+        """The rows (N_r, ...) of all ranks r, stacked in the order of the ranks. counts: N_r."""
 
 
 class World:
-    """One process that trains alone."""
+    """The world of a process that trains alone."""
 
     rank, size = 0, 1
 
@@ -60,7 +60,7 @@ class World:
         return self.rank == 0
 
     def share(self, batch: Batch) -> Batch | None:
-        """What this rank computes of a batch; None for nothing."""
+        """This rank's share of a batch; None if it has none."""
         return batch
 
     def share_of_state(self, state: Any) -> Any:
@@ -68,12 +68,12 @@ class World:
         return state
 
     def whole_state(self, state: Any) -> Any:
-        """The reverse: all rows of the state of which this rank has a share."""
+        """All rows of a state, of which this rank has a share."""
         return state
 
     def sum(self, sums: Sums | None, parameters: Mapping[str, Array]) -> Sums:
-        """Loss and gradients, of any of the parameters, summed over the ranks; sums: this rank's,
-        None where it has no sentence of the batch, which the first rank always has."""
+        """Loss and gradients summed over the ranks. sums: this rank's, None if it has no sentence
+        of the batch; the first rank always has one."""
         assert sums is not None
         return sums
 
@@ -82,30 +82,31 @@ class World:
         return flag
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What the first rank makes."""
+        """The result of `make` on the first rank."""
         return make()
 
     def gather(self, value: T) -> list[T]:
-        """A small value of each rank, in their order."""
+        """The ranks' values, in the order of the ranks."""
         return [value]
 
     def wait(self) -> None:
-        """Until all ranks are here."""
+        """Wait until all ranks call this."""
 
     def check_same(self, description: str, value: Any) -> None:
-        """Raise UserError naming a rank whose value is not the first one's."""
+        """Raise UserError with the first rank whose value differs from rank 0's. description: of
+        the value."""
         for rank, rank_value in enumerate(values := self.gather(value)):
             if rank_value != values[0]:
                 raise UserError(f"rank {rank}: expected the {description} of rank 0, found others")
 
     def check_parameters(self, parameters: Mapping[str, Array]) -> None:
-        """Raise UserError where ranks have come to other parameters: they would train apart."""
+        """Raise UserError if the ranks' parameters differ, since they would then diverge."""
         if self.size > 1:
             self.check_same("parameters", _checksum(parameters))
 
 
 class Ranks(World):
-    """One of several processes."""
+    """The world of one of several processes."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -114,24 +115,25 @@ class Ranks(World):
         self.bytes = 0  # that this rank has handed over to be summed or gathered
 
     def share(self, batch: Batch) -> Batch | None:
-        """Sentences rank, rank + size and so on."""
+        """Sentences `rank`, `rank + size` and so on of a batch."""
         return share(batch, self.rank, self.size)
 
     def share_of_state(self, state: Any) -> Any:
-        """As the sentences."""
+        """The rows of the share's sentences."""
         return state and [tuple(array[self.rank :: self.size] for array in arrays)
                           for arrays in state]
 
     def whole_state(self, state: Any) -> Any:
-        """Host arrays; None where there is no state."""
+        """All rows of a state as host arrays; None if there is no state."""
         layers = [[to_host(array) for array in arrays] for arrays in state or ()]
         shares = [share for share in self.gather(layers) if share]  # none beyond the rows
         return [tuple(columns_together(parts) for parts in zip(*arrays, strict=True))
                 for arrays in zip(*shares, strict=True)] or None
 
     def sum(self, sums: Sums | None, parameters: Mapping[str, Array]) -> Sums:
-        """Of a parameter that a rank has no gradient of, it adds nothing; a gradient that is dense
-        anywhere becomes dense. The sums are the same numbers on every rank."""
+        """Loss and gradients summed over the ranks. A rank without a gradient of a parameter adds
+        nothing. A gradient that is dense on any rank becomes dense. The sums are the same numbers
+        on all ranks."""
         losses = array_module(*parameters.values()).zeros(3, dtype=np.float64)
         apart = counts = False  # whether there is a loss of words alone, and one of lengths
         if sums is not None:
@@ -150,7 +152,8 @@ class Ranks(World):
 
     def _sum_gradients(self, gradients: Gradients, parameters: Mapping[str, Array],
                        kinds: Mapping[str, np.ndarray]) -> Gradients:
-        """The gradients of all ranks, in the order of the parameters; kinds: of each rank's."""
+        """The summed gradients, in the order of the parameters. kinds: name -> the kind of each
+        rank's gradient."""
         summed = self._sum_dense(gradients, {name: parameters[name] for name, kind in kinds.items()
                                              if (kind == DENSE).any()})
         summed |= {name: self._sum_rows(gradients.get(name), kind, parameters[name])
@@ -158,8 +161,8 @@ class Ranks(World):
         return {name: summed[name] for name in parameters if name in summed}
 
     def _sum_dense(self, gradients: Gradients, parameters: Mapping[str, Array]) -> Gradients:
-        """The sums of dense gradients by one Allreduce: views of one flat array, which hold until
-        the next sum. A parameter of which this rank has no gradient adds zeros."""
+        """The sums of dense gradients by one Allreduce, as views of a flat array that the next sum
+        overwrites. A parameter without a gradient on this rank adds zeros."""
         if not parameters:
             return {}
         flat, summed, start = self._flat_array(parameters), Gradients(), 0
@@ -174,8 +177,8 @@ class Ranks(World):
         return summed
 
     def _flat_array(self, parameters: Mapping[str, Array]) -> Array:
-        """An array as long as these parameters together; the last one again where it fits: in fresh
-        memory the sum of 5 million numbers takes two ranks 1.4 times the processor's time."""
+        """An array as long as these parameters together. The last one is used again if it fits: in
+        new memory, two ranks need 1.4 times the CPU time to sum 5 million numbers."""
         arrays = parameters.values()
         size, dtype = sum(array.size for array in arrays), np.result_type(
             *(array.dtype for array in arrays))
@@ -185,7 +188,7 @@ class Ranks(World):
 
     def _sum_rows(self, gradient: RowGradient | None, counts: np.ndarray,
                   table: Array) -> RowGradient:
-        """The rows of all ranks, those of one id added in the order of the ranks."""
+        """The rows of all ranks; rows of the same id are added in the order of the ranks."""
         xp = array_module(table)
         ids, values = np.empty(0, np.int64), xp.empty((0, table.shape[1]), dtype=table.dtype)
         if gradient is not None:
@@ -197,31 +200,31 @@ class Ranks(World):
         return sum_rows(values, row_index(all_ids), table.shape[0])
 
     def agreed(self, flag: bool) -> bool:
-        """By the largest."""
+        """Whether the flag of any rank is set."""
         return bool(self._transport.gather_counts(np.array([flag], np.int64)).any())
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """The others wait for it."""
+        """The result of `make` on the first rank, for which the others wait."""
         return self.gather(make() if self.first else None)[0]  # type: ignore[return-value]
 
     def gather(self, value: T) -> list[T]:
-        """As the transport brings them."""
+        """The ranks' values, in the order of the ranks."""
         return self._transport.gather(value)
 
     def wait(self) -> None:
-        """For a number of each."""
+        """Wait until all ranks call this."""
         self.agreed(False)
 
 
 def _kind(gradient: Any) -> int:
-    """What there is of a gradient: NONE, DENSE, or how many rows."""
+    """The kind of a gradient: NONE, DENSE, or its number of rows."""
     if gradient is None:
         return NONE
     return len(gradient.ids) if isinstance(gradient, RowGradient) else DENSE
 
 
 def _checksum(parameters: Mapping[str, Array]) -> int:
-    """A number that tells parameters apart."""
+    """A checksum of parameters."""
     total = 0
     for array in parameters.values():
         total = zlib.crc32(to_host(array).tobytes(), total)
@@ -232,11 +235,11 @@ _world = World()
 
 
 def current() -> World:
-    """The world that this process is in: alone, unless a command has joined others."""
+    """The world of this process: a single process, unless a command has joined others."""
     return _world
 
 
 def use(world: World) -> None:
-    """Make a world that of this process."""
+    """Set the world of this process."""
     global _world
     _world = world

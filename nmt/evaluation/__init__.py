@@ -1,1 +1,2 @@
-"""Evaluating trained translators: scores by length, alignments, learning curves, pictures."""
+"""The evaluation of trained translators: scores by length, alignments, learning curves, pictures.
+"""

@@ -1,7 +1,7 @@
-"""An attention map: which source words each target word attended to (Bahdanau et al., Figure 3).
+"""Attention maps: which source words each target word attended to (Bahdanau et al., Figure 3).
 
-Source words on x, target words on y; as shades of characters in the terminal, as a picture by
-matplotlib.
+Source words are on x, target words on y. A map is drawn as shades of characters in the terminal, or
+as a picture by matplotlib.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from rich.cells import cell_len
 
 from nmt.evaluation.pictures import can_draw, save
 
-SHADES = " .:-=+*#%@"  # weight 0 to 1 in tenths: readable without colours and in a pipe
+SHADES = " .:-=+*#%@"  # weights 0 to 1 in tenths, readable without colours and in a pipe
 NARROW = 3  # columns for each source word
 
 
 def in_terminal(source: Sequence[str], target: Sequence[str], alignment: np.ndarray) -> str:
     """The map as text.
 
-    Arguments: source and target words; alignment (at least len(target), len(source)), rows sum to
-    one. Each column is a source word, named at the bottom by its number in the list that follows.
+    source, target: words. alignment: at least len(target) rows, len(source) columns; rows sum to
+    one. Each column is a source word; the numbers below the map refer to the list of words at its
+    end.
     """
     _check(source, target, alignment)
     margin = max((cell_len(word) for word in target), default=0)
@@ -41,9 +42,9 @@ def in_terminal(source: Sequence[str], target: Sequence[str], alignment: np.ndar
 def save_map(
     source: Sequence[str], target: Sequence[str], alignment: np.ndarray, path: Path
 ) -> bool:
-    """Draw the map into a file, black on white: PNG, or by its name's ending SVG or PDF.
+    """Draw the map into a file, black on white, in the format of the file's name: PNG, SVG or PDF.
 
-    Returns False, and makes no file, where matplotlib is not installed.
+    Returns False, and makes no file, if matplotlib is not installed.
     """
     _check(source, target, alignment)
     if not can_draw():
@@ -53,7 +54,7 @@ def save_map(
     figure = Figure(figsize=(1.5 + 0.45 * len(source), 1.2 + 0.4 * len(target)))
     axes = figure.add_subplot()
     image = axes.imshow(alignment[: len(target)], cmap="gray_r", vmin=0.0, vmax=1.0)
-    plain = {"parse_math": False}  # a dollar sign is no mathematics
+    plain = {"parse_math": False}  # dollar signs are no mathematics
     slanted: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(source)), source, **slanted, **plain)
     axes.set_yticks(range(len(target)), target, **plain)

@@ -1,6 +1,6 @@
-"""BLEU, length ratio and empty translations by beam size: do wide beams shorten?
+"""BLEU, length ratio and empty translations by beam size: do wide beams shorten translations?
 
-Source: Nguyen (2019), 4.1.1: with wider beams the empty translation becomes the best of more and
+Source: Nguyen (2019), 4.1.1: with wider beams, the empty translation is the best one for more and
 more sentences (Stahlberg and Byrne, 2019; Murray and Chiang, 2018).
 """
 
@@ -19,26 +19,26 @@ from nmt.system import System
 
 @dataclass(frozen=True)
 class OfBeam:
-    """One system with one beam size."""
+    """The results of a system with a beam size."""
 
     name: str  # the system's
     beam: int
     bleu: Score
-    length_ratio: float  # words of the translations by those of the references, as BLEU counts them
-    empty: int  # best translations without any word, of sources with some
-    sentences: int  # sources with a word
-    cut: int  # best translations at the limit on steps
-    seconds: float  # to translate, on this machine
+    length_ratio: float  # words of translations / words of references, as BLEU counts them
+    empty: int  # best translations without words, of sources with words
+    sentences: int  # sources with words
+    cut: int  # best translations that were cut at the limit on steps
+    seconds: float  # time to translate, on this machine
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON-able values."""
+        """The results as JSON values."""
         return {**asdict(self), "bleu": self.bleu._asdict()}
 
 
 def by_beam(
     system: System, subject: Subject, test: TestSet, search: SearchOptions, beam: int
 ) -> OfBeam:
-    """Translate a test set with a beam; everything else of the search is `search`."""
+    """Translate a test set with a beam size; all other options are those of `search`."""
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
     nbests = system.translate(test.sources, replace(search, beam=beam, nbest=1))
@@ -53,7 +53,7 @@ def by_beam(
 
 
 def as_rows(results: Sequence[OfBeam]) -> list[list[str]]:
-    """A table, its heading first: a row for each system and beam."""
+    """The rows of a table: a heading, and a row for each system and beam."""
     rows = [["", "beam", "BLEU", "length ratio", "empty", "share", "cut", "seconds"]]
     for result in results:
         rows.append([result.name, str(result.beam), f"{result.bleu.score:.2f}",

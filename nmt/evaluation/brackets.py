@@ -3,18 +3,18 @@
 The thesis does not say how F1 is counted. Here it is counted as by EVALB with its file COLLINS.prm,
 the standard for results on the Penn Treebank:
 
-- a bracket is a label and the words it spans; those of a tree are a multiset;
-- labels have no function tags (NP for NP-SBJ), and ADVP and PRT are one;
-- the root (ROOT, TOP, S1) is no bracket, and a word's tag is none;
-- punctuation is removed first, and a constituent of nothing else is no bracket. EVALB finds it by
-its tags (`,` `:` `.` and both quotation marks), which are XX here: `nmt.data.trees.PUNCTUATION`
-  lists the words that have those tags more often than not. On GUM words and tags differ in 80
- of 63,666 words: hyphens, dashes and apostrophes. Round brackets stay, as with COLLINS.prm;
-- matching brackets, those of the reference and those of the parse are each summed over the corpus.
+- A bracket is a label and the words that it spans; the brackets of a tree are a multiset.
+- Labels have no function tags (NP for NP-SBJ), and ADVP and PRT count as equal.
+- Neither the root (ROOT, TOP, S1) nor a word's tag is a bracket.
+- Punctuation is removed first, and a constituent of punctuation alone is no bracket. EVALB finds
+  punctuation by its tags (`,` `:` `.` and both quotation marks), but here tags are XX, so that
+  `nmt.data.trees.PUNCTUATION` lists the words that mostly have these tags. On GUM, 80 of 63,666
+  words differ: hyphens, dashes and apostrophes. Round brackets stay, as with COLLINS.prm.
+- Matching brackets, the reference's and the parse's are each summed over the corpus.
 
 A model's output is repaired first (`nmt.data.trees.repair`). A parse with more or fewer XX than the
-sentence has words counts as having no brackets: all those of the reference are missed. EVALB leaves
-such a sentence out of all sums, which would reward it.
+sentence has words counts as having no brackets, so that all brackets of the reference are missed.
+EVALB leaves such a sentence out of all sums, which would reward the parse.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ EQUAL = {"PRT": "ADVP"}  # COLLINS.prm: EQ_LABEL ADVP PRT
 
 
 class Brackets(NamedTuple):
-    """Counts over one sentence or several; percentages of them, 0 where there is nothing."""
+    """Counts of brackets over sentences, and percentages, which are 0 if there are no brackets."""
 
     sentences: int = 0
-    unfit: int = 0  # of these, parses of another number of words
-    exact: int = 0  # parses with all brackets of the reference and no other
+    unfit: int = 0  # parses with another number of words
+    exact: int = 0  # parses with exactly the brackets of the reference
     matched: int = 0  # brackets of both
-    parsed: int = 0  # of the parses
+    found: int = 0  # of the parses
     gold: int = 0  # of the references
 
     @property
     def precision(self) -> float:
-        """The share of the parses' brackets that the reference has, in per cent."""
-        return _percent(self.matched, self.parsed)
+        """The percentage of the parses' brackets that the references have."""
+        return _percent(self.matched, self.found)
 
     @property
     def recall(self) -> float:
-        """The share of the references' brackets that the parses have, in per cent."""
+        """The percentage of the references' brackets that the parses have."""
         return _percent(self.matched, self.gold)
 
     @property
     def f1(self) -> float:
         """2 precision recall / (precision + recall), in per cent."""
-        return _percent(2 * self.matched, self.parsed + self.gold)
+        return _percent(2 * self.matched, self.found + self.gold)
 
 
 class BracketBucket(NamedTuple):
@@ -76,7 +76,7 @@ def _percent(count: int, whole: int) -> float:
 
 
 def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:
-    """The brackets of a tree that count; their positions do not count punctuation."""
+    """The brackets of a tree. Their positions do not count punctuation."""
     kept = [word not in PUNCTUATION for word in words]
     place = [0, *accumulate(kept)]  # position of each word, and of the end
     counts: Counter[Span] = Counter()
@@ -90,7 +90,7 @@ def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:
 def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -> Brackets:
     """Compare a parse, as the model wrote it, with the reference's symbols.
 
-    Raises ValueError if those of the reference are no tree over these words.
+    Raises ValueError if the reference is no tree over these words.
     """
     gold = list(gold)
     reference, parse = rebuild(gold, words), rebuild(written, words)
@@ -106,7 +106,7 @@ def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -
 
 
 def total(parts: Iterable[Brackets]) -> Brackets:
-    """The sums over sentences."""
+    """The sums of the counts of several sentences."""
     return Brackets(*map(sum, zip(Brackets(), *parts, strict=True)))
 
 

@@ -11,7 +11,7 @@ from nmt.run_files import need
 from nmt.training.log import read_log
 from nmt.training.run import LOG
 
-POSITION = ("step", "epoch")  # where a line of the log stands, no score
+POSITION = ("step", "epoch")  # numbers of a log's line that are no scores
 
 
 class Curve(NamedTuple):
@@ -22,15 +22,15 @@ class Curve(NamedTuple):
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
     stages: Sequence[tuple[float, float]] = ()  # (perplexity, BLEU) of the dev set
     scores: Mapping[str, Sequence[tuple[int, float]]] = {}  # of the dev set, by name
-    updates: Mapping[str, Sequence[tuple[int, float]]] = {}  # of lines on updates, by key
+    updates: Mapping[str, Sequence[tuple[int, float]]] = {}  # numbers of updates, by name
 
 
 def read_curve(directory: str | Path, name: str) -> Curve:
-    """The learning curve of a run directory, to be called `name`.
+    """The learning curve of a run directory. name: of the curve.
 
-    "Cost" is ln perplexity, as in Figure 4.5: nats per target word. Values that were not finite
-    stand as null in the log and are left out. "Stages" are Figure 3.8's, one after each epoch.
-    Raises UserError: there is no log, or, with the line, it is not one of ours.
+    "Cost" is ln perplexity, in nats per target word, as in Figure 4.5. Values that were not finite
+    are null in the log and left out. "Stages" are those of Figure 3.8, one after each epoch. Raises
+    UserError if there is no log, and, with the line, if it is not a training log.
     """
     stages: list[tuple[float, float]] = []
     scores_by_name: dict[str, list[tuple[int, float]]] = {}

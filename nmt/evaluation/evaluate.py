@@ -23,7 +23,7 @@ from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.translation import Translation
 
-CONVENTIONS = ("predicted", "read")  # the two conventions of footnote 13: both are always measured
+CONVENTIONS = ("predicted", "read")  # the conventions of footnote 13; both are always measured
 REPLACEMENTS = (*CONVENTIONS, "annotation")  # methods of replacing unknown words
 
 
@@ -31,12 +31,13 @@ REPLACEMENTS = (*CONVENTIONS, "annotation")  # methods of replacing unknown word
 class Questions:
     """The options of an evaluation.
 
-    search: search settings. edges: of the length buckets. dictionary: for BLEU after unknown words
-    are replaced; empty: they are copied; None: no replacement. gold: alignments of the pairs, for
-    the alignment error rate; None: not computed. known: whether to compute BLEU of the sentences
-    without unknown words (`KnownWords`). rarity: of each source, for BLEU by rarity, or None.
-    restore: the dictionary for unknown words of systems of annotated text, or None. trees: whether
-    the targets are linear trees over the sources, for bracketing F1. restriction: of the search.
+    search: options of the search. edges: of the buckets of lengths. dictionary: for BLEU after
+    unknown words are replaced; an empty one copies them; None: no replacement. gold: alignments of
+    the pairs, for the alignment error rate; None: it is not computed. known: whether to compute
+    BLEU of the sentences without unknown words (`KnownWords`). rarity: of each source, for BLEU by
+    rarity, or None. restore: the dictionary for unknown words of systems of annotated text, or
+    None. trees: whether the targets are linear trees over the sources, for bracketing F1.
+    restriction: of the search, or None.
     """
 
     search: SearchOptions
@@ -64,40 +65,40 @@ class TestSet:
 
     @property
     def lines(self) -> list[Pair]:
-        """The input and the reference output of the system, a pair for each line."""
+        """The system's input and reference output, a pair for each line."""
         if self.copying is not None:
             return self.copying.pairs
         return list(zip(self.sources, self.targets, strict=True))
 
     @property
     def pairs(self) -> list[Pair]:
-        """Words on both sides, pairs with an empty side left out: for perplexity."""
+        """The pairs without an empty side, for perplexity."""
         return [pair for pair in self.lines if all(pair)]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is evaluated: names and facts of a system."""
+    """The system that is evaluated: its name, and facts on it."""
 
     name: str
-    checkpoint: str  # best or last; of an ensemble, its members'
+    checkpoint: str  # best or last; the members' for an ensemble
     epochs: int | None = None  # epochs that its parameters were trained for; None for an ensemble
     speed: TrainingSpeed | None = None  # of training; None for an ensemble, or without a log
     layers: int | None = None  # of the model; None for an ensemble
-    vocabulary: tuple[int, int] | None = None  # words of source and target, symbols not counted
+    vocabulary: tuple[int, int] | None = None  # words of source and target, without symbols
 
 
 class KnownWords(NamedTuple):
     """BLEU of the pairs without unknown words, translated without `<unk>`."""
 
-    sentences: int  # number of such pairs, by the system's own vocabularies
-    bleu: Score | None  # None where there are none
+    sentences: int  # number of these pairs, by the system's own vocabularies
+    bleu: Score | None  # None if there are no such pairs
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results. Those of replacement and alignment are missing if not requested, or without
-    attention."""
+    """The results of an evaluation. Those of replacement and alignment are missing if they were not
+    requested, or if the system has no attention."""
 
     subject: Subject
     perplexity: float  # per target word, `</s>` included
@@ -106,15 +107,15 @@ class Evaluation:
     chrf3: Score
     lengths: list[Bucket]
     unknown: int  # unknown words in the translations
-    replaced: dict[str, Score]  # BLEU without them, by REPLACEMENTS
+    replaced: dict[str, Score]  # BLEU after their replacement, by REPLACEMENTS
     alignment: dict[str, AlignmentScore]  # alignment error rates by convention
-    known: KnownWords | None  # None if not asked for
+    known: KnownWords | None  # None if not requested
     seconds: float  # seconds to translate the sources, on this machine
     words: int  # words in the translations
-    rarity: Sequence[Group] = ()  # BLEU of groups from frequent to rare words, if asked for
+    rarity: Sequence[Group] = ()  # BLEU of groups from frequent to rare words, if requested
     character_perplexity: float | None = None  # of the words that a hybrid model spells
-    spelled: int = 0  # words of the translations that it spelled
-    cut_words: int = 0  # of these, those cut at the limit on characters
+    spelled: int = 0  # spelled words in the translations
+    cut_words: int = 0  # how many of these were cut at the limit on characters
     rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as in `resolve`
@@ -124,7 +125,7 @@ class Evaluation:
     outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON-able values; an infinite perplexity is null."""
+        """The results as JSON values. An infinite perplexity is null."""
         speed = self.subject.speed
         return {
             "name": self.subject.name,
@@ -169,10 +170,10 @@ class Evaluation:
 def evaluate(
     system: System, subject: Subject, test: TestSet, questions: Questions
 ) -> Evaluation:
-    """Translate, score and force-decode; without attention, results that need it are left out.
+    """Translate, score and force-decode. Without attention, results that need it are left out.
 
-    A system of annotated text (`test.copying`) is scored before the replacement, with `<unk>` for
-    each unknown word, and after it.
+    A system of annotated text (`test.copying`) is scored twice: with `<unk>` for each unknown word,
+    and after unknown words are replaced.
     """
     if system.recipe.model.attention == "none":
         questions = replace(questions, dictionary=None, gold=None)
@@ -222,8 +223,8 @@ def _parses(system: System, test: TestSet, best: Sequence[Translation]) -> list[
 def _stages(
     system: System, best: Sequence[Translation], texts: list[str], after: dict[str, list[str]]
 ) -> dict[str, list[str]]:
-    """The translations by stage: before and after unknown words are replaced by the first
-    method."""
+    """The translations by stage: before and after the model spells unknown words, or before and
+    after unknown words are replaced by the first method."""
     if any(translation.spelled for translation in best):
         unspelled = [system.detokenise(translation.unspelled) for translation in best]
         return {"": unspelled, "spelled": texts}
@@ -242,7 +243,7 @@ class _Output(NamedTuple):
 def _output(
     system: System, test: TestSet, best: Sequence[Translation], questions: Questions
 ) -> _Output:
-    """The translations to be scored."""
+    """The translations to score."""
     outputs = [system.whole_words(translation) for translation in best]
     if test.copying is not None:
         texts = restored(system, test.copying, outputs, questions.restore or {})
@@ -257,7 +258,7 @@ def _output(
 
 
 def _by_class(system: System, test: TestSet) -> dict[str, float]:
-    """Perplexity of words and of positions, for posall."""
+    """The perplexities of words and of positions, for systems of posall."""
     if not any(is_position(word) for _, target in test.pairs for word in target):
         return {}
     perplexities = perplexities_by_class(system.force(test.pairs))
@@ -265,7 +266,7 @@ def _by_class(system: System, test: TestSet) -> dict[str, float]:
 
 
 def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownWords:
-    """Translate again the pairs without unknown words.
+    """Translate the pairs without unknown words again, without `<unk>`, and score them.
 
     Source: Bahdanau et al. (2015), Table 1, last column: "the sentences without any unknown word in
     themselves and in the reference translations"; there the models may not produce `<unk>`.
@@ -284,7 +285,7 @@ def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownW
 def _alignment(
     system: System, test: TestSet, gold: Sequence[Gold] | None
 ) -> dict[str, AlignmentScore]:
-    """Alignment error rate under both conventions (section 4.4.4)."""
+    """The alignment error rates under both conventions (section 4.4.4)."""
     if gold is None:
         return {}
     forced = system.force(test.gold_pairs)

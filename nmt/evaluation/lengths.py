@@ -1,4 +1,4 @@
-"""BLEU of short and of long sentences (Figure 4.6 of the thesis; Bahdanau et al., Figure 2)."""
+"""BLEU by the length of sentences (Figure 4.6 of the thesis; Bahdanau et al., Figure 2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bucket(NamedTuple):
     label: str  # "1-10", "11-20", ..., "51+": source words
     sentences: int
     words: int  # total of source words
-    bleu: float | None  # corpus BLEU of these sentences, 0 to 100; None where there are none
+    bleu: float | None  # corpus BLEU of these sentences, 0 to 100; None if there are none
 
     @property
     def score(self) -> float | None:
@@ -34,11 +34,10 @@ def bleu_by_length(
     Source: thesis section 4.4.2: "group sentences of similar lengths together and compute a BLEU
     score per group".
 
-    Arguments: lengths, source words of each sentence; hypotheses and references, lines in the same
-    order; edges, the longest length of each bucket but the last, which is open; tokenize,
-    sacrebleu's. Returns all buckets, also empty ones, so that systems can be compared; empty lines
-    are in none.
-    Raises ValueError as `by_length`, UserError as `scores.bleu`.
+    lengths: source words of each sentence. hypotheses, references: lines in the same order. edges:
+    the longest length of each bucket except the last, which is open. tokenize: sacrebleu's. Returns
+    all buckets, including empty ones, so that systems can be compared. Empty lines are in no
+    bucket. Raises ValueError as `by_length`, UserError as `scores.bleu`.
     """
     return [Bucket(label, len(places), sum(lengths[i] for i in places),
                    _bleu(places, hypotheses, references, tokenize))
@@ -61,7 +60,7 @@ def by_length(lengths: Sequence[int], edges: Sequence[int]) -> list[tuple[str, l
 def _bleu(
     places: Sequence[int], hypotheses: Sequence[str], references: Sequence[str], tokenize: str
 ) -> float | None:
-    """Corpus BLEU of the sentences with these indices; None without any."""
+    """Corpus BLEU of the sentences with these indices; None if there are none."""
     if not places:
         return None
     return bleu([hypotheses[i] for i in places], [references[i] for i in places], tokenize).score

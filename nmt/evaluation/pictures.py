@@ -17,16 +17,16 @@ from nmt.evaluation.rare import Group
 from nmt.files import write_file
 
 MISSING = missing("matplotlib", "plot")
-MARKERS = "osD^vP*X"  # with the line styles they distinguish systems without colours
-LEGIBLE = 3  # most runs whose noisy training curves are drawn
-NAMES = {"bleu": "BLEU"}  # labels of scores whose keys are not words
+MARKERS = "osD^vP*X"  # with line styles, they distinguish systems without colours
+LEGIBLE = 3  # the most runs whose noisy training curves are drawn
+NAMES = {"bleu": "BLEU"}  # labels of scores whose keys are no words
 STYLES = ("-", "--", "-.", ":")
 BAR = 0.4  # width of a bar; systems are 1 apart
 FORMATS = ("png", "svg", "pdf")
 
 
 class BeforeAfter(NamedTuple):
-    """One system before and after the replacement of unknown words."""
+    """The BLEU of a system before and after unknown words are replaced."""
 
     perplexity: str
     before: float  # BLEU
@@ -39,7 +39,7 @@ def can_draw() -> bool:
 
 
 def require_drawing(request: str) -> None:
-    """Raise UserError, naming what was asked for, unless matplotlib is installed."""
+    """Raise UserError, naming the request, unless matplotlib is installed."""
     if not can_draw():
         raise UserError(f"{request}: {MISSING}")
 
@@ -48,12 +48,11 @@ def draw_groups(
     systems: Mapping[str, Sequence[Bucket | BracketBucket | Group]], xlabel: str, path: Path,
     ylabel: str = "BLEU",
 ) -> None:
-    """BLEU of groups of sentences, a line for each system (Figures 3.5 and 4.6 of the thesis).
+    """Draw BLEU of groups of sentences, a line for each system (Figures 3.5 and 4.6 of the thesis).
 
-    systems: groups by the system's name, the same groups for all; xlabel: the property by which
-    they are grouped; ylabel: their score, if not BLEU.
-    The number of sentences is below each group's name; empty groups are left out.
-    Raises UserError without matplotlib.
+    systems: groups by the system's name; all systems have the same groups. xlabel: the property
+    that sentences are grouped by. ylabel: the score. The number of sentences is below each group's
+    name, and empty groups are left out. Raises UserError without matplotlib.
     """
     figure, axes = new_axes(path)
     groups = next(iter(systems.values()))
@@ -68,8 +67,8 @@ def draw_groups(
 
 
 def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
-    """BLEU before and after unknown words are replaced, two bars for each system, its name and
-    perplexity below (Figures 3.6 and 3.7 of the thesis).
+    """Draw BLEU before and after unknown words are replaced, as two bars for each system, with its
+    name and perplexity below (Figures 3.6 and 3.7 of the thesis).
 
     Raises UserError without matplotlib.
     """
@@ -89,8 +88,8 @@ def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
 
 
 def draw_stages(curves: Sequence[Curve], path: Path) -> None:
-    """BLEU against perplexity of the dev set after each epoch, a line for each run (Figure 3.8 of
-    the thesis).
+    """Draw BLEU against perplexity of the dev set after each epoch, a line for each run (Figure 3.8
+    of the thesis).
 
     Raises UserError without matplotlib.
     """
@@ -102,11 +101,11 @@ def draw_stages(curves: Sequence[Curve], path: Path) -> None:
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> None:
-    """Cost against updates, a line for each run (Figure 4.5 of the thesis).
+    """Draw cost against updates, a line for each run (Figure 4.5 of the thesis).
 
-    Lines with markers are the dev set's, after each epoch; thin ones, of up to three runs, the
-    training set's. The cost is ln perplexity; the axis ends a tenth above the dev set's highest.
-    Raises UserError without matplotlib.
+    Lines with markers are the dev set's, after each epoch. Thin lines, for up to three runs, are
+    the training set's. The cost is ln perplexity. The axis ends a tenth above the dev set's highest
+    cost. Raises UserError without matplotlib.
     """
     figure, axes = new_axes(path)
     thin = len(curves) <= LEGIBLE
@@ -119,16 +118,16 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
                   label=curve.name, **chosen)
     axes.set(xlabel="updates", ylabel="cost (ln perplexity)")
     highest = max((cost for curve in curves for _, cost in curve.test_cost), default=None)
-    if highest is not None:  # what the training set costs before the first epoch ends is off scale
+    if highest is not None:  # the training set's cost in the first epoch is off scale
         axes.set_ylim(0, 1.1 * highest)
     finish(figure, axes, path, "Cost of the dev set (markers)" + " and the training set" * thin)
 
 
 def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
-    """A score of the dev set, or else a value of the updates, such as the norm of the gradient
+    """Draw a score of the dev set, or else a number of the updates such as the gradient's norm
     (Nguyen, 2019, Figure 3.5), against updates, a line for each run that has it.
 
-    Raises UserError without matplotlib, and where no run has the score.
+    Raises UserError without matplotlib, and if no run has the score.
     """
     known = list(dict.fromkeys(name for curve in curves for name in (*curve.scores,
                                                                      *curve.updates)))
@@ -150,7 +149,7 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
 
 
 def new_figure(path: Path, width: float = 6.4, height: float = 4.2) -> Any:
-    """A figure, in inches. Raises UserError, naming the path asked for, without matplotlib."""
+    """A figure of this size in inches. Raises UserError, with the path, without matplotlib."""
     require_drawing(str(path))
     from matplotlib.figure import Figure
 
@@ -158,38 +157,38 @@ def new_figure(path: Path, width: float = 6.4, height: float = 4.2) -> Any:
 
 
 def new_axes(path: Path, width: float = 6.4, height: float = 4.2) -> tuple[Any, Any]:
-    """The same, and its axes."""
+    """A figure of this size in inches, and its axes. Errors as `new_figure`."""
     figure = new_figure(path, width, height)
     return figure, figure.add_subplot()
 
 
 def style(number: int) -> dict[str, Any]:
-    """Colour, marker and line style of system `number`."""
+    """The colour, marker and line style of system `number`."""
     return {"color": f"C{number % 10}", "marker": MARKERS[number % len(MARKERS)],
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
 
 
 def finish(figure: Any, axes: Any, path: Path, title: str, grid: str = "both") -> None:
-    """Title, grid along these axes, legend, file."""
+    """Add title, grid along these axes and legend, and write the file."""
     figure.suptitle(title, fontsize=11)
     add_legend(axes, grid)
     save(figure, path)
 
 
 def add_legend(axes: Any, grid: str = "both", below: Any = None) -> None:
-    """Grid along these axes, and legend: in them, or at the foot of the figure `below`, where it
-    covers no lines."""
+    """Add a grid along these axes, and a legend. below: a figure at whose foot the legend goes,
+    where it covers no lines; None: it goes into the axes."""
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
     legend = axes.legend() if below is None else below.legend(loc="outside lower center")
     for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar sign in a name is no mathematics
+        text.set_parse_math(False)  # dollar signs are no mathematics
 
 
 def save(figure: Any, path: Path, dpi: int = 120, **settings: Any) -> None:
-    """Write the file, in the format of its suffix, by default PNG.
+    """Write a figure to a file in the format of its suffix, by default PNG.
 
-    settings: matplotlib's, of `savefig`. Raises UserError where the file cannot be written.
+    settings: for matplotlib's `savefig`. Raises UserError if the file cannot be written.
     """
     ending, picture = path.suffix[1:].lower(), io.BytesIO()
     known = ending in figure.canvas.get_supported_filetypes()

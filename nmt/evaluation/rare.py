@@ -14,7 +14,7 @@ from nmt.evaluation.scores import bleu, perplexity
 from nmt.translation import Translation
 
 ORDERS = ("rank", "inverse")
-EDGES = (100, 200, 500)  # Figure 3.5's first groups end here, the others after each 500 more
+EDGES = (100, 200, 500)  # ends of Figure 3.5's first groups; further groups have 500 sentences
 
 
 class Group(NamedTuple):
@@ -37,10 +37,10 @@ def is_position(word: str) -> bool:
 
 
 def perplexities_by_class(forced: Sequence[Translation]) -> dict[str, tuple[float, int]]:
-    """Perplexity of words and of positions, the two numbers of PosAll in Figure 3.6.
+    """The perplexities of words and of positions, the two numbers of PosAll in Figure 3.6.
 
-    forced: force-decoded references. Returns for "words", end markers among them, and "positions"
-    the perplexity and the number of steps; a class without any is left out.
+    forced: force-decoded references. Returns the perplexity and the number of steps for "words",
+    which include end markers, and for "positions". A class without steps is left out.
     """
     nats, steps = {"words": 0.0, "positions": 0.0}, {"words": 0, "positions": 0}
     for translation in forced:
@@ -58,11 +58,11 @@ def rarities(
 ) -> list[float]:
     """The average rarity of each sentence's words, by which Figure 3.5 sorts the sentences.
 
-    order: "rank", the mean rank of the words among those of the corpus by frequency, ties in
-    alphabetical order, words outside the corpus after the last (the figure's "average frequency
-    rank"); "inverse", the mean of 1 / frequency, 1 for words outside the corpus (the text's
-    "average inverse frequency"; docs/errata.md, 26). Empty sentences have 0.
-    Raises ValueError for another order.
+    order: "rank" is the mean rank of the words by their frequency in the corpus, with ties in
+    alphabetical order and words outside the corpus after the last rank (the figure's "average
+    frequency rank"). "inverse" is the mean of 1 / frequency, with 1 for words outside the corpus
+    (the text's "average inverse frequency"; docs/errata.md, 26). Empty sentences have 0. Raises
+    ValueError for another order.
     """
     if order not in ORDERS:
         raise ValueError(f"order: expected {' or '.join(ORDERS)}, got {order!r}")
@@ -83,11 +83,11 @@ def bleu_by_rarity(
 ) -> list[Group]:
     """Corpus BLEU of groups of sentences, from those with frequent words to those with rare ones.
 
-    Source: thesis section 3.4.1, Figure 3.5: sentences are sorted by rarity (stable) and groups end
-    at sentence 100, 200, 500, 1000, 1500 and so on.
+    Source: thesis section 3.4.1, Figure 3.5: sentences are sorted by rarity (stable), and groups
+    end at sentence 100, 200, 500, 1000, 1500 and so on.
 
-    Arguments: rarity of each source sentence; hypotheses and references, lines in the same order;
-    tokenize, sacrebleu's.
+    rarity: of each source sentence. hypotheses, references: lines in the same order. tokenize:
+    sacrebleu's.
     """
     order = sorted(range(len(rarity)), key=lambda i: rarity[i])
     regular = takewhile(lambda edge: edge < len(order), count(2 * EDGES[-1], EDGES[-1]))

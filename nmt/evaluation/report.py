@@ -1,4 +1,4 @@
-"""Reports of several evaluations: a table of plain text, JSON, pictures."""
+"""Reports of several evaluations: a plain-text table, JSON, pictures."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
 TREE_LENGTHS = "f1-by-length.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
-COLUMNS = 5  # most systems that are columns of the table
-HEADING = 13  # characters of a heading's line, unless one word is longer
-Row = list[str]  # a label and each system's value
+COLUMNS = 5  # the most systems that are columns of the table
+HEADING = 13  # the most characters of a heading's line, unless a word is longer
+Row = list[str]  # a label, and each system's value
 
 
 def as_text(results: Sequence[Evaluation]) -> str:
-    """A table of the results by system; below it the scores' signatures.
+    """A table of the results by system, and below it the scores' signatures.
 
-    Up to COLUMNS systems are columns and the results rows. More systems are rows, as in the papers'
-    tables, with the results as columns, a table for each kind.
+    Up to COLUMNS systems are the columns of a table. More systems are rows, as in the papers'
+    tables; there is then a table for each kind of result.
     """
     first = [["", *(result.subject.name for result in results)],
              ["checkpoint (epochs)", *(_checkpoint(result.subject) for result in results)]]
@@ -62,12 +62,12 @@ def as_text(results: Sequence[Evaluation]) -> str:
 
 
 def _row(label: str, values: Iterable[float | None], form: str) -> Row:
-    """The row of one result, formatted by `form`."""
+    """The row of a result, whose values are formatted by `form`."""
     return [label, *(NONE if value is None else format(value, form) for value in values)]
 
 
 def _settings(results: Sequence[Evaluation]) -> list[Row]:
-    """Depth and vocabulary, where systems differ in them (Figure 3.7, Table 3.2)."""
+    """Depth and vocabulary, if systems differ in them (Figure 3.7, Table 3.2)."""
     subjects = [result.subject for result in results]
     rows = [_row("layers", (subject.layers for subject in subjects), "d")]
     for side, label in enumerate(("source vocabulary", "target vocabulary")):
@@ -77,7 +77,7 @@ def _settings(results: Sequence[Evaluation]) -> list[Row]:
 
 
 def _scores(results: Sequence[Evaluation]) -> list[Row]:
-    """Perplexity and scores of the translations, unknown words among them."""
+    """Perplexity, and scores of the translations with their unknown words."""
     rows = [_row("perplexity", (result.perplexity for result in results), ".2f"),
             *(_row(f"  of {name}", (result.classes.get(name) for result in results), ".2f")
               for name in ("words", "positions") if any(result.classes for result in results)),
@@ -94,7 +94,7 @@ def _scores(results: Sequence[Evaluation]) -> list[Row]:
 
 
 def _without_unknown(results: Sequence[Evaluation]) -> list[Row]:
-    """Scores after unknown words were replaced, and of sentences without any."""
+    """Scores after unknown words are replaced, and of sentences without unknown words."""
     rows = []
     for method in _replacements(results):
         for name, scores in (("BLEU", [result.replaced.get(method) for result in results]),
@@ -110,7 +110,7 @@ def _without_unknown(results: Sequence[Evaluation]) -> list[Row]:
 
 
 def _replacements(results: Sequence[Evaluation]) -> list[str]:
-    """The methods of replacement that any system used."""
+    """The methods of replacement that the results have."""
     used = {method for result in results for method in result.replaced}
     return [method for method in REPLACEMENTS if method in used]
 
@@ -175,12 +175,12 @@ def _speed(results: Sequence[Evaluation]) -> list[Row]:
 
 
 def _checkpoint(subject: Subject) -> str:
-    """The checkpoint, and after how many epochs it was written."""
+    """The checkpoint, and the number of epochs that it was trained for."""
     return subject.checkpoint + (f" ({subject.epochs})" if subject.epochs is not None else "")
 
 
 def _by_system(rows: Sequence[Row]) -> list[str]:
-    """The rows transposed: a line for each system, below headings of one or more lines."""
+    """The transposed table: a line for each system, below headings of one or several lines."""
     headings = [wrap(label.strip(), HEADING, break_on_hyphens=False) for label, *_ in rows]
     height = max(map(len, headings))
     columns = [[""] * (height - len(heading)) + heading + list(values)
@@ -189,7 +189,7 @@ def _by_system(rows: Sequence[Row]) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines: the first column to the left, the others to the right."""
+    """Rows as lines of text. The first column is aligned to the left, the others to the right."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
@@ -201,13 +201,13 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def of_beams(results: Sequence[OfBeam]) -> str:
-    """A table of systems and beam sizes; below it the scores' signatures."""
+    """A table of systems and beam sizes, and below it the scores' signatures."""
     signatures = dict.fromkeys(f"BLEU {result.bleu.signature}" for result in results)
     return "\n".join([*_aligned(as_rows(results)), "", *signatures])
 
 
 def write_beams(results: Sequence[OfBeam], directory: Path) -> str:
-    """Write the same as JSON into a directory that is there; the file's name."""
+    """Write results by beam size as JSON into an existing directory; return the file's name."""
     text = json.dumps({"beams": [result.to_json() for result in results]}, indent=1,
                       ensure_ascii=False)
     write_lines(directory / BEAMS, text.split("\n"))
@@ -218,10 +218,10 @@ def write(
     results: Sequence[Evaluation], curves: Sequence[Curve], lines: Sequence[list[str]],
     directory: Path, ending: str = FORMATS[0],
 ) -> list[str]:
-    """Write JSON, the translations side by side and pictures into a directory that is there.
+    """Write JSON, the translations side by side, and pictures into an existing directory.
 
-    lines: of the source and of the target. ending: of the pictures' names. Returns a line about
-    each file; without matplotlib one that says so instead of the pictures.
+    lines: of the source and of the target. ending: of the pictures' names. Returns a line on each
+    file. Without matplotlib, a line says so instead of the pictures.
     """
     text = json.dumps({"systems": [result.to_json() for result in results]}, indent=1,
                       allow_nan=False, ensure_ascii=False)
@@ -241,7 +241,7 @@ def write(
 def _pictures(
     results: Sequence[Evaluation], curves: Sequence[Curve]
 ) -> dict[str, Callable[[Path], None]]:
-    """File name -> drawing function of each picture for which there are results."""
+    """File name -> drawing function, for the pictures that have results."""
     pictures: dict[str, Callable[[Path], None]] = {}
     if any(bucket.sentences for bucket in results[0].lengths):
         lengths = {result.subject.name: result.lengths for result in results}
@@ -264,7 +264,8 @@ def _pictures(
 
 
 def _by_rarity(results: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
-    """Groups of each system, followed by those with unknown words replaced by the first method."""
+    """The groups of each system, and those after its unknown words are replaced by the first
+    method."""
     systems: dict[str, Sequence[Group]] = {}
     for result in results:
         systems[result.subject.name] = result.rarity
@@ -275,7 +276,7 @@ def _by_rarity(results: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
 
 
 def _before_after(result: Evaluation) -> BeforeAfter:
-    """The bars of one system."""
+    """The bars of a system."""
     values = [*result.classes.values()] or [result.perplexity]
     return BeforeAfter(" / ".join(f"{value:.2f}" for value in values), result.bleu.score,
                        next(iter(result.replaced.values())).score)

@@ -1,7 +1,8 @@
-"""Systems of annotated text, evaluated on plain text (thesis, sections 3.2 and 3.4.2).
+"""Evaluating systems of annotated text on plain text (thesis, sections 3.2 and 3.4.2).
 
-For one system, the same as `nmt annotate`, `nmt translate` and `nmt restore` in sequence: annotated
-sources, annotated references, and translations before and after unknown words are replaced.
+This does for a system what `nmt annotate`, `nmt translate` and `nmt restore` do in sequence. It
+gives annotated sources and references, and translations before and after unknown words are
+replaced.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nmt.system import System
 
 
 class Copying(NamedTuple):
-    """The annotated text of one system, and how its unknown words are restored.
+    """The annotated text of a system, and the method that restores its unknown words.
 
     method: one of `nmt.data.annotation.METHODS`. pairs: annotated sources and references, a pair
     for each line. written: the words of the sources before annotation.
@@ -31,7 +32,7 @@ class Copying(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """Translations, a list of words for each line, and the outcomes of their unknown words."""
+    """Translations, with a list of words for each line, and the outcomes of their unknown words."""
 
     before: list[list[str]]  # each unknown word is `<unk>`
     after: list[list[str]]
@@ -39,11 +40,10 @@ class Restored(NamedTuple):
 
 
 def method_of(system: System) -> str | None:
-    """The copy mechanism of a system, by the symbols of its target vocabulary; noalign if it has
-    none.
+    """The method of a system, found by the symbols of its target vocabulary.
 
-    None for a system with attention and without symbols, whose unknown words are replaced by
-    attention.
+    Without symbols it is noalign if the system has no attention; otherwise None, since unknown
+    words are then replaced by attention.
     """
     methods = {symbol.method for word in system.target.words if (symbol := symbol_of(word))}
     if methods:
@@ -56,7 +56,7 @@ def annotated(
 ) -> Copying:
     """The pairs, annotated as this system's training text was.
 
-    links: for each pair; None for noalign, which has none.
+    links: of each pair; None for noalign, which uses none.
     """
     links = [[] for _ in pairs] if links is None or method == "noalign" else links
     rules = Rules(method, frozenset(system.source.words), frozenset(system.target.words),

@@ -43,8 +43,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
 def length_ratio(
     hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
 ) -> float:
-    """Words of the hypotheses by words of the references, which BLEU's brevity penalty is of; as
-    sacrebleu counts them. Arguments, raises: as `bleu`."""
+    """Words of the hypotheses / words of the references, as sacrebleu counts them for BLEU's
+    brevity penalty. Arguments and errors as `bleu`."""
     _check_lines(hypotheses, references)
     score = _metric(tokenize).corpus_score(list(hypotheses), [list(references)])
     return float(score.sys_len / max(score.ref_len, 1))
@@ -53,10 +53,10 @@ def length_ratio(
 def metrics_of(
     names: Sequence[str], tokenize: str = "13a", lowercase: bool = False
 ) -> list[Metric]:
-    """sacrebleu's metrics of names in METRICS, with its own defaults; TER is of lower case always.
+    """sacrebleu's metrics of these names in METRICS, with its defaults. TER always ignores case.
 
-    tokenize: any of sacrebleu's tokenisations. Raises UserError for another, and for one whose
-    package or model is not there.
+    tokenize: any of sacrebleu's tokenisations. Raises UserError for another one, and for one whose
+    package or model is not installed.
     """
     from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -69,7 +69,7 @@ def metrics_of(
 def _metric(
     tokenize: str, lowercase: bool = False, known: Collection[str] = TOKENISATIONS
 ) -> BLEU:
-    """BLEU with a tokenisation that is known."""
+    """sacrebleu's BLEU with a tokenisation. Raises UserError for one that is not in `known`."""
     from sacrebleu.metrics import BLEU
 
     if tokenize not in known:
@@ -84,24 +84,24 @@ def _metric(
 def score_against(
     metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> Score:
-    """The corpus score by one of `metrics_of`; references: for each their lines. Errors as `bleu`.
-    """
+    """The corpus score by a metric of `metrics_of`. references: the lines of each reference. Errors
+    as `bleu`."""
     for lines in references:
         _check_lines(hypotheses, lines)
     return _score(metric, hypotheses, references)
 
 
 class Compared(NamedTuple):
-    """A system's score beside a baseline's."""
+    """A system's score, compared with a baseline's."""
 
     score: float  # on the test set
-    mean: float | None  # over the resampled test sets; None without these
-    interval: float | None  # half the width of 95 % of these
-    p: float | None  # of so large a difference by chance, either way; None for the baseline
+    mean: float | None  # over resampled test sets; None if there are none
+    interval: float | None  # half the width of the 95 % interval over these
+    p: float | None  # chance of a difference as large, in either direction; None for the baseline
 
 
 class Comparison(NamedTuple):
-    """Systems by one metric, the baseline first."""
+    """The scores of systems by a metric, the baseline first."""
 
     metric: str
     signature: str
@@ -112,12 +112,12 @@ def compare(
     systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]],
     metrics: Sequence[Metric], test: str = "bootstrap", samples: int | None = None,
 ) -> list[Comparison]:
-    """Scores of systems on one test set, and whether they differ from the first.
+    """Scores of systems on one test set, and tests whether they differ from the first system's.
 
-    sacrebleu's paired bootstrap (Koehn, 2004) or approximate randomisation (Riezler and Maxwell,
-    2005), with its seed. Arguments: systems, lines in the order of the references, the baseline
-    first; references, for each their lines; test, a name in TESTS; samples, how many test sets or
-    trials, None for sacrebleu's 1,000 or 10,000. Raises UserError as `bleu`.
+    The tests are sacrebleu's paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler
+    and Maxwell, 2005), with its seed. systems: their lines, the baseline first. references: the
+    lines of each reference. test: a name in TESTS. samples: the number of test sets or trials; None
+    for sacrebleu's 1,000 or 10,000. Raises UserError as `bleu`.
     """
     from sacrebleu.significance import PairedTest
 
@@ -134,7 +134,7 @@ def compare(
     for name, signature in signatures.items():
         results = [Compared(float(row.score), _number(row.mean), _number(row.ci), row.p_value)
                    for row in rows[name]]
-        same = results[0].score  # of no difference the bootstrap says p = 0.001
+        same = results[0].score  # for equal scores the bootstrap returns p = 0.001
         comparisons.append(Comparison(name, str(signature), [
             row._replace(p=1.0) if i and row.score == same else row
             for i, row in enumerate(results)]))
@@ -148,9 +148,9 @@ def _number(value: Any) -> float | None:
 def bleu_statistics(
     hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
 ) -> list[list[int]]:
-    """The statistics that BLEU sums over lines: for each line the lengths of hypothesis and
-    reference, the matched n-grams of orders 1 to 4, and the n-grams of the hypothesis. Arguments as
-    `bleu`."""
+    """The statistics that BLEU sums over lines. For each line these are the lengths of hypothesis
+    and reference, the matched n-grams of orders 1 to 4, and the n-grams of the hypothesis.
+    Arguments as `bleu`."""
     from sacrebleu.metrics import BLEU
 
     metric, known = BLEU(tokenize=tokenize, force=True), dict[tuple[str, str], list[int]]()
@@ -164,9 +164,9 @@ def bleu_statistics(
 def chrf(hypotheses: Sequence[str], references: Sequence[str], beta: int = 2) -> Score:
     """Corpus chrF, the F-score of character 6-grams, against one reference (Popovic 2015).
 
-    hypotheses, references: lines in the same order, plain text; spaces do not count. beta: how much
-    more recall counts than precision; chrF3 of Table 5.2 of the thesis takes 3.
-    Raises UserError if the numbers of lines differ or are zero.
+    hypotheses, references: lines of plain text in the same order; spaces do not count. beta: how
+    much more recall counts than precision; it is 3 for chrF3, in Table 5.2 of the thesis. Raises
+    UserError if the numbers of lines differ or are zero.
     """
     from sacrebleu.metrics import CHRF
 
@@ -189,7 +189,7 @@ def perplexity(total_nats: float, tokens: int) -> float:
 
 
 def finite(value: float | None) -> float | None:
-    """The value; None if it is not finite, since JSON has no infinity."""
+    """The value; None if it is infinite or NaN, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 

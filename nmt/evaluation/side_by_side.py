@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 
-Outputs = Mapping[str, Sequence[str]]  # by stage, "" the first of them: a text for each line
+Outputs = Mapping[str, Sequence[str]]  # stage, of which "" is the first -> a text for each line
 
 
 def side_by_side(
     sources: Sequence[str], references: Sequence[str], systems: Mapping[str, Outputs]
 ) -> Iterator[str]:
-    """Lines of text: for each sentence its number from 1, source, reference and the systems'
+    """Lines of text with each sentence's number, from 1, its source, its reference and the systems'
     outputs.
 
-    A later stage of a system is left out where it changed nothing. systems: outputs by name.
+    A later stage of a system is left out if it changes nothing. systems: outputs by name.
     """
     labels = ["source", "reference", *systems, *(f"  {stage}" for outputs in systems.values()
                                                  for stage in outputs if stage)]

@@ -11,17 +11,17 @@ from nmt.training.run import LOG
 
 
 class TrainingSpeed(NamedTuple):
-    """Target tokens/s of training, validation excluded: two measures that depend little on other
+    """Target tokens/s of training without validation, by two measures that depend little on other
     load of the machine."""
 
-    cpu: float | None  # over the process's CPU time, all threads together; None: not in the log
-    fastest: float | None  # median of the fastest quarter of log intervals; None without any
+    cpu: float | None  # per second of CPU time of all threads; None if the log does not have it
+    fastest: float | None  # median of the fastest quarter of log intervals; None without intervals
 
 
 def read_speed(directory: Path) -> TrainingSpeed:
-    """The speed of the run in a directory.
+    """The training speed of the run in a directory.
 
-    An interval is between two lines of the log. Runs trained on a GPU have no figure by CPU time.
+    An interval is the time between two lines of the log. Runs on a GPU have no speed by CPU time.
     Raises UserError as `read_log`.
     """
     stretches = [record for record in read_log(directory / LOG)
@@ -32,7 +32,7 @@ def read_speed(directory: Path) -> TrainingSpeed:
 
 
 def _by_cpu_time(stretches: list[dict[str, Any]]) -> float | None:
-    """Tokens over CPU time, of the intervals that have it."""
+    """The tokens per second of CPU time, over the intervals that have it; None on a GPU."""
     timed = [record for record in stretches if {"cpu_seconds", "target_tokens"} <= record.keys()]
     on_gpu = any("pool_used_bytes" in record for record in timed)
     if not timed or on_gpu or not timed[-1]["cpu_seconds"]:

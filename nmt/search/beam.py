@@ -1,11 +1,11 @@
 """Beam search and greedy search over a batch of sentences.
 
-One loop serves all: each step feeds the last token of every active hypothesis to the model,
-proposes the best extensions, removes those that emit the end marker from the beam, and continues
-with the best of the others. Large arrays (logits, states, alignments) stay on the device; per step
-two arrays of candidates are transferred to the host for bookkeeping.
+Both share a loop. Each step feeds the last token of every active hypothesis to the model, proposes
+the best extensions, removes those that emit the end marker from the beam, and continues with the
+best of the others. Large arrays (logits, states, alignments) stay on the device. Each step
+transfers two arrays of candidates to the host for bookkeeping.
 
-Beside the letters of the legend: B' sentences that are not done, C candidates for each.
+Letters in addition to the legend: B' sentences that are not done, C candidates for each.
 """
 
 from __future__ import annotations
@@ -52,30 +52,31 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
 
     Arguments:
-        model: what is searched.
+        model: the model to search.
         parameters: the model's parameters.
-        sources: what it reads; of a translator one side, ids (S, B), or two.
+        sources: the sources that the model reads; a translator has one, ids (S, B), or two.
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
         observer: called after each step; may ask for more candidates.
 
     Returns:
-        For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
-        limit (`finished` False, with all their tokens) are only used if there are fewer than n
-        finished ones, and sorted among these by score: with n > 1 a cut one may be first.
+        For each sentence up to `options.nbest` hypotheses, best score first. Hypotheses cut at the
+        step limit (`finished` False, with all their tokens) are only used if there are fewer than n
+        finished ones. They are sorted among these by score, so that with n > 1 a cut hypothesis may
+        be first.
 
     Raises:
         ValueError: shapes do not fit.
         FloatingPointError: the model's logits are not finite from above.
 
-    Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
-    its step, so that K = 1 is greedy search; K other hypotheses stay active at all times. A
+    The thesis leaves two choices open. An end marker is accepted only among the K best candidates
+    of its step, so that K = 1 is greedy search; K other hypotheses stay active at all times. A
     sentence is done when no active hypothesis can enter its n best any more: log-probabilities only
-    fall, so log p / lp(limit) is the best that an active one can reach.
+    fall, so that log p / lp(limit) is the best score that an active hypothesis can reach.
 
-    A model that counts down is searched once for each of `options.lengths` lengths, to the end; all
-    its hypotheses are finished (`nmt.search.lengths`). An observer is told of the search of the
-    best translation's length, whose hypotheses alone are then returned.
+    A model that counts down is searched to the end for each of `options.lengths` lengths; all its
+    hypotheses are finished (`nmt.search.lengths`). With an observer, only the best translation's
+    length is observed, and only its hypotheses are returned.
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
     propose = partial(best_candidates, count=count, scores=model.scores)
@@ -110,10 +111,10 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
                  options: SearchOptions, limits: np.ndarray | None, propose: Propose,
                  observer: SearchObserver | None = None, choose: Choose | None = None,
                  ) -> list[list[Hypothesis]]:
-    """`search` from the state after the sources, of which the longest limits the steps.
+    """Run `search` from the state after the sources. The longest source limits the steps.
 
-    choose: which lengths are searched of a model that counts down; None: the most probable ones.
-    Raises ValueError where the sources' shapes do not fit.
+    choose: chooses the lengths that are searched with a model that counts down; None: the most
+    probable ones. Raises ValueError if the sources' shapes do not fit.
     """
     check_sources(sources)
     columns = alignment_lengths(sources)
@@ -137,7 +138,7 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
 def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_length: Lengths,
                 options: SearchOptions, propose: Propose, columns: np.ndarray,
                 observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
-    """The best of searches of a model that counts down, one for each length."""
+    """The best hypotheses of a model that counts down, from a search for each length."""
     nonempty, nbests = of_length.of(of_length.words > 0), list[list[Hypothesis]]()
     if len(nonempty.words):
         state = model.counting(state, nonempty.sentences, nonempty.words)
@@ -155,14 +156,15 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
 
     Arguments:
         model, parameters, options: as in `beam_search`.
-        state: of B sentences with a row each, as `Searchable.encode` gives it.
+        state: of B sentences with a row each, as `Searchable.encode` returns it.
         limits: (B,) the most steps of each sentence.
         propose: returns the candidates of a step, best first, from the device logits and the
             log-probabilities of the active hypotheses.
-        columns: (B,) how many columns each sentence's alignment is cut to; None: it has none.
+        columns: (B,) the number of columns that each sentence's alignment is cut to; None: no
+            alignment.
         observer: called after each step.
         first: (B,) for a model that counts down, log p of the length of each sentence, which is its
-            limit; it takes the place of the end marker's.
+            limit; it replaces log p of the end marker.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
@@ -205,8 +207,11 @@ def _forbidden(model: Searchable, options: SearchOptions, steps: int) -> list[in
 
 
 def _corrected(active: Active, log_p: np.ndarray, scores: bool) -> Active:
-    """The hypotheses with log p (N,) of the words that are left to them in front of the next one,
-    by which a softmax of these words alone is the model's; scores are no softmax."""
+    """The hypotheses with log_p (N,), the log-probability of all allowed words together, added.
+
+    A softmax over the allowed words plus this is the model's own log-probability. Scores are no
+    softmax and need no correction.
+    """
     before = active.log_probabilities
     return active if scores else active._replace(
         log_probabilities=before + log_p.reshape(before.shape))
@@ -236,9 +241,9 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
          options: SearchOptions, factors: int = 0) -> None:
-    """Record an ended hypothesis of a sentence; keep the n best, finished ones first.
+    """Record an ended hypothesis of a sentence, and keep the n best, finished ones first.
 
-    factors: how many factors its probability has beside those of the steps.
+    factors: how many factors its probability has in addition to those of the steps.
     """
     score = float(log_probability / options.length_penalty(steps + factors))
     ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))
@@ -249,7 +254,7 @@ def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last:
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
           ended: list[list[Ended]], factors: int) -> tuple[np.ndarray, np.ndarray]:
     """Which sentences (B',) are done, and the best score that an active hypothesis of each can
-    reach; at the step limit the active hypotheses are added to `ended`."""
+    reach. At the step limit, the active hypotheses are added to `ended`."""
     limits = limits[active.sentences]
     for i in np.flatnonzero(steps == limits):
         for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],

@@ -1,7 +1,7 @@
-"""Several translators searched as one: an ensemble.
+"""Ensembles: several translators that are searched as one.
 
-Source: thesis section 2.3.2, whose models' distributions are averaged at each step, and Sennrich
-(2016), who averages log-probabilities (erratum 12). The members may be of any architecture; they
+Source: thesis section 2.3.2, which averages the models' distributions at each step, and Sennrich
+(2016), who averages log-probabilities (erratum 12). The members may have any architecture. They
 share the target vocabulary and read the same source ids. Search, sampling and force-decoding use an
 ensemble like a model.
 """
@@ -32,13 +32,13 @@ class EnsembleCache(NamedTuple):
 class Ensemble(Searchable):
     """Models whose predictions are averaged.
 
-    An ensemble's parameters are its members' in one mapping, named `<number>/<name>` from 0
-    (`joined`); its state is the list of theirs.
+    An ensemble's parameters are those of its members in one mapping, named `<number>/<name>` from 0
+    (`joined`). Its state is the list of its members' states.
     """
 
     def __init__(self, members: Sequence[Searchable], average: str = "probabilities") -> None:
-        """average: "probabilities" (thesis) or "logs" (Sennrich). Raises ValueError for others, and
-        for no members."""
+        """average: "probabilities" (thesis) or "logs" (Sennrich). Raises ValueError for any other
+        value, for no members, and if only some members count down."""
         if average not in AVERAGES:
             raise ValueError(f"average: expected one of {', '.join(AVERAGES)}; got {average!r}")
         if not members:
@@ -50,7 +50,7 @@ class Ensemble(Searchable):
 
     @staticmethod
     def joined(parameters: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-        """The members' parameters, in their order, as one mapping; nothing is copied."""
+        """The members' parameters, in their order, as one mapping. Nothing is copied."""
         return {f"{number}/{name}": array for number, member in enumerate(parameters)
                 for name, array in member.items()}
 
@@ -71,7 +71,8 @@ class Ensemble(Searchable):
 
     def step(self, parameters: Mapping[str, Array], state: list[Any],
              tokens: np.ndarray) -> tuple[Array, list[Any], Array | None]:
-        """Logits (N, V) of the averaged prediction; the mean alignment of those who align."""
+        """Logits (N, V) of the averaged prediction, the new states, and the mean alignment of the
+        members that have one."""
         steps = self._steps(parameters, state, tokens)
         aligned = [alignment for _, _, alignment in steps if alignment is not None]
         return (self._averaged(steps), [after for _, after, _ in steps],
@@ -83,7 +84,7 @@ class Ensemble(Searchable):
                               for model, member_state in zip(self.members, state, strict=True)])
 
     def counting(self, state: list[Any], sentences: np.ndarray, lengths: np.ndarray) -> list[Any]:
-        """Each member's."""
+        """Each member's state for counting down from these lengths."""
         return [model.counting(member_state, sentences, lengths)  # type: ignore[attr-defined]
                 for model, member_state in zip(self.members, state, strict=True)]
 
@@ -117,10 +118,8 @@ class Ensemble(Searchable):
     def spelling(
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[Ensemble, list[Any]]:
-        """As `Hybrid.spelling`: each member spells from its own seed, averaged per character.
-
-        All members are hybrid models.
-        """
+        """As `Hybrid.spelling`. Each member spells from its own seed, and their predictions are
+        averaged for each character. All members are hybrid models."""
         spellers = [model.spelling(parameters_of, batch)  # type: ignore[attr-defined]
                  for model, parameters_of in self._with_parameters(parameters)]
         return (Ensemble([speller for speller, _ in spellers], self.average),
@@ -141,8 +140,8 @@ class SourcesState(NamedTuple):
 
 
 class SourcesEnsemble(Ensemble):
-    """Models that read a source each and predict the same words (Sennrich's slides and Zoph and
-    Knight, 2016: several sources without a model that was trained on them)."""
+    """Models that read a source each and predict the same words: translating several sources
+    without a model that was trained on them (Sennrich's slides; Zoph and Knight, 2016)."""
 
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> Any:
@@ -156,7 +155,7 @@ class SourcesEnsemble(Ensemble):
 
     def step(self, parameters: Mapping[str, Array], state: Any,
              tokens: np.ndarray) -> tuple[Array, Any, Array | None]:
-        """As the ensemble's; the alignment is joint, of members who all align, or None."""
+        """As the ensemble's step. The alignment is joint; it is None unless all members align."""
         steps = self._steps(parameters, state.states, tokens)
         aligned = [alignment for _, _, alignment in steps]
         joint = None
@@ -168,7 +167,7 @@ class SourcesEnsemble(Ensemble):
         return self._averaged(steps), state._replace(states=states), joint
 
     def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
-        """As the ensemble's."""
+        """Keep these rows and sentences."""
         columns = state.columns
         if len(sentences) != len(columns):
             columns = columns[backend.to_device(sentences)]
@@ -180,8 +179,8 @@ def mean_of_probabilities(logits: Sequence[Array]) -> Array:
 
     Source: thesis section 2.3.2: "different distributions are then averaged".
 
-    Arguments: logits, M arrays (N, V), nats. Returns (N, V), normalised. Computed relative to the
-    largest over the models, so that no word's probability underflows to zero.
+    logits: M arrays (N, V), nats. Returns (N, V), normalised. It is computed relative to the
+    largest value over the models, so that no word's probability underflows to zero.
     """
     xp = backend.array_module(*logits)
     normalisers = [log_sum_exp(logits_m, logits_m.max(axis=1)) for logits_m in logits]
@@ -201,14 +200,14 @@ def mean_of_logs(logits: Sequence[Array]) -> Array:
 
     Source: Sennrich (2016): log P(y_i) = 1/M sum of log P_m(y_i).
 
-    Arguments: logits, M arrays (N, V), nats. Returns (N, V), up to a constant per row: search
-    normalises the geometric mean, as it does all logits.
+    logits: M arrays (N, V), nats. Returns (N, V), up to a constant for each row: search normalises
+    the geometric mean, like all logits.
     """
     return sum(logits[1:], start=logits[0]) / len(logits)  # 1/M sum of log p_m  (Sennrich ensemble)
 
 
 def mean_alignment(alignments: Sequence[Array]) -> Array:
-    """The mean of alignments (N, S_m), cut to the narrowest: the other columns are padding."""
+    """The mean of alignments (N, S_m), cut to the narrowest, since further columns are padding."""
     width = min(alignment.shape[1] for alignment in alignments)
     return sum((alignment[:, :width] for alignment in alignments[1:]),
                start=alignments[0][:, :width]) / len(alignments)

@@ -1,7 +1,7 @@
-"""Constraints of a search: which words may follow a hypothesis. A forced prefix; linear trees.
+"""Constraints of a search, which say which words may follow: a forced prefix; linear trees.
 
 `Constrained` makes a model whose search is constrained, so that greedy search, beam search and
-sampling need not know.
+sampling need no change.
 """
 
 from __future__ import annotations
@@ -25,42 +25,43 @@ from nmt.search.shortlist import Find
 
 
 class Restriction(Protocol):
-    """What restricts the searches of a `System`, batch by batch."""
+    """A restriction of the searches of a `System`, for each batch."""
 
     def limited(self, find: Find, sentences: Sequence[Sequence[str]]) -> Find:
         """The search function `find`, restricted for these sentences."""
 
 
 class Constraint(Protocol):
-    """Which words may follow a hypothesis, told by a prefix: what matters of its words so far.
+    """Says which words may follow a hypothesis, by a prefix, which summarises its words so far.
 
-    A prefix that `after` returned for an allowed word allows a word, so that no search gets stuck.
+    A prefix that `after` returned for an allowed word allows some word, so that no search gets
+    stuck.
     """
 
     def first(self, sentence: int) -> Any:
         """The prefix before the first word of a sentence of the batch."""
 
     def allowed(self, prefix: Any) -> np.ndarray:
-        """(V,) bool host array, the words that may follow; the end marker is one of them."""
+        """(V,) bool host array: which words, including the end marker, may follow."""
 
     def after(self, prefix: Any, token: int) -> Any:
         """The prefix with one more word, which is allowed and not the end marker."""
 
 
 class ConstrainedState(NamedTuple):
-    model: Any
-    prefixes: list[Any]  # of each row; None of rows that no search goes on with
+    model: Any  # the model's state
+    prefixes: list[Any]  # of each row; None for rows with a word that was not allowed
     has_started: bool  # whether the first word was fed
 
 
 class Constrained(Searchable):
-    """A model that gives no probability to words that a constraint does not allow.
+    """A model that gives probability 0 to words that a constraint does not allow.
 
-    The probabilities of the others stay the model's: a hypothesis has log p under the model, as
-    where `<unk>` is not allowed.
+    The probabilities of the other words are not renormalised, so that a hypothesis has log p under
+    the model, as when `<unk>` is forbidden.
     """
 
-    scores = True  # `step` returns log p: no log softmax
+    scores = True  # `step` returns log p, which needs no log softmax
 
     def __init__(self, model: Searchable, constraint: Constraint) -> None:
         self.model, self.constraint = model, constraint
@@ -75,7 +76,7 @@ class Constrained(Searchable):
              tokens: np.ndarray) -> tuple[Array, ConstrainedState, Array | None]:
         """log p (N, V), nats, -inf for words that are not allowed; the new state; the alignment.
 
-        A search fills its beam up with words of probability 0. What follows these does not matter.
+        A search may fill its beam with words of probability 0. All words may follow these.
         """
         prefixes = state.prefixes
         if state.has_started:
@@ -91,7 +92,7 @@ class Constrained(Searchable):
 
     def select(self, state: ConstrainedState, rows: np.ndarray,
                sentences: np.ndarray) -> ConstrainedState:
-        """Both keep the same rows."""
+        """Keep these rows and sentences."""
         return state._replace(model=self.model.select(state.model, rows, sentences),
                               prefixes=[state.prefixes[row] for row in rows])
 
@@ -106,7 +107,7 @@ class Constrained(Searchable):
 
 
 class Prefix(Constraint):
-    """Hypotheses begin with these words. What is told of one is how many words it has."""
+    """Hypotheses that begin with these words. The prefix is the number of words so far."""
 
     def __init__(self, ids: Sequence[int], size: int) -> None:
         self._ids, self._every = ids, np.ones(size, bool)
@@ -131,7 +132,7 @@ class BeginsWith:
     size: int  # of the target vocabulary
 
     def limited(self, find: Find, sentences: Sequence[Sequence[str]]) -> Find:
-        """The search function `find`, restricted to translations that begin so."""
+        """The search function `find`, restricted to translations that begin with the words."""
         return lambda model, parameters, sources: find(
             Constrained(model, Prefix(self.ids, self.size)), parameters, sources)
 
@@ -139,29 +140,29 @@ class BeginsWith:
 # --- linear trees ---------------------------------------------------------------------------------
 
 
-class TreeBegun(NamedTuple):
+class PartialTree(NamedTuple):
     """The beginning of a linear tree."""
 
-    open: tuple[int, ...]  # the symbols that close its constituents, the outermost one first
-    words: int  # still to come
-    steps: int  # that the search has left, with that of the end marker
-    empty: bool  # whether the innermost constituent has nothing in it
+    open: tuple[int, ...]  # the symbols that close its open constituents, the outermost one first
+    words: int  # words that are still to come
+    steps: int  # steps that the search has left, including the end marker's
+    empty: bool  # whether the innermost open constituent is empty
 
 
 class ValidTrees(Constraint):
     """Linear trees (`nmt.data.trees`) with an XX for each word of the sentence.
 
-    Constituents close in the reverse of the order in which they opened, none is empty, and the end
-    marker comes when all are closed. None opens that the steps left would not suffice to close.
+    Constituents close in the reverse of the order in which they opened. None is empty, and the end
+    marker comes when all are closed. A constituent opens only if enough steps are left to close it.
     """
 
     def __init__(self, symbols: Sequence[str], words: Sequence[int], limits: Iterable[int]) -> None:
-        """symbols, the target vocabulary; words and limits, of each sentence its words and the most
-        steps of the search.
+        """symbols: the target vocabulary. words: the number of words of each sentence. limits: the
+        most steps of each sentence's search.
 
-        Raises ValueError for a limit that leaves no step for each word and the end marker.
+        Raises ValueError for a limit below a sentence's words and the end marker.
         """
-        self._starts = [TreeBegun((), n, int(limit), False)
+        self._starts = [PartialTree((), n, int(limit), False)
                         for n, limit in zip(words, limits, strict=True)]
         for start in self._starts:
             if start.steps <= start.words:
@@ -172,14 +173,14 @@ class ValidTrees(Constraint):
                          if symbol[0] == "(" and f"){symbol[1:]}" in place}
         self._word, self._size = place[WORD], len(symbols)
 
-    def first(self, sentence: int) -> TreeBegun:
+    def first(self, sentence: int) -> PartialTree:
         return self._starts[sentence]
 
-    def allowed(self, prefix: TreeBegun) -> np.ndarray:
+    def allowed(self, prefix: PartialTree) -> np.ndarray:
         allowed = np.zeros(self._size, bool)
         allowed[self._word] = prefix.words > 0
-        # The symbols still needed are the open constituents' closing ones, the words, the end
-        # marker. An opening symbol takes a step and adds its closing one.
+        # The symbols that are still needed are those that close open constituents, the words, and
+        # the end marker. An opening symbol takes a step, and adds a closing symbol.
         if prefix.words and prefix.steps >= len(prefix.open) + prefix.words + 1 + 2:
             allowed[[*self._closing]] = True
         if prefix.open and not prefix.empty:
@@ -187,13 +188,13 @@ class ValidTrees(Constraint):
         allowed[END] = not prefix.open and not prefix.words
         return allowed
 
-    def after(self, prefix: TreeBegun, token: int) -> TreeBegun:
+    def after(self, prefix: PartialTree, token: int) -> PartialTree:
         opened, words, steps = prefix.open, prefix.words, prefix.steps - 1
         if token == self._word:
-            return TreeBegun(opened, words - 1, steps, False)
+            return PartialTree(opened, words - 1, steps, False)
         if token in self._closing:
-            return TreeBegun((*opened, self._closing[token]), words, steps, True)
-        return TreeBegun(opened[:-1], words, steps, False)
+            return PartialTree((*opened, self._closing[token]), words, steps, True)
+        return PartialTree(opened[:-1], words, steps, False)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Beam search with every beam size up to the given one, and the best of all hypotheses."""
+"""Beam search with every beam size up to a given one, and the best of all hypotheses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def every_beam_search(
     model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
     options: SearchOptions, limits: np.ndarray | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search with each beam size B' = 1 .. `options.beam`; the n best of all, best score first.
+    """Search with each beam size B' = 1 .. `options.beam`; return the n best of all, best first.
 
     Source: "a beam search for each B' in {1, 2, ..., B} [...] and pick the translation with the
     highest probability out of all of the searches" (Nair 6.5 beam). A larger beam need not find the
-    result of a smaller one: the beginning of a better translation may be pruned early. Takes about
-    (B + 1) / 2 times as long as `beam_search`.
+    result of a smaller one, since the beginning of a better translation may be pruned early. The
+    search takes about (B + 1) / 2 times as long as `beam_search`.
 
     Arguments, raises: as `beam_search`.
     Returns: as `beam_search`; `Hypothesis.beam` is the largest B' that found it. Cut hypotheses,
@@ -41,7 +41,7 @@ def every_beam_search(
 
 
 def _best(hypotheses: Iterable[Hypothesis], n: int) -> list[Hypothesis]:
-    """The n best, finished ones before all others, sorted by score."""
+    """The n best hypotheses, sorted by score. Finished ones are taken before all others."""
     best = sorted(hypotheses,
                   key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))[:n]
     return sorted(best, key=lambda hypothesis: -hypothesis.score)

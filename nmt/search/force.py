@@ -19,16 +19,16 @@ from nmt.search.topk import log_sum_exp
 def force_decode(
     model: Searchable, parameters: Mapping[str, Array], batch: Batch
 ) -> list[Hypothesis]:
-    """Feed the words of the targets, regardless of the model's predictions.
+    """Feed the words of the targets to the model, whatever it predicts.
 
     Source: thesis section 4.4.4: "I force decode my attentional models to produce translations
     that match the references".
 
-    Arguments: model, what search works with too, so an ensemble can be force-decoded; batch,
-    padded pairs. Returns for each pair, in the batch's order, a finished hypothesis: the target's
-    ids, their log-probability with that of the end marker, and the alignment of every step,
-    (m + 1, S_i), columns in the order of the source ids in the batch; of several sources joint.
-    Of a model that counts down, the length has the place of the end marker, without an alignment.
+    model: a model or an ensemble. batch: padded pairs. Returns for each pair, in the batch's order,
+    a finished hypothesis: the target's ids, their log-probability together with the end marker's,
+    and the alignment of every step, (m + 1, S_i), whose columns are in the order of the source ids
+    in the batch; several sources have a joint alignment. With a model that counts down, the length
+    takes the place of the end marker and has no alignment.
     """
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)
@@ -58,7 +58,7 @@ def force_decode(
 def _hypothesis(
     batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int, has_end: bool
 ) -> Hypothesis:
-    """One pair, without its padding; ends: whether the end marker's is a step."""
+    """The hypothesis of pair b, without padding. has_end: whether the end marker has a step."""
     steps, S = int(batch.target.lengths[b]), int(alignment_lengths(batch.sources)[b])
     total = float(nats[:steps, b].sum())
     aligned = None if alignment is None else alignment[: steps if has_end else steps - 1, b, :S]

@@ -1,11 +1,11 @@
-"""A translator and a language model searched as one: shallow fusion.
+"""Shallow fusion: a translator and a language model that are searched as one.
 
 Source: Gulcehre et al. (2015), section 4.1; Sennrich's slides, "rescore beam with language model":
 
     score(y_t) = log p_TM(y_t | y_<t, x) + beta log p_LM(y_t | y_<t)        (Gulcehre shallow)
 
-at each step, including that of the end marker. The scores are summed without normalising each step
-over the words, which would cancel the language model's preference between hypotheses.
+at each step, including the end marker's. The scores of a step are not normalised over the words,
+because that would cancel the language model's preference between hypotheses.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class FusedState(NamedTuple):
 class ShallowFusion(Searchable):
     """A translator, or an ensemble, with the scores of a language model of the same words added.
 
-    Its parameters are those of both in one mapping (`Ensemble.joined`). The language model begins
-    each sentence as it begins a text: it reads `</s>`.
+    The parameters are those of both in one mapping (`Ensemble.joined`). The language model begins
+    each sentence as it begins a text, by reading `</s>`.
     """
 
-    scores = True  # `step` returns scores: no log softmax
+    scores = True  # `step` returns scores, which need no log softmax
 
     def __init__(self, translator: Searchable, language: Searchable, beta: float) -> None:
         """beta: weight of the language model, at least 0."""
@@ -49,7 +49,7 @@ class ShallowFusion(Searchable):
 
     def step(self, parameters: Mapping[str, Array], state: FusedState,
              tokens: np.ndarray) -> tuple[Array, FusedState, Array | None]:
-        """Scores (N, V), nats, both states, the translator's alignment."""
+        """Scores (N, V) in nats, the new states of both, and the translator's alignment."""
         of_translator, language = Ensemble.divided(parameters, 2)
         logits, translator, alignment = self.translator.step(
             of_translator, state.translator, tokens)
@@ -58,7 +58,7 @@ class ShallowFusion(Searchable):
         return scores, FusedState(translator, spoken), alignment
 
     def select(self, state: FusedState, rows: np.ndarray, sentences: np.ndarray) -> FusedState:
-        """Both keep the same rows and sentences."""
+        """Keep these rows and sentences in both states."""
         return FusedState(self.translator.select(state.translator, rows, sentences),
                           self.language.select(state.language, rows, sentences))
 
@@ -69,5 +69,5 @@ class ShallowFusion(Searchable):
 
 
 def log_p(logits: Array) -> Array:
-    """log softmax of rows (N, V)."""
+    """The log softmax of each row of logits (N, V)."""
     return logits - log_sum_exp(logits, logits.max(axis=1))[:, None]

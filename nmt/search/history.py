@@ -35,7 +35,7 @@ def hypotheses(
 ) -> list[list[Hypothesis]]:
     """Turn each sentence's ended hypotheses into `Hypothesis`, in the same order.
 
-    Arguments: history, the steps; columns (B,), how many each sentence's alignment is cut to.
+    history: the steps. columns: (B,) the number of columns that each alignment is cut to.
     """
     alignments = [backend.to_host(fed.alignment) for fed in history if fed.alignment is not None]
     return [[_hypothesis(hypothesis, history, alignments, int(width)) for hypothesis in sentence]
@@ -50,7 +50,7 @@ def _hypothesis(
     for step in range(ended.step, -1, -1):
         if alignments:
             alignment.append(alignments[step][row, :width])
-        if step:  # the first step is fed the end marker
+        if step:  # the first step was fed the end marker
             tokens.append(int(history[step].tokens[row]))
             row = int(history[step].parents[row])
     return Hypothesis(tokens[::-1], ended.log_probability, ended.score,

@@ -74,10 +74,10 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
            longest_word: int | None = None, every_beam: bool | None = None,
            lengths: int | None = None, minimum_steps: int | None = None,
            minimum_length: int | None = None) -> SearchOptions:
-    """A recipe's search settings with those of a command line; None: the recipe's value.
+    """A recipe's search options, changed by those of a command line; None: the recipe's value.
 
-    One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
-    wide. Raises UserError for a value out of range.
+    nbest: 1 by default. A default beam below nbest is raised to nbest. Raises UserError for a value
+    out of range.
     """
     if nbest is not None and beam is None:
         beam = max(search.beam, nbest)
@@ -122,7 +122,7 @@ class Hypothesis:
 
 
 def check_sources(sources: tuple[Side, ...]) -> None:
-    """Raise ValueError unless there are sources, each (S, B) with lengths (B,) within 0 .. S."""
+    """Raise ValueError unless there are sources, each (S, B) with lengths (B,) in 0 .. S."""
     if not sources:
         raise ValueError("sources: expected at least one, got none; without any, "
                          "`nmt.search.beam.search` starts from a state")
@@ -138,6 +138,6 @@ def check_sources(sources: tuple[Side, ...]) -> None:
 
 
 def alignment_lengths(sources: tuple[Side, ...]) -> np.ndarray:
-    """Columns (B,) of each sentence's alignment: its words; of several sources the words of all,
-    with a column between two sources."""
+    """(B,) the columns of each sentence's alignment: the words of all sources, and a column between
+    two sources."""
     return sum(side.lengths for side in sources) + len(sources) - 1  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Search by length: which lengths are searched, and the best product over them.
+"""Search by length: the choice of the lengths to search, and the best translation over them.
 
 Source: Nguyen (2019), 4.1.2: "we will first select some top k lengths produced by the length model.
 Then NMT can start decoding accordingly each possible length. The best hypothesis is chosen
@@ -18,34 +18,34 @@ from backend import Array
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.topk import log_sum_exp
 
-Choose = Callable[[np.ndarray], np.ndarray]  # of log p_length (B, L), -inf if not allowed: (B, k)
+Choose = Callable[[np.ndarray], np.ndarray]  # log p_length (B, L), -inf: not allowed -> (B, k)
 
 
 class Lengths(NamedTuple):
-    """Lengths to be searched, sentence by sentence, the most probable of each first."""
+    """The lengths to search for each sentence, the most probable first."""
 
     sentences: np.ndarray  # (N,) ascending
     words: np.ndarray  # (N,) from 0
     log_p: np.ndarray  # (N,) float64, log p_length, nats
 
     def of(self, selection: np.ndarray) -> Lengths:
-        """Those at (N',) places, or where a mask (N,) is True."""
+        """The lengths at positions (N',), or where a mask (N,) is True."""
         return Lengths(*(array[selection] for array in self))
 
 
 def log_p_length(logits: Array) -> np.ndarray:
-    """log softmax (B, L) of a length model's logits (B, L), float64 on the host."""
+    """The log softmax (B, L) of a length model's logits (B, L), float64 on the host."""
     normalised = logits - log_sum_exp(logits, logits.max(axis=1))[:, None]
     return backend.to_host(normalised).astype(np.float64)
 
 
 def most_probable(k: int) -> Choose:
-    """The k most probable lengths of each sentence; of equal ones the shorter (Nguyen 4.1.2 k)."""
+    """The choice of the k most probable lengths; of equal ones the shorter (Nguyen 4.1.2 k)."""
     return lambda log_p: np.argsort(-log_p, axis=1, kind="stable")[:, :k]
 
 
 def drawn(temperature: float, rng: np.random.Generator) -> Choose:
-    """One length of each sentence from p_length^(1 / temperature), by inverse transform sampling.
+    """The choice of a length drawn from p_length^(1 / temperature), by inverse transform sampling.
     """
     def choose(log_p: np.ndarray) -> np.ndarray:
         shifted = (log_p - log_p.max(axis=1, keepdims=True)) / temperature
@@ -57,9 +57,10 @@ def drawn(temperature: float, rng: np.random.Generator) -> Choose:
 
 
 def chosen_lengths(log_p: np.ndarray, limits: np.ndarray, choose: Choose) -> Lengths:
-    """Lengths of at most limits (B,) - 1 words, as with the end marker a step would go to it.
+    """The lengths to search, of at most limits (B,) - 1 words: one step of the limit is for the end
+    marker, as in other models.
 
-    Arguments: log_p (B, L), nats; choose, which of them.
+    log_p: (B, L), nats. choose: chooses lengths by log_p.
     """
     log_p = np.where(np.arange(log_p.shape[1]) < limits[:, None], log_p, -np.inf)
     words = choose(log_p)                                                  # (B, k)
@@ -69,7 +70,7 @@ def chosen_lengths(log_p: np.ndarray, limits: np.ndarray, choose: Choose) -> Len
 
 
 def best_lengths(lengths: Lengths, nbests: Sequence[Sequence[Hypothesis]]) -> Lengths:
-    """Of each sentence the length of its best translation, from `best_products`."""
+    """The length of each sentence's best translation, from the result of `best_products`."""
     best = np.array([len(nbest[0].tokens) for nbest in nbests])
     return lengths.of(lengths.words == best[lengths.sentences])
 
@@ -77,10 +78,10 @@ def best_lengths(lengths: Lengths, nbests: Sequence[Sequence[Hypothesis]]) -> Le
 def best_products(
     lengths: Lengths, nbests: Sequence[Sequence[Hypothesis]], sentences: int, options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """For each sentence the n best by p_length(|y| | x) p(y | x), best score first (Nguyen 4.1).
+    """The n best hypotheses of each sentence by p_length(|y| | x) p(y | x) (Nguyen 4.1).
 
-    Arguments: nbests, for each length that is not 0, the hypotheses of so many words, with the
-    products. An empty translation has the probability of its length.
+    The best score comes first. nbests: for each length except 0, the hypotheses of this length,
+    whose scores are products. An empty translation has the probability of its length.
     """
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     following = iter(nbests)

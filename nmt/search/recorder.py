@@ -1,4 +1,4 @@
-"""Recording the steps of a search for its page.
+"""Recording the steps of a search, for the page that shows it.
 
 A hypothesis is identified by the candidate that ended it: [step, candidate], both from 0.
 """
@@ -31,11 +31,11 @@ DIGITS = 5               # decimals of an attention weight
 
 
 class Recorder:
-    """Observes the search of one sentence, a batch of one.
+    """Observes the search of a single sentence.
 
-    Arguments: options of the search; words, the target's by id; columns, their number in an
-    alignment; beyond, how many of the candidates after the last accepted one are kept; counts,
-    whether positions count down: the search is that of one length.
+    options: of the search. words: the target's words by id. columns: their number in an alignment.
+    beyond: how many candidates after the last accepted one are kept. counts: whether positions
+    count down; the search is then of one length.
     """
 
     def __init__(self, options: SearchOptions, words: Sequence[str], columns: int,
@@ -50,7 +50,7 @@ class Recorder:
         self._places: list[dict[tuple[int, int], int]] = []  # by row and token, a candidate
 
     def on_step(self, step: SearchStep) -> None:
-        """Keep a step, in the form of the page's data."""
+        """Keep a step as data for the page."""
         self.limit = int(step.limits[0])
         if not self.steps:
             self.first = float(step.first[0])
@@ -74,7 +74,7 @@ class Recorder:
         self.best = [tuple(hypothesis["at"]) for hypothesis in best_first]
 
     def penalty(self, steps: int) -> float:
-        """lp(e) after so many steps; of a countdown, the length is a factor too."""
+        """lp(e) after so many steps. With a countdown, the length counts as a factor too."""
         return float(self.options.length_penalty(steps + self.counts))
 
     def _fates(self, step: SearchStep, grown: list[int], finished: list[int],
@@ -88,7 +88,7 @@ class Recorder:
 
     def _candidate(self, log_p: float, row: int, token: int, penalty: float,
                    fate: str | None) -> dict[str, Any]:
-        """One extension: the candidate that it extends, its word, its scores and outcome."""
+        """A candidate as data: its parent, its word, its scores and its outcome."""
         parent, before = self._rows[row]
         fate = fate or (END_OUTSIDE if token == END else OUTSIDE)
         return {"parent": parent, "word": self.words[token], "end": token == END,
@@ -103,7 +103,7 @@ class Recorder:
                 "log_p": hypothesis.log_probability, "finished": self.counts or last is None}
 
     def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
-        """The attention of the step: extended candidate (-1 in the first step) -> weights (S,) in
+        """The attention of the step: extended candidate, or -1 in the first step -> weights (S,) in
         the order of the source's words."""
         if alignment is None:
             return None
@@ -117,7 +117,7 @@ def finite(value: float) -> float | None:
 
 
 def path_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[dict[str, Any]]:
-    """A hypothesis's candidates, one of each step from the first."""
+    """The candidates of a hypothesis, one for each step, from the first step on."""
     path, (number, candidate) = [], at
     while candidate >= 0:
         path.append(steps[number]["candidates"][candidate])

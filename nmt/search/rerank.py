@@ -24,15 +24,15 @@ class Lists(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """Weights and the BLEU that they reach."""
+    """Weights, and the BLEU of the translations that they choose."""
 
     weights: np.ndarray  # (F,), absolute values sum to 1
-    bleu: float  # 0 to 100, of the translations that they choose
+    bleu: float  # 0 to 100
 
 
 def choose(lists: Lists, weights: np.ndarray) -> np.ndarray:
-    """(sentences,) the index of each sentence's translation with the largest w . f, the weighted
-    sum of its features; ties go to the first."""
+    """(sentences,) the index of each sentence's translation with the largest weighted sum of
+    features, w . f. Ties go to the first."""
     scores = lists.features @ weights
     return np.array([start + int(np.argmax(scores[start:end]))
                      for start, end in zip(lists.starts, lists.starts[1:], strict=False)])
@@ -40,8 +40,8 @@ def choose(lists: Lists, weights: np.ndarray) -> np.ndarray:
 
 def bleu_of(statistics: np.ndarray) -> np.ndarray:
     """BLEU (...,), 0 to 100, from summed statistics (..., 2 + 8): lengths of translations and
-    references, matched n-grams and n-grams. 0 where an order has no match: there is no
-    smoothing."""
+    references, matched n-grams, and n-grams. Without smoothing, it is 0 if an order has no match.
+    """
     totals = np.asarray(statistics, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         matched = np.log(totals[..., 2 : 2 + ORDERS] / totals[..., 2 + ORDERS :]).mean(axis=-1)
@@ -51,12 +51,12 @@ def bleu_of(statistics: np.ndarray) -> np.ndarray:
 
 
 def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> Tuned:
-    """The weights with the largest BLEU found by coordinate ascent.
+    """The weights with the largest BLEU that coordinate ascent finds. It is deterministic.
 
-    From each start, each weight in turn is set to its best value, found exactly with the others
-    fixed (`line_search`), until an iteration gains nothing. Deterministic.
+    From each start, each weight in turn is set to its best value with the others fixed, which
+    `line_search` finds exactly, until an iteration over all weights gains nothing.
 
-    Arguments: statistics (N, 10), as `bleu_of` has them, of each translation; starts, weights (F,).
+    statistics: (N, 10) of each translation, as for `bleu_of`. starts: initial weights (F,).
     """
     best: Tuned | None = None
     for start in starts:
@@ -83,9 +83,10 @@ def line_search(
 ) -> float:
     """The value of one weight that maximises BLEU, with the others fixed.
 
-    A translation's score is linear in that weight; the choice for a sentence changes at the corners
-    of the upper envelope of its lines. Between corners BLEU is constant: the middle of the best
-    interval is taken, or a step beyond the last corner.
+    A translation's score is linear in that weight, so that the choice for a sentence changes at the
+    corners of the upper envelope of its lines. BLEU is constant between corners. The result is the
+    middle of the best interval; the intervals before the first and after the last corner count as 2
+    wide.
     """
     slopes = lists.features[:, place]
     heights = lists.features @ weights - weights[place] * slopes
@@ -111,7 +112,8 @@ def line_search(
 
 
 def envelope(heights: np.ndarray, slopes: np.ndarray) -> list[tuple[float, int]]:
-    """The upper envelope of lines height + slope x: pairs (x, line), the line highest from x on."""
+    """The upper envelope of lines height + slope x, as pairs (x, line): the line is highest from x
+    on."""
     points: list[tuple[float, int]] = []
     for line in np.lexsort((np.arange(len(slopes)), -heights, slopes)).tolist():
         at = -np.inf

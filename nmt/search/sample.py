@@ -27,16 +27,16 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
     Arguments:
         model, parameters, sources, limits: as in `beam.beam_search`.
-        options: only the limit on steps and `unknown` are used; without `<unk>` the others are
-            drawn in their own proportions.
+        options: only the limits on steps and `unknown` are used; without `<unk>`, the other words
+            are drawn in their own proportions.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
-        rng: host generator; one uniform number is drawn per active sentence and step, so a draw
-            depends on the other sentences of the batch. Of a model that counts down, the lengths
-            are drawn first.
+        rng: host generator; a uniform number is drawn for each active sentence and step, so that a
+            draw depends on the other sentences of the batch. With a model that counts down, the
+            lengths are drawn first.
 
     Returns:
-        One hypothesis per sentence. Its log-probability, and score, is the model's own (that of
-        temperature 1). For several draws, repeat the sentence in the batch.
+        One hypothesis per sentence. Its log-probability and its score are the model's own, at
+        temperature 1. For several draws, repeat the sentence in the batch.
 
     Raises:
         ValueError: the temperature is not positive, or as in `beam.beam_search`.
@@ -61,9 +61,9 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
     Source: "repeat this process multiple times, obtaining many translations each with a conditional
     probability, and pick the one with the highest probability" (Nair 6.4 draws).
 
-    Arguments, raises: as `sample`; draws, at least 1 (ValueError).
-    Returns: as `sample`. A draw that was cut at the limit, whose probability lacks a factor, is
-    kept only if none ended.
+    Arguments, raises: as `sample`; draws: at least 1 (ValueError).
+    Returns: as `sample`. A draw that was cut at the limit lacks the end marker's probability, and
+    is used only if no draw ended.
     """
     if draws < 1:
         raise ValueError(f"draws: expected a number of at least 1, got {draws}")
@@ -87,7 +87,7 @@ def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Ar
     """
     xp = backend.array_module(logits, maxima, uniform)
     N, limits = logits.shape[0], np.finfo(logits.dtype)
-    # In the dtype of the logits, as neither 0, which would give 0 / 0, nor infinity.
+    # In the dtype of the logits it must be neither 0, which would give 0 / 0, nor infinity.
     temperature = min(max(temperature, float(limits.tiny)), float(limits.max))
     columns = xp.empty((N,), xp.int64)
     for rows in row_chunks(logits):
@@ -100,8 +100,8 @@ def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Ar
 
 def _draw_candidate(logits: Array, log_probabilities: np.ndarray, temperature: float,
                     rng: np.random.Generator, scores: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Propose one drawn token per sentence, with its log-probability under the model; scores:
-    whether the logits are that already."""
+    """Propose one drawn token per sentence, with its log-probability under the model. scores:
+    whether the logits are log-probabilities already."""
     xp = backend.array_module(logits)
     N = len(logits)
     maxima = logits.max(axis=1)  # (N,)

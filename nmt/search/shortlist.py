@@ -1,8 +1,9 @@
 """Search over a shortlist of the target vocabulary, chosen for each batch.
 
-Source: Sennrich's slides, "vocabulary subset per batch": translations of the source's words by a
-dictionary, and the most frequent words. The model has only these rows of its target tables, and its
-softmax runs over them alone: the search may find another translation than with all words.
+Source: Sennrich's slides, "vocabulary subset per batch": the translations of the source's words in
+a dictionary, and the most frequent words. The model has only these rows of its target tables, and
+its softmax runs over them alone, so that the search may find another translation than with all
+words.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from nmt.data.vocabulary import SPECIALS
 from nmt.search.interface import Hypothesis
 
 Find = Callable[..., list[list[Hypothesis]]]
-TABLES = ("decoder", "output")  # parts of a model with tables of target words
+TABLES = ("decoder", "output")  # prefixes of the tables of target words
 
 
 @dataclass
 class Shortlist:
-    """Which words a batch may be translated into."""
+    """The restriction of a batch to words that its sentences may be translated into."""
 
-    candidates: Mapping[str, Sequence[int]]  # ids of the translations of a source word
-    frequent: int  # number of the target's most frequent words, besides <unk> and </s>
+    candidates: Mapping[str, Sequence[int]]  # source word -> ids of its translations
+    frequent: int  # number of the target's most frequent words, without <unk> and </s>
     size: int  # size of the target's vocabulary
     counts: list[int] = field(default_factory=list)  # size of each batch's shortlist so far
 
     def ids(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
-        """(V',) the ids, ascending, of the words that sentences may be translated into."""
+        """(V',) the ascending ids of the words that sentences may be translated into."""
         chosen = set(range(min(self.size, len(SPECIALS) + self.frequent)))
         for sentence in sentences:
             for word in sentence:

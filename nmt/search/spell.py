@@ -1,8 +1,8 @@
-"""The words behind `<unk>`, spelled by a hybrid model after a search for words (Luong, 5.3.3).
+"""Spelling the words of `<unk>` by a hybrid model, after a search for words (Luong, 5.3.3).
 
 "First run a beam search decoder at the word level ... then my character-level decoder with beam
-search": the same beam search, from the states at the translations' `<unk>`. The first search is
-unchanged: the author's `unkDiscount`, an option against repeated `<unk>`, is off.
+search": this is the same beam search, from the states at the `<unk>` of the translations. The first
+search is unchanged: the author's `unkDiscount`, an option against repeated `<unk>`, is off.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class Spells(Protocol):
     def spelling(
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[Searchable, Any]:
-        """A model that searches for the spelling of each target `<unk>` of the batch, and its
-        initial state."""
+        """A model whose search spells each target `<unk>` of the batch, and its initial state."""
 
 
 class SpelledWord(NamedTuple):
@@ -44,10 +43,10 @@ class SpelledWord(NamedTuple):
 def spell(
     model: Spells, parameters: Mapping[str, Array], batch: Batch, options: SearchOptions
 ) -> list[list[SpelledWord]]:
-    """The best word for each `<unk>` of each target in the batch, in its order.
+    """The best word for each `<unk>` of each target in the batch, in the order of the `<unk>`.
 
-    The beam is the one for words, as in the author's code. The unknown character and the empty word
-    are forbidden. Words are ranked by log-probability without length normalisation. A word longer
+    The beam is that for words, as in the author's code. The unknown character and the empty word
+    are forbidden. Words are ranked by log-probability, without length normalisation. A word longer
     than `options.longest_word` is cut there.
     """
     counts = unknown_steps(batch.target_out, batch.target.lengths).sum(axis=0)  # (B,)
@@ -64,14 +63,14 @@ def spell(
 
 
 def _word(hypothesis: Hypothesis, longest: int) -> SpelledWord:
-    """The word of a hypothesis, cut to `longest` if unfinished: the last step is for the
-    boundary."""
+    """The word of a hypothesis. An unfinished word is cut to `longest` characters, since the last
+    step is for the boundary."""
     return SpelledWord(hypothesis.tokens[:longest], hypothesis.finished)
 
 
 class NotEmpty(Searchable):
-    """A model that cannot end at its first step; its state is that of `model`, and whether it is
-    the first."""
+    """A model that cannot end at its first step. Its state is that of `model`, and whether the next
+    step is the first."""
 
     def __init__(self, model: Searchable) -> None:
         self._model = model

@@ -21,17 +21,17 @@ class Active(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The one-token extensions that a step compared, C for each sentence, best first."""
+    """The extensions by a token that a step compared, C for each sentence, best first."""
 
     log_probabilities: np.ndarray  # (B', C) of the whole hypothesis, nats
     rows: np.ndarray  # (B', C) rows of the step that they extend
     tokens: np.ndarray  # (B', C)
     finished: np.ndarray  # (B', min(K, C)) bool: an end marker that was accepted
-    grown: np.ndarray  # (B', K) columns of C that go on as `Active`, in its order
+    grown: np.ndarray  # (B', K) the candidates that become `Active`, in its order
 
 
 class SearchStep(NamedTuple):
-    """One step. It must not be written to; `ended` changes with the next step."""
+    """A step of the search. It must not be written to, and `ended` changes with the next step."""
 
     number: int  # from 1
     candidates: Candidates
@@ -41,7 +41,7 @@ class SearchStep(NamedTuple):
     limits: np.ndarray  # (B,) the most steps of each sentence of the batch
     reachable: np.ndarray  # (B',) the best score that an active hypothesis can still reach
     done: np.ndarray  # (B',) bool: the search of this sentence ends here
-    first: np.ndarray  # (B,) log p before the first word: 0, or of the length that is searched
+    first: np.ndarray  # (B,) log p before the first word: 0, or log p of the length
 
 
 class SearchObserver(Protocol):
@@ -49,7 +49,7 @@ class SearchObserver(Protocol):
 
     @property
     def candidates(self) -> int:
-        """How many candidates of a step to propose at least, more than the search needs."""
+        """The least number of candidates to propose in a step, if more than the search needs."""
 
     def on_step(self, step: SearchStep) -> None:
         """Called after each step."""

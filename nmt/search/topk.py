@@ -1,10 +1,10 @@
-"""The part of the search that runs on the device: log-sum-exp and exact top-k, by blocks.
+"""The computations of search on the device: log-sum-exp and exact top-k, by blocks.
 
-A step's logits (N, V) are large; of them only `count` candidates per sentence are wanted. One pass
-takes the maximum of each block of columns. The best `count` blocks of a sentence hold its best
-`count` candidates, so only those blocks are searched again. Exact, ties included: of equal
-candidates the one with the lowest index (row, then token) wins, as the argument for blocks shows:
-a candidate outside the chosen blocks is preceded by the best candidates of `count` other blocks.
+A step has large logits (N, V), but a sentence needs only `count` candidates. One pass takes the
+maximum of each block of columns. The best `count` blocks of a sentence hold its best `count`
+candidates, so that only these blocks are searched again. The result is exact, also for ties: of
+equal candidates the one with the lowest index (row, then token) wins. For a candidate outside the
+chosen blocks is preceded by the best candidates of `count` other blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHUNK = 1 << 17  # elements exponentiated at a time: half a megabyte of float32 
 
 
 def row_chunks(logits: Array) -> Iterator[slice]:
-    """Yield slices of rows that hold about CHUNK elements each; on a device all rows at once."""
+    """Yield slices of rows with about CHUNK elements each; on a device, a slice of all rows."""
     rows, columns = logits.shape
     size = max(1, CHUNK // columns if backend.on_host(backend.array_module(logits)) else rows)
     for start in range(0, rows, size):
@@ -70,11 +70,11 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
 
 
 def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]:
-    """Return logits that forbid some words, and the log-probability of all others together.
+    """Return logits that forbid some words, and the log-probability of all other words together.
 
     Source: Bahdanau et al. (2015), Table 1: "We disallowed the models to generate [UNK] tokens".
-    The probability of a forbidden word is not redistributed to other words: what is added to a
-    hypothesis is still log p under the model.
+    The probability of a forbidden word is not redistributed to other words, so that a hypothesis
+    still has log p under the model.
 
     Arguments:
         logits: (N, V) real, nats; not written to.
@@ -86,7 +86,7 @@ def without(logits: Array, forbidden: Sequence[int]) -> tuple[Array, np.ndarray]
             the copy's softmax plus this are the model's own.
     """
     allowed_logits = logits.copy()
-    for word in forbidden:  # a list of ids would have to go to the device
+    for word in forbidden:  # a list of ids would have to be copied to the device
         allowed_logits[:, word] = -float("inf")
     allowed = total = log_sum_exp(allowed_logits, allowed_logits.max(axis=1))
     for word in forbidden:
@@ -109,13 +109,13 @@ def top_indices(values: Array, count: int) -> Array:
     if count == M:
         return xp.broadcast_to(xp.arange(M), values.shape)
     threshold = xp.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
-    if backend.on_host(xp):  # where reading the numbers is free
+    if backend.on_host(xp):  # reading the numbers is free here
         taken = np.flatnonzero(values >= threshold)
         if len(taken) == B * count:
             index = taken.reshape(B, count) - M * np.arange(B)[:, None]
             if ((index >= 0) & (index < M)).all():  # no ties, no NaN
                 return index
-    # Distinct keys: first what exceeds the least value taken, then what equals it, by index.
+    # Distinct keys: first the values above the threshold, then those equal to it, by index.
     index = xp.arange(M)
     key = xp.where(values > threshold, index,
                    xp.where(values < threshold, index + 2 * M, index + M))
@@ -189,10 +189,10 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
     """
     B, K = log_probabilities.shape
     count = min(count, K * logits.shape[1])
-    # Relative to the sentence's best, so that float32 logits do not meet ever larger sums.
+    # Relative to the sentence's best, so that float32 logits are not added to ever larger sums.
     best = log_probabilities[:, :1]
     relative = backend.to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
-    greedy = K == count == 1  # greedy: without blocks
+    greedy = K == count == 1  # needs no blocks
     maxima = logits.max(axis=1)[:, None] if greedy else block_maxima(logits)
     largest = maxima.max(axis=1)
     normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
@@ -200,5 +200,5 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
         values, flat = maxima + (relative - normaliser), logits.argmax(axis=1)[:, None]
     else:
         values, flat = top_candidates(logits, maxima, relative - normaliser, count)
-    values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # 0, or NaN to be noticed
+    values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # adds 0, or NaN, which is found
     return best + backend.to_host(values), backend.to_host(flat)

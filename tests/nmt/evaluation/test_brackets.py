@@ -61,7 +61,7 @@ def test_whatever_is_written(written, gold) -> None:
     """Itself is 100; nothing passes 100; no gold bracket is lost, matched or missed."""
     gold, words = repair(gold), ["w"] * gold.count("XX")
     itself, other = compare(gold, gold, words), compare(written, gold, words)
-    assert itself.matched == itself.parsed == itself.gold == other.gold and itself.exact
+    assert itself.matched == itself.found == itself.gold == other.gold and itself.exact
     assert itself.f1 in (0.0, 100.0) and (itself.f1 == 100.0) == bool(itself.gold)
     assert 0 <= other.matched <= min(other.found, other.gold)
     assert other.unfit == int(written.count("XX") != len(words))
@@ -71,7 +71,7 @@ def test_whatever_is_written(written, gold) -> None:
 def test_other_labels_match_nothing(gold) -> None:
     gold, words = repair(gold), ["w"] * gold.count("XX")
     other = compare([symbol if symbol == "XX" else f"{symbol}X" for symbol in gold], gold, words)
-    assert other.matched == 0 and other.parsed == other.gold
+    assert other.matched == 0 and other.found == other.gold
 
 
 @pytest.mark.parametrize("gold", ["(S XX", "XX XX", "(S XX )S )NP"])

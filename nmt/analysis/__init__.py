@@ -1,1 +1,1 @@
-"""The analyses of the theses: redundancy, similarity and maps of words, logits, scales of norms."""
+"""The theses' analyses: redundancy, word similarity, maps of words, logits, scales of norms."""

@@ -1,7 +1,8 @@
-"""What logits are made of (Nguyen, 2019, 3.2.2, 3.2.6): norms, cosines, biases; and a lexicon.
+"""Logits taken apart into norms, cosines and biases (Nguyen, 2019, 3.2.2, 3.2.6); and a lexicon.
 
-A logit is |W_e| |h~| cos(W_e, h~) + b_e, and with the lexical module |W_l,e| |h^l| cos(W_l,e, h^l)
-besides. What the prediction layer read is taken from the model's own loss, along a given target.
+A logit is |W_e| |h~| cos(W_e, h~) + b_e, to which the lexical module adds
+|W_l,e| |h^l| cos(W_l,e, h^l). The inputs of the prediction layer are taken from the cache of the
+model's loss along a given target.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Part(NamedTuple):
 
     @property
     def value(self) -> float:
-        """Its share of the logit."""
+        """The product, which is a summand of the logit."""
         return self.norm * self.length * self.cosine
 
 
@@ -52,16 +53,17 @@ class Logit(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """Of the target's words, in the order of their frequency: |W_e|, b_e, |W_l,e|."""
+    """|W_e|, b_e and |W_l,e| of the target's words, in the order of their frequency."""
 
     words: Sequence[str]
-    columns: dict[str, np.ndarray]  # by heading, (V,)
+    columns: dict[str, np.ndarray]  # heading -> (V,)
 
 
 def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
-    """For each step along the target of a pair its word's logit, and those of its best rivals.
+    """The logits of each step along a pair's target: that of the target's word, then those of its
+    best rivals.
 
-    Raises UserError for a model without one matrix of target words.
+    Raises UserError for a model without a single matrix of target words.
     """
     output_weights(system)
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
@@ -85,10 +87,10 @@ def taken_apart(
     products: Sequence[tuple[np.ndarray, np.ndarray]], b: np.ndarray, target: int,
     words: Sequence[str], rivals: int,
 ) -> list[Logit]:
-    """A step's logits: that of the word to be predicted, then of its best rivals.
+    """The logits of a step: that of the target's word, then those of its best rivals.
 
-    Arguments: products, W_o (V, H) and h~ (H,), and of a lexical module W_l (V, E) and h^l (E,);
-    b (V,); target, the id of the word; words, V of them; rivals, how many.
+    products: W_o (V, H) and h~ (H,), and with a lexical module W_l (V, E) and h^l (E,). b: (V,).
+    target: the id of the target's word. words: the V words. rivals: the number of rivals.
     """
     logits = sum((W @ h for W, h in products), start=b)                    # (V,)
     shifted = np.exp(logits - logits.max())
@@ -103,13 +105,14 @@ def taken_apart(
 
 
 def _part(w: np.ndarray, h: np.ndarray) -> Part:
-    """The product of two vectors, taken apart."""
+    """The product of two vectors as norms and cosine."""
     norm, length = float(np.linalg.norm(w)), float(np.linalg.norm(h))
     return Part(norm, length, float(w @ h) / max(norm * length, 1e-300))
 
 
 def output_weights(system: System) -> np.ndarray:
-    """W_o (V, H). Raises UserError for a model that has none, or several, as an ensemble."""
+    """W_o (V, H). Raises UserError for a model without it, and for one with several, such as an
+    ensemble."""
     config = system.recipe.model
     if W_HY not in system.parameters or getattr(config, "target_characters", False):
         raise UserError(f"expected a model with {W_HY} that predicts words or pieces alone, got "
@@ -118,7 +121,7 @@ def output_weights(system: System) -> np.ndarray:
 
 
 def _bias(system: System, V: int) -> np.ndarray:
-    """b_e (V,), zero where the model has none."""
+    """b_e (V,), which is zero if the model has no bias."""
     if "output.b" not in system.parameters:
         return np.zeros(V)
     return np.asarray(to_host(system.parameters["output.b"]), np.float64)
@@ -136,9 +139,9 @@ def norms(system: System) -> Norms:
 
 
 def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None:
-    """Norms and biases of words from the most frequent on: the median and the range of bins of so
-    many words (Nguyen, 2019, Figure 3.2). columns: (V,) by heading.
+    """Draw norms and biases of words from the most frequent on (Nguyen, 2019, Figure 3.2).
 
+    columns: heading -> (V,). size: how many words share a bin, of which median and range are drawn.
     Raises UserError without matplotlib.
     """
     figure, axes = new_axes(path)
@@ -151,8 +154,8 @@ def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None
 
 
 def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Middles of bins of so many neighbours (N,), from 0, and of each the least, median and largest
-    value, (3, N)."""
+    """Values in bins of `size` neighbours: the middle positions (N,) of the bins, from 0, and the
+    least, median and largest value of each, (3, N)."""
     starts = range(0, len(values), size)
     bins = [values[start : start + size] for start in starts]
     middles = [start + (len(words) - 1) / 2 for start, words in zip(starts, bins, strict=True)]
@@ -165,11 +168,11 @@ def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 def lexicon(
     system: System, words: Sequence[str], top: int
 ) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-    """The most probable target words of source words by the lexical module alone, each attended to
-    with all weight (Table 3.9): p = softmax(W_l h^l + b_l).
+    """The most probable target words of source words by the lexical module alone, with all
+    attention on the source word (Table 3.9): p = softmax(W_l h^l + b_l).
 
-    b_l is half of the model's one bias (erratum 33). Raises UserError for a model without the
-    module, and for words that its vocabulary does not have.
+    b_l is half of the model's bias (erratum 33). Raises UserError for a model without the module,
+    and for words outside its vocabulary.
     """
     config: Any = system.recipe.model
     if not getattr(config, "lexical", False):
@@ -199,7 +202,7 @@ HEADINGS = ("step", "word", "chosen", "p", "logit", "|W|", "|h|", "cos", "W h", 
 
 
 def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
-    """Rows of HEADINGS; a model without the lexical module has none of its columns."""
+    """Rows of a table of logits. Without the lexical module, its columns are left out."""
     for t, logits in enumerate(steps, start=1):
         for logit in logits:
             products = [logit.output, *([] if logit.lexical is None else [logit.lexical])]
@@ -211,5 +214,5 @@ def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
 
 
 def headings(lexical: bool) -> list[str]:
-    """Those of a model's rows."""
+    """The headings of the table, with or without the columns of the lexical module."""
     return [name for name in HEADINGS if lexical or "_l" not in name]

@@ -1,9 +1,9 @@
-"""The redundancy of a trained model: the loss of quality by pruning, by scheme, percentage and
+"""The redundancy of a trained model: how much quality pruning costs, by scheme, percentage and
 class.
 
-Source: thesis, section 6.2.3. Figure 6.6 is `sweep`, 6.7 and 6.8 are `breakdown`, "Distribution of
-redundancy" (by layer, gate, recurrent or feed-forward input, and words that lose all their weights)
-is `survivors`, "Storage size" is `stored_bytes`.
+Source: thesis, section 6.2.3. `sweep` gives Figure 6.6, `breakdown` Figures 6.7 and 6.8;
+`survivors` gives "Distribution of redundancy" (by layer, gate, recurrent or feed-forward input, and
+words that lose all their weights), and `stored_bytes` "Storage size".
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Point(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One class pruned alone, by its share when a scheme prunes the whole model."""
+    """A class that is pruned alone, by as much as when a scheme prunes the whole model."""
 
     scheme: str
     name: str  # of the class
     size: int  # weights
     pruned: int
-    largest: float  # magnitude of the largest deleted weight; 0 where none is
+    largest: float  # magnitude of the largest pruned weight; 0 if none is pruned
     change: float  # change of the perplexity
 
 
 class Share(NamedTuple):
-    """The number of weights left in a part of all weights."""
+    """How many weights of a group are left."""
 
     kept: int
     size: int
@@ -58,8 +58,8 @@ class Survivors(NamedTuple):
     percent: float
     scheme: str
     classes: dict[str, Share]
-    gates: dict[str, dict[str, dict[str, Share]]]  # layer -> gate -> input, "h" is recurrent
-    words: dict[str, Share]  # by class of a table: words with at least one weight left
+    gates: dict[str, dict[str, dict[str, Share]]]  # layer -> gate -> input; "h" is recurrent
+    words: dict[str, Share]  # class of a table -> words with at least one weight left
 
 
 class Trained(NamedTuple):
@@ -71,8 +71,8 @@ class Trained(NamedTuple):
     percent: float
     perplexity: float
     bleu: float | None
-    train_perplexity: float  # perplexity of as many training pairs, without dropout
-    pruned_perplexity: float | None  # perplexity of the dev set before training
+    train_perplexity: float  # of as many training pairs as the evaluation set has, without dropout
+    pruned_perplexity: float | None  # of the dev set, before this training
     curve: Curve
 
 
@@ -82,8 +82,8 @@ def sweep(
 ) -> list[Point]:
     """Prune by each scheme and percentage, and measure (Figure 6.6).
 
-    The unpruned model is measured once. tell: called with a line for each point.
-    Raises UserError as `nmt.pruning.run.prune`.
+    The unpruned model is measured once. tell: called with a line for each point. Raises UserError
+    as `nmt.pruning.run.prune`.
     """
     points: list[Point] = []
     unpruned: dict[str, float] = {}
@@ -101,14 +101,14 @@ def sweep(
 
 
 def describe(point: Point) -> str:
-    """A line."""
+    """A line on a point."""
     score = "" if point.bleu is None else f", BLEU {point.bleu:.2f}"
     return f"{point.scheme} {point.percent:g} %: perplexity {point.perplexity:.2f}{score}"
 
 
 def stored_bytes(system: BaseSystem, masks: Masks) -> int:
-    """The bytes that `nmt prune --sparse` writes for the parameters: remaining values and bit
-    masks."""
+    """The bytes that `nmt prune --sparse` writes for the parameters: the values that are left, and
+    bit masks."""
     count = 0
     for name, array in stored_parameters(system).items():
         mask = masks.get(name)
@@ -121,7 +121,7 @@ def breakdown(
     system: BaseSystem, measure: Measure, percent: float, schemes: Sequence[str],
     tell: Tell = lambda text: None,
 ) -> list[Part]:
-    """Each class pruned alone, by its share in each scheme (Figures 6.7 and 6.8)."""
+    """Prune each class alone, by its share in each scheme, and measure (Figures 6.7 and 6.8)."""
     named, parts = classes(stored_weights(system)), []
     parameters, before = stored_parameters(system), measure(system)["perplexity"]
     for scheme in schemes:
@@ -140,7 +140,7 @@ def breakdown(
 def _part(
     scheme: str, name: str, masks: Masks, parameters: Mapping[str, np.ndarray], change: float
 ) -> Part:
-    """The pruned weights of a class, and the effect."""
+    """The facts on the pruned weights of a class, and the change that pruning makes."""
     deleted = np.concatenate([np.abs(parameters[key][~mask]) for key, mask in masks.items()])
     size = sum(mask.size for mask in masks.values())
     return Part(scheme, name, size, deleted.size, float(deleted.max(initial=0.0)), change)
@@ -167,7 +167,7 @@ def survivors(
 
 
 def _add_gates(gates: dict[str, dict[str, Share]], weight: Weight, mask: np.ndarray) -> None:
-    """Add a layer's weights (gates, inputs) to those found."""
+    """Add a layer's weights (gates, inputs) to the shares by gate and input."""
     rows, columns = (axis.parts or ((axis.name, axis.size),) for axis in weight.axes)
     for gate, gate_rows in _slices(rows):
         for read, input_columns in _slices(columns):

@@ -25,12 +25,13 @@ from nmt.evaluation.pictures import (
 from nmt.pruning.run import RETRAINED
 
 DPI = 100  # pixels an inch, so that a picture's pixel is a weight
-LARGEST = 1600  # pixels of a side; of larger matrices a pixel is the mean of several weights
+LARGEST = 1600  # the most pixels of a side; in larger matrices a pixel stands for several weights
 PERCENT = "percent of the weights pruned"
 
 
 def draw_schemes(points: Sequence[Point], path: Path) -> None:
-    """BLEU and perplexity against the percentage pruned, a line for each scheme (Figure 6.6)."""
+    """Draw BLEU and perplexity against the percentage pruned, a line for each scheme (Figure 6.6).
+    """
     lines = {scheme: [(point.percent, point.bleu, point.perplexity) for point in points
                       if point.scheme == scheme]
              for scheme in dict.fromkeys(point.scheme for point in points)}
@@ -38,8 +39,8 @@ def draw_schemes(points: Sequence[Point], path: Path) -> None:
 
 
 def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: Path) -> None:
-    """Pruned, pruned and retrained, sparse from the beginning (Figure 6.9): for class-blind, or the
-    first scheme of the points."""
+    """Draw models that were pruned, pruned and retrained, or sparse from the beginning (Figure
+    6.9), for class-blind or else for the first scheme of the points."""
     schemes = list(dict.fromkeys(point.scheme for point in points))
     scheme = "class-blind" if "class-blind" in schemes else schemes[0]
     lines = {"pruned": [(point.percent, point.bleu, point.perplexity) for point in points
@@ -53,7 +54,7 @@ def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: P
 def _draw_lines(
     lines: Mapping[str, Sequence[tuple[float, float | None, float]]], path: Path, title: str
 ) -> None:
-    """Two panels, or one where there is no BLEU: (percent, BLEU, perplexity) by name."""
+    """Draw lines of (percent, BLEU, perplexity), by name, in two panels; in one without BLEU."""
     scored = any(bleu is not None for line in lines.values() for _, bleu, _ in line)
     figure = new_figure(path, 10 if scored else 5.6)
     panels = figure.subplots(1, 2 if scored else 1, squeeze=False)[0]
@@ -75,7 +76,8 @@ def _draw_lines(
 
 
 def draw_classes(parts: Sequence[Part], path: Path) -> None:
-    """The change of perplexity by class, each pruned alone; a bar for each scheme (Figure 6.7)."""
+    """Draw the change of perplexity by class, each pruned alone, a bar for each scheme (Figure
+    6.7)."""
     schemes = list(dict.fromkeys(part.scheme for part in parts))
     names = list(dict.fromkeys(part.name for part in parts))
     figure, axes = new_axes(path, max(6.4, 0.8 * len(names) + 1.5))
@@ -94,8 +96,8 @@ def draw_classes(parts: Sequence[Part], path: Path) -> None:
 
 
 def draw_largest(parts: Sequence[Part], path: Path) -> None:
-    """The largest deleted weight against the change of perplexity, by class (Figure 6.8): of
-    class-uniform, or the first scheme."""
+    """Draw the change of perplexity against the largest pruned weight, by class (Figure 6.8), for
+    class-uniform or else for the first scheme."""
     schemes = list(dict.fromkeys(part.scheme for part in parts))
     scheme = "class-uniform" if "class-uniform" in schemes else schemes[0]
     figure, axes = new_axes(path)
@@ -107,9 +109,9 @@ def draw_largest(parts: Sequence[Part], path: Path) -> None:
 
 
 def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path) -> None:
-    """The dev set's loss while a model is trained, pruned and retrained (Figure 6.10).
+    """Draw the dev set's loss while a model is trained, pruned and retrained (Figure 6.10).
 
-    The vertical line is where weights are pruned, the horizontal one at the best loss before.
+    The vertical line is where weights are pruned; the horizontal line is the best loss before.
     """
     figure, axes = new_axes(path)
     axes.plot(*zip(*curve.test_cost, strict=True), label=curve.name, **style(0))
@@ -127,7 +129,7 @@ def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path)
 
 
 def draw_survivors(survivors: Survivors, path: Path) -> None:
-    """The share of weights left in each class, and in each layer by gate and input (section
+    """Draw the share of weights left in each class, and in each layer by gate and input (section
     6.2.3)."""
     count = len(survivors.gates)
     figure = new_figure(path, 5.6, 3.2 + 2.6 * count)
@@ -157,15 +159,15 @@ def _percent(share: Share) -> float:
 
 
 def _input(name: str) -> str:
-    """What a layer reads, in words."""
+    """The label of a layer's input."""
     return {"x": "feed-forward x", "h": "recurrent h"}.get(name, f"fed {name}")
 
 
 def draw_mask(name: str, weight: Weight, mask: np.ndarray, path: Path) -> None:
-    """One weight as a picture (Figure 6.11): black is pruned, white is left.
+    """Draw a weight as a picture (Figure 6.11): black is pruned, white is left.
 
-    A column of a table is a word, the most frequent one first. Lines at the edge separate gates and
-    inputs. A pixel is a weight or, if a side has more than LARGEST of them, the mean of several.
+    A column of a table is a word, the most frequent one first. Lines separate gates and inputs. A
+    pixel is a weight or, if a side has more than LARGEST weights, the mean of several.
     """
     require_drawing(str(path))
     from matplotlib.figure import Figure
@@ -181,7 +183,7 @@ def draw_mask(name: str, weight: Weight, mask: np.ndarray, path: Path) -> None:
     axes = figure.add_axes((90 / DPI / size[0], 50 / DPI / size[1], width / DPI / size[0],
                             height / DPI / size[1]))
     axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
-    for spine in axes.spines.values():  # beside the picture, whose edge they would hide
+    for spine in axes.spines.values():  # moved outward, so that they do not hide the edge
         spine.set_position(("outward", 1.5))
     _edges(axes, "y", axes_of[0], steps[0])
     _edges(axes, "x", axes_of[1], steps[1])
@@ -190,7 +192,7 @@ def draw_mask(name: str, weight: Weight, mask: np.ndarray, path: Path) -> None:
 
 
 def _shrunk(mask: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """The mask as brightness, and the number of weights a pixel, by row and column."""
+    """The mask as brightness, and how many rows and columns share a pixel."""
     steps = [math.ceil(size / LARGEST) for size in mask.shape]
     image = mask.astype(float)
     for axis, step in enumerate(steps):
@@ -202,7 +204,8 @@ def _shrunk(mask: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
 
 
 def _edges(axes: Any, axis_name: str, axis: Any, step: int) -> None:
-    """Names of an axis's parts at their middle and lines between them; without parts its name."""
+    """Add the names of an axis's parts at their middles, and lines between them; an axis without
+    parts has its own name."""
     parts = axis.parts or ((axis.name, axis.size),)
     ends = list(accumulate(size for _, size in parts))
     middles = [(end - size / 2) / step - 0.5

@@ -1,4 +1,4 @@
-"""The analyses of pruning as files: JSON, a table of tab-separated values, pictures."""
+"""Files of the analyses of pruning: JSON, a table of tab-separated values, pictures."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ JSON, TSV = "redundancy.json", "redundancy.tsv"
 
 
 class Findings(NamedTuple):
-    """All results on the redundancy of one run."""
+    """All results on the redundancy of a run."""
 
-    about: dict[str, Any]  # run, checkpoint, evaluation set: JSON-able
+    about: dict[str, Any]  # run, checkpoint, evaluation set, as JSON values
     points: Sequence[Point]
     parts: Sequence[Part]
     survivors: Survivors
@@ -33,7 +33,7 @@ class Findings(NamedTuple):
 
 
 def write(findings: Findings, directory: Path) -> list[str]:
-    """Write numbers and tables into a directory; returns a line about each file."""
+    """Write numbers and tables into a directory; return a line on each file."""
     text = json.dumps(as_mapping(findings), indent=1, ensure_ascii=False, allow_nan=False)
     write_lines(directory / JSON, text.split("\n"))
     write_lines(directory / TSV, table(findings))
@@ -61,12 +61,12 @@ def as_mapping(findings: Findings) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has."""
+    """A value as JSON has it: numbers that are not finite become None."""
     return finite(value) if isinstance(value, float) else value
 
 
 def table(findings: Findings) -> list[str]:
-    """A line for each model: how it was made, scheme, percent, perplexity, BLEU, bytes."""
+    """Lines of tab-separated values, one for each model."""
     rows = [["model", "scheme", "percent", "perplexity", "BLEU", "bytes", "train perplexity"]]
     rows += [["pruned", point.scheme, f"{point.percent:g}", f"{point.perplexity:.4f}",
               _score(point.bleu), str(point.bytes), ""] for point in findings.points]
@@ -80,7 +80,7 @@ def _score(bleu: float | None) -> str:
 
 
 def survivors_text(survivors: Survivors) -> str:
-    """The weights left, as text: per cent by class, by gate and input, and by word."""
+    """The percentages of weights left, as text: by class, by gate and input, and by word."""
     lines = [f"weights left with {survivors.percent:g} % pruned, {survivors.scheme}:"]
     lines += [f"  {name}: {_percent(share)}" for name, share in survivors.classes.items()]
     for layer, rows in survivors.gates.items():
@@ -100,10 +100,10 @@ def draw(
     findings: Findings, weights: Mapping[str, Weight], masks: Masks, directory: Path,
     ending: str = FORMATS[0],
 ) -> list[str]:
-    """Draw all findings into a directory, names with this ending; returns a line about each
-    picture, or one that matplotlib is missing.
+    """Draw all findings into a directory; return a line on each picture, or one that matplotlib is
+    missing.
 
-    masks, those of `findings.survivors`.
+    masks: those of `findings.survivors`. ending: of the pictures' names.
     """
     if not can_draw():
         return [f"no pictures: {MISSING}"]
@@ -120,7 +120,7 @@ def draw(
 
 
 def _pictures(findings: Findings) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
-    """File name, description and drawing function of each picture for which there are findings."""
+    """File name, caption and drawing function of each picture that has findings."""
     yield "schemes.png", "Figure 6.6", partial(pictures.draw_schemes, findings.points)
     yield "survivors.png", "section 6.2.3", partial(pictures.draw_survivors, findings.survivors)
     if findings.parts:

@@ -30,9 +30,9 @@ class Scale(NamedTuple):
 
 
 def scales_of(system: System, run: str) -> list[Scale]:
-    """The g of every ScaleNorm of a Transformer, attention sublayers first, by depth.
+    """The g of every ScaleNorm of a Transformer by depth, attention sublayers first.
 
-    Raises UserError, naming the run, where it has none that is learned.
+    Raises UserError, naming the run, if it has no learned g.
     """
     scales, parameters = [], system.parameters
     for (stack, part), sublayer in SUBLAYERS.items():
@@ -53,10 +53,10 @@ def scales_of(system: System, run: str) -> list[Scale]:
 
 
 def draw_depths(runs: Mapping[str, Sequence[Scale]], path: Path) -> None:
-    """The g of each ScaleNorm against its depth, attention on the left, the others on the right
-    (Nguyen, 2019, Figures 3.6 and 3.7). runs: by name, all of one, with the sublayers in order.
+    """Draw the g of each ScaleNorm against its depth, attention on the left and the others on the
+    right (Nguyen, 2019, Figures 3.6 and 3.7).
 
-    Raises UserError without matplotlib.
+    runs: name -> the scales of a run. Raises UserError without matplotlib.
     """
     figure = new_figure(path, 9.6, 6.8)
     from matplotlib.ticker import MaxNLocator

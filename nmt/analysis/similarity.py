@@ -1,4 +1,4 @@
-"""Word similarity: a model's similarities against human ratings (Luong, 2016, Table 5.3).
+"""Word similarity: a model's similarities compared with human ratings (Luong, 2016, Table 5.3).
 
 The data are lines of two words and their mean rating, as in the Rare Word data set of Luong et al.
 (2013). The measure is Spearman's correlation of the ratings and the model's similarities.
@@ -32,10 +32,10 @@ class RatedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Spearman's rho of a model's similarities with the ratings; NaN where it is not defined."""
+    """Spearman's rho of a model's similarities with the ratings; NaN if it is not defined."""
 
     measure: str  # name of the similarity, in MEASURES
-    all: float  # over all pairs; a word without a vector has <unk>'s
+    all: float  # over all pairs; a word without a vector has that of <unk>
     known: float  # over the pairs with both words in the source vocabulary
 
 
@@ -45,12 +45,12 @@ class Similarity:
 
     pairs: int
     known: int  # pairs with both words in the source vocabulary
-    half_known: int  # pairs with one of them there
-    without_vector: int  # pairs with a word that has no vector of its own
+    half_known: int  # pairs with one word in the source vocabulary
+    without_vector: int  # pairs with a word that has no vector
     agreements: tuple[Agreement, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON-able values; what is not defined is null."""
+        """The result as JSON values; a rho that is not defined is null."""
         values = asdict(self)
         values["agreements"] = {
             agreement.measure: {name: None if math.isnan(rho) else rho for name, rho in
@@ -63,10 +63,10 @@ class Similarity:
 
 
 def read_pairs(path: str | Path) -> list[RatedPair]:
-    """Read lines of two words and a number, separated by white space; the rest of a line is
+    """Read lines of two words and a number, separated by white space. The rest of a line is
     ignored.
 
-    Raises UserError naming a line of another form, and for a file without pairs.
+    Raises UserError, with file and line, for a line of another form, and for a file without pairs.
     """
     pairs = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -92,16 +92,16 @@ def _number(text: str) -> float:
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x'y / (|x| |y|) for each of the rows (N, E): (N,); 0 if one is a vector of zeros."""
+    """(N,): x'y / (|x| |y|) for each of the rows (N, E); 0 if a vector is zero."""
     sizes = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))  # (N,)
     return (x * y).sum(axis=1) / np.where(sizes == 0, 1.0, sizes)
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of the elements of each of the rows (N, E): the cosine after centring:
-    (N,).
+    """(N,): Pearson's correlation of the elements of each of the rows (N, E), which is the cosine
+    after centring.
 
-    The similarity of the author's code (lmthang/nmt.hybrid); the thesis does not name one.
+    This is the similarity of the author's code (lmthang/nmt.hybrid); the thesis names none.
     """
     return cosine(x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True))
 
@@ -110,9 +110,9 @@ MEASURES: dict[str, Measure] = {"cosine": cosine, "pearson": pearson}
 
 
 def spearman(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> float:
-    """Pearson's correlation of ranks; equal values share the mean of their ranks.
+    """Spearman's rho: Pearson's correlation of ranks, where equal values share their mean rank.
 
-    NaN for fewer than two values, or if all values of one side are equal.
+    It is NaN for fewer than two values, and if all values of a side are equal.
     """
     if len(x) != len(y):
         raise ValueError(f"y: expected {len(x)} values as in x, got {len(y)}")

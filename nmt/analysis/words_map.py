@@ -1,7 +1,7 @@
-"""A map of words: their vectors in two dimensions (Luong, 2016, Figure 5.4).
+"""Maps of words: their vectors in two dimensions (Luong, 2016, Figure 5.4).
 
-Principal components are computed with NumPy; the figure's Barnes-Hut t-SNE (van der Maaten, 2013)
-with scikit-learn (the extra `map`).
+NumPy computes principal components; scikit-learn (the extra `map`) computes the figure's Barnes-Hut
+t-SNE (van der Maaten, 2013).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from backend.errors import UserError, missing
 from nmt.evaluation.pictures import finish, new_axes
 
-PERPLEXITY = 30.0  # t-SNE's usual value; with few points a third of their number
+PERPLEXITY = 30.0  # t-SNE's usual value; for few points it is a third of their number
 KINDS = ("word-based", "character-based")  # the colours of Figure 5.4
 COLOURS = ("tab:blue", "tab:red")
 FONT = 8.0  # points
@@ -24,9 +24,9 @@ LETTER = 0.64  # width of a letter, relative to the font's size
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The points (N, 2) in the plane of most variance, and the share of the variance of each axis.
+    """The points (N, 2) in the plane of most variance, and each axis's share of the variance.
 
-    The sign of each axis is chosen so that the most distant word is positive. vectors: (N, E).
+    vectors: (N, E). The sign of each axis is such that the most distant word is positive.
     """
     centred = vectors - vectors.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
@@ -40,7 +40,7 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """The vectors (N, E) scaled to length 1; zeros stay."""
+    """The vectors (N, E) scaled to length 1; zero vectors are unchanged."""
     lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
     return vectors / np.where(lengths > 0, lengths, 1.0)
 
@@ -63,7 +63,7 @@ def t_sne(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def require_sklearn(request: str) -> None:
-    """Raise UserError, naming what was asked for, unless scikit-learn is installed."""
+    """Raise UserError, naming the request, unless scikit-learn is installed."""
     if importlib.util.find_spec("sklearn") is None:
         raise UserError(f"{request}: {missing('scikit-learn', 'map')}")
 
@@ -72,10 +72,10 @@ def draw_words(
     words: Sequence[str], points: np.ndarray, frequent: Sequence[bool], axes: Sequence[str],
     path: Path,
 ) -> None:
-    """The words at their points: looked up in blue, made of characters in red and italics.
+    """Draw words at their points: words of a table in blue, words of characters in red italics.
 
-    points: (N, 2). frequent: whether a word's vector is a row of the embedding. axes: the labels of
-    both. Raises UserError without matplotlib.
+    points: (N, 2). frequent: whether each word's vector is a row of the table. axes: the labels of
+    the axes. Raises UserError without matplotlib.
     """
     figure, plot = new_axes(path, 9.6, 7.2)
     for kind, label in enumerate(KINDS):
@@ -99,12 +99,11 @@ def draw_words(
 
 
 def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.ndarray:
-    """The position of labels relative to their points, (N, 2): to the right, or where fewer
-    overlap.
+    """The positions of labels relative to their points, (N, 2).
 
-    Each takes the first of six positions that overlaps no other point and no earlier label, or the
-    one that overlaps fewest. Arguments: places (N, 2) of the points; widths (N,) of the labels and
-    their height, in the same unit.
+    A label takes the first of six positions where it overlaps no point and no earlier label, or the
+    one where it overlaps fewest. places: (N, 2) of the points. widths: (N,) of the labels; height:
+    of a label; all in the same unit.
     """
     gap, offsets = 0.35 * height, []
     boxes: list[np.ndarray] = []

@@ -1,10 +1,11 @@
 """Classes of weights for pruning, derived from the weights that a model declares.
 
-Source: thesis, section 6.2.2, Figure 6.5: each layer of each side, attention, softmax, the two
-embeddings; twelve with four layers. The class attention has W_c and the weights of the score
-(W_a ...). Not in the thesis: a bridge and a deep output are classes; the two directions of a layer
-are one class; so is a Transformer's layer with its attention; the character networks of a hybrid
-model have layers, embeddings and a softmax of their own; biases are in no class, and not pruned.
+Source: thesis, section 6.2.2, Figure 6.5. The classes are each layer of each side, attention,
+softmax and the two embeddings: twelve with four layers. The class attention has W_c and the weights
+of the score (W_a ...). The thesis leaves the following open. A bridge and a deep output are
+classes. The two directions of a layer are one class, and so is a Transformer's layer with its
+attention. The character networks of a hybrid model have their own layers, embeddings and softmax.
+Biases are in no class and are not pruned.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from collections.abc import Iterable, Mapping
 from lstm.parameters import Weight
 
 SIDES = {"encoder": "source", "second_encoder": "second source", "decoder": "target"}
-LAST = ("attention", "softmax", "embedding")  # after the layers, in the order of Figure 6.7
+LAST = ("attention", "softmax", "embedding")  # classes after the layers, as in Figure 6.7
 
 
 def classes(weights: Mapping[str, Weight]) -> dict[str, str]:
-    """The class of each weight that may be pruned: name -> class, in the order of `weights`."""
+    """Name -> class of each weight that may be pruned, in the order of `weights`."""
     by_name = {name: _class(name, weight) for name, weight in weights.items()}
     return {name: weight_class for name, weight_class in by_name.items()
             if weight_class is not None}
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Distinct classes in the order of the figures: layers, others, and then LAST."""
+    """The distinct classes in the order of the figures: layers, then others, then LAST."""
     return sorted(dict.fromkeys(names), key=_place)
 
 
 def _place(name: str) -> int:
-    """A sort key, stable within layers and within all else."""
+    """The sort key of a class."""
     if " layer " in f" {name}":
         return 0
     return 2 + LAST.index(name.split()[-1]) if name.split()[-1] in LAST else 1

@@ -40,7 +40,7 @@ RETRAINING = {"epochs": 4, "schedule": "thesis", "halve_after": 2, "halve_every"
 
 
 def open_system(directory: Path, which: str = DEFAULT) -> System | LanguageSystem:
-    """The translator or language model of a run directory, or of a checkpoint's file. Errors as
+    """Open the translator or language model of a run directory or a checkpoint's file. Errors as
     `BaseSystem.open`."""
     run = checkpoint_path(directory, which).parent
     kind = LanguageSystem if LanguageSystem.is_in(run) else System
@@ -48,7 +48,7 @@ def open_system(directory: Path, which: str = DEFAULT) -> System | LanguageSyste
 
 
 def stored_parameters(system: BaseSystem) -> dict[str, np.ndarray]:
-    """The stored parameters of a system, which are pruned, on the host."""
+    """The stored parameters of a system, on the host. Pruning applies to these."""
     return {name: np.asarray(to_host(array))
             for name, array in (system.stored or system.parameters).items()}
 
@@ -59,10 +59,10 @@ def stored_weights(system: BaseSystem) -> dict[str, Weight]:
 
 
 def masks_for(system: BaseSystem, percent: float, scheme: str) -> Masks:
-    """Masks that prune `percent` of a system's weights; weights that were pruned before stay
+    """Masks that prune `percent` of a system's weights. Weights that were pruned before stay
     pruned.
 
-    Raises UserError for a percent out of range or below what has been pruned before.
+    Raises UserError for a percentage out of range, or below what was pruned before.
     """
     before = None if system.pruning is None else system.pruning.masks
     try:
@@ -75,9 +75,9 @@ def masks_for(system: BaseSystem, percent: float, scheme: str) -> Masks:
 def with_masks(
     system: S, masks: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
 ) -> S:
-    """The system with its parameters masked.
+    """The system with masked parameters.
 
-    Raises UserError if the recipe normalizes a table and a row of it would lose all its weights.
+    Raises UserError if a row of a table that the recipe normalizes would lose all its weights.
     """
     masked = sparse_start(system, masks, facts)
     stored = {name: to_device(np.where(masks[name], array, 0).astype(array.dtype, copy=False)
@@ -89,7 +89,7 @@ def with_masks(
 def sparse_start(
     system: S, masks: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
 ) -> S:
-    """A system with fresh parameters under the same masks. Errors as `with_masks`."""
+    """A system with new initial parameters under the masks. Errors as `with_masks`."""
     try:
         pruning = Pruning(dict(masks), dict(facts or {}))
         return type(system).create(system.recipe, system.vocabularies, pruning)
@@ -108,8 +108,7 @@ def _with_stored(system: S, stored: dict[str, Array]) -> S:
 def prune(system: S, percent: float, scheme: str, run_name: str) -> S:
     """The system without the `percent` of its weights that the scheme chooses.
 
-    Arguments: of, the name of its run, for the record. Raises UserError as `masks_for` and
-    `with_masks`.
+    run_name: of the system, for the record. Raises UserError as `masks_for` and `with_masks`.
     """
     facts = {"how": PRUNED, "scheme": scheme, "percent": percent, "of": run_name}
     return with_masks(system, masks_for(system, percent, scheme), facts)
@@ -121,10 +120,11 @@ def prune(system: S, percent: float, scheme: str, run_name: str) -> S:
 def retraining_recipe(
     directory: Path, file: Path | None, how: str, overrides: Sequence[str] = ()
 ) -> AnyRecipe:
-    """The recipe for training a run of `directory` after pruning.
+    """The recipe for training the run of `directory` after pruning.
 
-    Arguments: own, a recipe to use, or None: that of the run, for retraining with the thesis's
-    settings; overrides, of either. Raises UserError where it has another model or other data.
+    file: a recipe; None: the run's own, with the thesis's settings if it is retrained. how:
+    RETRAINED or FROM_SCRATCH. overrides: of the recipe. Raises UserError for a recipe with another
+    model or other data.
     """
     first = run_recipe(AnyRecipe, directory)
     if file is None and how == RETRAINED:
@@ -142,11 +142,11 @@ def retrain(
     system: BaseSystem, recipe: AnyRecipe, directory: Path, how: str, observer: Observer,
     corpus: ParallelCorpus | None = None,
 ) -> BaseSystem:
-    """Train a pruned system, or fresh parameters under its masks, in a new run directory.
+    """Train a pruned system, or new parameters under its masks, in a new run directory.
 
-    Arguments: one, a system of `prune`; recipe, of the same model; how, RETRAINED or FROM_SCRATCH;
-    corpus, if it was loaded already. Returns the system with its best parameters. Raises UserError
-    as training does.
+    system: pruned by `prune`. recipe: of the same model. how: RETRAINED or FROM_SCRATCH. corpus:
+    the corpus, if it was loaded already. Returns the system with its best parameters. Raises
+    UserError as training does.
     """
     if isinstance(system, LanguageSystem):
         score = system.perplexity(read_text(system.recipe.text)[1])

@@ -1,4 +1,4 @@
-"""The three schemes of pruning, each a score: the k weights with the smallest scores are pruned.
+"""The three schemes of pruning. Each gives scores, and the k weights with the smallest are pruned.
 
 Source: thesis, section 6.2.2, "Pruning Schemes". With x % of N weights to prune, k is x N / 100,
 rounded:
@@ -19,17 +19,18 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 Score = Callable[[np.ndarray], np.ndarray]  # all weights of a class, flat -> their scores
-Masks = dict[str, np.ndarray]  # bool, True where the weight is kept
-GONE = -1.0  # the score of a weight that has been pruned before: below every other
+Masks = dict[str, np.ndarray]  # name -> bool, True where the weight is kept
+GONE = -1.0  # the score of a weight that was pruned before, below every other score
 
 
 def class_blind(w: np.ndarray) -> np.ndarray:
-    """The magnitude."""
+    """The magnitudes of weights."""
     return np.abs(w)                                                       # (6.2.2 pruning)
 
 
 def class_uniform(w: np.ndarray) -> np.ndarray:
-    """The share of the class that is smaller; with + 1/2, x % of n weights are round(x n / 100)."""
+    """The share of the class that is smaller. The added 1/2 makes x % of n weights
+    round(x n / 100)."""
     order = np.argsort(np.abs(w), kind="stable")
     score = np.empty(w.size)
     score[order] = (np.arange(w.size) + 0.5) / w.size                      # (6.2.2 pruning)
@@ -37,7 +38,7 @@ def class_uniform(w: np.ndarray) -> np.ndarray:
 
 
 def class_distribution(w: np.ndarray) -> np.ndarray:
-    """The magnitude in standard deviations; in a class of equal weights, the magnitude."""
+    """The magnitudes in standard deviations; in a class of equal weights, the magnitudes."""
     return np.abs(w) / (np.std(w, dtype=np.float64) or 1.0)                # (6.2.2 pruning)
 
 
@@ -49,7 +50,7 @@ SCHEMES: dict[str, Score] = {
 
 
 def check_percent(percent: float) -> float:
-    """`percent` itself. Raises ValueError unless it is in [0, 100)."""
+    """The percentage itself. Raises ValueError unless it is in [0, 100)."""
     if not 0 <= percent < 100:
         raise ValueError(f"percent: expected a number in [0, 100), got {percent:g}")
     return percent
@@ -61,9 +62,9 @@ def masks(
 ) -> Masks:
     """Masks that prune `percent` of the weights of all classes together.
 
-    Arguments: parameters, on the host; classes, by the names of those that may be pruned; percent,
-    in [0, 100); scheme, a key of SCHEMES; before, masks of weights that stay pruned, or None.
-    Raises ValueError for a percent out of range, or below what has been pruned before.
+    parameters: on the host. classes: name -> class, for the parameters that may be pruned. percent:
+    in [0, 100). scheme: a key of SCHEMES. before: masks of weights that stay pruned, or None.
+    Raises ValueError for a percentage out of range, or below what was pruned before.
     """
     check_percent(percent)
     if scheme not in SCHEMES:
@@ -96,13 +97,13 @@ def _scores(
 def _keep_all_but(
     count: int, scores: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
 ) -> Masks:
-    """Masks without the `count` smallest scores; of equal ones the first go."""
+    """Masks that prune the `count` smallest scores. Of equal scores the first are pruned."""
     if not scores:
         return {}
     joined = np.concatenate(list(scores.values()))
     keep = np.ones(joined.size, bool)
     if count:
-        largest = np.partition(joined, count - 1)[count - 1]  # that goes
+        largest = np.partition(joined, count - 1)[count - 1]  # the largest score that is pruned
         keep = joined > largest
         ties = np.flatnonzero(joined == largest)
         keep[ties[count - int((joined < largest).sum()):]] = True

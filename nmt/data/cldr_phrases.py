@@ -1,11 +1,11 @@
 """Phrases with the same meaning in any two languages, by the formatting rules of Unicode CLDR.
 
 A form is a function from a locale to text: it holds a datum (a day, a price, three countries) and
-formats it as that locale does. The two sides of a translation are one form called twice, so word
-order, agreement and plural are CLDR's own and the translation is right by construction.
+formats it by the rules of that locale. The two sides of a translation are one form called for two
+locales: CLDR decides on word order, agreement and plural, and the translation is always right.
 
-Numbers come from grids and years from one century, so that the words form a nearly closed set: a
-word model without copying can learn all of them.
+Numbers come from grids and years from one century. The words thus form a nearly closed set, which a
+model of words can learn without copying.
 """
 
 import re
@@ -30,14 +30,14 @@ Template = Callable[[np.random.Generator, "Names"], Form]
 ROUND = (150, 200, 250, 300, 400, 500, 600, 750, 800, 1000, 1500, 2000, 2500, 5000, 10000)
 WHOLE = (*range(1, 101), *ROUND)
 HALVES = tuple(Decimal(n) + Decimal("0.5") for n in range(21))
-AMOUNTS = (*[1] * 10, *WHOLE, *HALVES)  # 1 is frequent, since singulars would be rare otherwise
+AMOUNTS = (*[1] * 10, *WHOLE, *HALVES)  # ten times 1, since singulars would be rare otherwise
 FIRST_DAY, LAST_DAY = date(1950, 1, 1), date(2049, 12, 31)
 Unit = Literal["second", "minute", "hour", "day", "week", "month", "year"]
 DAY = 86400  # seconds; months and years as Babel counts them
 SECONDS: dict[Unit, int] = {"second": 1, "minute": 60, "hour": 3600, "day": DAY}
 SECONDS |= {"week": 7 * DAY, "month": 30 * DAY, "year": 365 * DAY}
 LIST_STYLES: tuple[Literal["standard", "or"], ...] = ("standard", "or")
-TENDER_DAY = date(2024, 1, 1)  # currencies in use on a fixed day: the corpus does not age
+TENDER_DAY = date(2024, 1, 1)  # the currencies are those of this day, so the corpus never changes
 
 BIDI_MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u061c"))
 BLOB = re.compile(r"[0-9]+([-./:])[0-9]+\1[0-9]+")  # a whole date or time in one word
@@ -46,11 +46,11 @@ LOOKUP_ERRORS = (LookupError, ValueError, AttributeError)  # what Babel raises o
 
 
 def normalise(text: str) -> str:
-    """Text with plain spaces and apostrophes, which the tokenisers know.
+    """Text in NFC with plain spaces and apostrophes, which the tokenisers know.
 
-    CLDR separates numbers from units by no-break spaces (U+00A0, U+202F): every run of white space
-    becomes one space. U+2019 becomes an ASCII apostrophe, as in Moses' own normalisation.
-    Invisible marks of writing direction (U+200E, U+200F, U+061C) are dropped. NFC.
+    Every run of white space becomes one space, because CLDR separates numbers from units by
+    no-break spaces (U+00A0, U+202F). U+2019 becomes an ASCII apostrophe, as in Moses'
+    normalisation. Invisible marks of writing direction (U+200E, U+200F, U+061C) are dropped.
     """
     text = unicodedata.normalize("NFC", text.translate(BIDI_MARKS).replace("\u2019", "'"))
     return " ".join(text.split())
@@ -72,7 +72,7 @@ class Names:
     territories: tuple[str, ...]
     languages: tuple[str, ...]
     currencies: tuple[str, ...]  # legal tender somewhere
-    signs: tuple[str, ...]  # of these, the ones whose sign or code does not stick to the number
+    signs: tuple[str, ...]  # the currencies whose sign or code does not stick to the number
     units: tuple[str, ...]
 
 
@@ -98,8 +98,11 @@ def _tender(territory: str) -> list[str]:
 
 
 def _has_sign(locale: Locale, currency: str) -> bool:
-    """Whether prices of this currency add few words to the vocabulary: a sign, not KMF12 in one
-    word, and no three decimals as in 12.500."""
+    """Whether prices of a currency add few words to the vocabulary.
+
+    They do with a sign apart from the number, unlike KMF12, and without three decimals, unlike
+    12.500.
+    """
     text = normalise(numbers.format_currency(12, currency, locale=locale))
     return not STUCK.search(text) and numbers.get_currency_precision(currency) <= 2
 
@@ -116,7 +119,7 @@ def _names_unit(locale: Locale, unit: str) -> bool:
         return False
 
 
-# Templates: each draws one datum and returns its form.
+# The templates: each draws one datum and returns its form.
 
 
 def day(rng: np.random.Generator, names: Names, width: str) -> Form:
@@ -192,7 +195,7 @@ def percentage(rng: np.random.Generator, names: Names) -> Form:
 
 
 def large_number(rng: np.random.Generator, names: Names) -> Form:
-    """A large round number in words: "12 million". From 2: Babel takes 1 for a plural here."""
+    """A large round number in words: "12 million"; from 2, since Babel takes 1 for a plural."""
     number = int(rng.integers(2, 100)) * 1000 ** int(rng.integers(1, 5))
     return lambda locale: numbers.format_compact_decimal(number, format_type="long", locale=locale)
 
@@ -239,11 +242,12 @@ def _day(rng: np.random.Generator) -> date:
 
 
 def _clock(rng: np.random.Generator) -> time:
-    """Every five minutes, on the half minute."""
+    """A time of day, at a multiple of five minutes and a multiple of 30 seconds."""
     return time(int(rng.integers(24)), 5 * int(rng.integers(12)), 30 * int(rng.integers(2)))
 
 
-# Shares of the clauses. Names have the largest: there are a thousand of them to learn.
+# Each template with its share of the clauses. Names have the largest shares, since there are a
+# thousand of them to learn.
 TEMPLATES: tuple[tuple[float, Template], ...] = (
     *((1, partial(day, width=width)) for width in ("full", "long", "medium", "short")),
     *((0.5, partial(part_of_date, skeleton=s)) for s in ("yMMMM", "MMMMd", "yQQQQ", "MMMEd")),
@@ -267,10 +271,10 @@ CLAUSES = (1, 1, 1, 2, 2, 2, 2, 3, 3, 3)  # clauses per phrase, equally probable
 
 
 class PhraseBook:
-    """The phrases of a pair of locales: what `draw` draws from.
+    """The phrases of a pair of locales, of which `draw` draws one.
 
-    Templates are tested first. One is dropped if either locale lacks the data for it, or writes a
-    whole date or time as one word (German 07.03.84), which a word vocabulary cannot cover.
+    A template is dropped if either locale lacks the data for it, or writes a whole date or time as
+    one word (German 07.03.84), which a vocabulary of words cannot cover.
     """
 
     def __init__(self, source: Locale, target: Locale) -> None:

@@ -1,1 +1,1 @@
-"""Trained translators in the files of other engines: a module for each format."""
+"""Export of a trained translator to the files of other engines, with a module for each format."""

@@ -1,4 +1,4 @@
-"""A Transformer in the format of CTranslate2 (Klein et al., 2020), by that package's own converter.
+"""Export of a Transformer to CTranslate2 (Klein et al., 2020), by that package's own classes.
 
 | here | there |
 |---|---|
@@ -30,14 +30,14 @@ from nmt.models.transformer_layers import Layers
 from nmt.system import System
 
 FORMAT = "--format ctranslate2"
-MOST = 256  # words that CTranslate2 writes by default, each of which needs a position
+MOST = 256  # longest output of CTranslate2 by default, in words; each word needs a position
 
 
 def export(system: System, directory: Path) -> None:
     """Write a Transformer into a new or empty directory, for `ctranslate2.Translator`.
 
-    Raises UserError for a model that CTranslate2 cannot compute, without the package ctranslate2
-    (the extra `export`), and where the directory cannot be written.
+    Raises UserError for a model that CTranslate2 cannot compute, for a directory that cannot be
+    written, and without the package ctranslate2 (the extra `export`).
     """
     spec = _specification(system)
     spec.validate()
@@ -47,7 +47,7 @@ def export(system: System, directory: Path) -> None:
 
 
 def _check(system: System) -> None:
-    """Raise UserError for what CTranslate2 cannot compute, and where it is not installed."""
+    """Raise UserError for a model that CTranslate2 cannot compute, and if it is not installed."""
     model = system.recipe.model
     if not isinstance(model, TransformerConfig):
         raise UserError(f"{FORMAT}: expected a Transformer, got {type(system.model).__name__}")
@@ -61,9 +61,9 @@ def _check(system: System) -> None:
 
 
 def _specification(system: System) -> Any:
-    """The model with its vocabularies as CTranslate2 describes it."""
+    """CTranslate2's description of the model, with its weights and vocabularies."""
     _check(system)
-    from ctranslate2.specs import TransformerSpec  # where the command needs it: it loads PyTorch
+    from ctranslate2.specs import TransformerSpec  # imported late, because it loads PyTorch
 
     config, end = system.recipe.model, SPECIALS[END]
     spec = TransformerSpec.from_config(
@@ -91,7 +91,7 @@ def _specification(system: System) -> Any:
 def _fill_stack(
     spec: Any, prefix: str, parameters: Mapping[str, np.ndarray], layers: Layers, steps: int
 ) -> None:
-    """The weights of an encoder or decoder; steps, the length of its table of positions."""
+    """Set the weights of an encoder or decoder; steps: the length of its table of positions."""
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = parameters[f"{prefix}.W_e"]
     spec.position_encodings.encodings = positions(0, steps, layers.width, np.float32)[:, 0]
@@ -116,7 +116,9 @@ def _fill_stack(
 def _fill_linear(
     spec: Any, prefix: str, parameters: Mapping[str, np.ndarray], maps: str
 ) -> None:
-    """The matrices of these letters below one another, and their biases, of which keys have none.
+    """Set the weights of a linear layer: the matrices of the letters, below one another.
+
+    A matrix without biases, such as that of keys, gets zeros.
     """
     matrices = [parameters[f"{prefix}.W_{letter}"] for letter in maps]
     spec.weight = np.concatenate(matrices)
@@ -128,12 +130,12 @@ def _fill_linear(
 def _fill_norm(
     spec: Any, prefix: str, parameters: Mapping[str, np.ndarray], layers: Layers
 ) -> None:
-    """The weights of a norm; of ScaleNorm those of the RMSNorm that equals it."""
+    """Set the weights of a norm; ScaleNorm becomes the RMSNorm that equals it."""
     kind, d = layers.placement.norm, layers.width
     if kind in ("layer", "rms"):
         spec.gamma = parameters[f"{prefix}.g"]
     else:
         g = parameters[f"{prefix}.g"] if kind == "scale" else d**0.5
-        spec.gamma = np.full(d, g / d**0.5, np.float32)  # see above
+        spec.gamma = np.full(d, g / d**0.5, np.float32)
     if kind == "layer":
         spec.beta = parameters[f"{prefix}.b"]

@@ -1,16 +1,16 @@
-"""Luong's translator as two graphs of ONNX, which onnxruntime and others run.
+"""Export of Luong's translator to two graphs of ONNX, which onnxruntime and other engines run.
 
 | graph | reads | writes |
 |---|---|---|
 | encoder | `source` (S, B) ids, `lengths` (B,) int32 | the state |
 | decoder | `tokens` (N,) ids, the state | `logits` (N, V), `alignment` (N, S), `next_h` .. |
 
-The state is what the decoder reads beside tokens: `h`, of an LSTM also `c` (L, N, H); with input
-feeding `fed` (N, H); with attention `memory` (N, S, He), `keys` (N, S, A) and `padding` (N, S);
-with the lexical module `words` (N, S, E).
-A step replaces `h` by `next_h`, and so on; the others stay. Search reorders the axis N of all.
+The state is all that the decoder reads beside tokens: `h` (L, N, H), and for an LSTM `c` (L, N, H);
+with input feeding `fed` (N, H); with attention `memory` (N, S, He), `keys` (N, S, A) and `padding`
+(N, S); with the lexical module `words` (N, S, E). After a step the caller replaces `h` by `next_h`,
+`c` by `next_c` and `fed` by `next_fed`; the others stay. Search reorders axis N of all of them.
 
-ONNX's recurrent layers have other gate orders, and its GRU another update gate:
+ONNX's recurrent layers have their gates in another order, and its GRU has another update gate:
 
 | unit | here | ONNX |
 |---|---|---|
@@ -18,9 +18,9 @@ ONNX's recurrent layers have other gate orders, and its GRU another update gate:
 | gru | r, z, h~; h = (1 - z) o h_prev + z o h~ | z, r, h; h = (1 - z) o h~ + z o h_prev |
 | gru-after | r, z, h~; h = z o h_prev + (1 - z) o h~ | the same, with `linear_before_reset` |
 
-sigm(-a) = 1 - sigm(a), so that a gru's weights of z change their sign. ONNX resets the state before
-the product, as a gru does, unless its `linear_before_reset` is set, as for a gru-after. That one's
-fourth block of biases is ONNX's bias of the candidate's product with the state.
+Since sigm(-a) = 1 - sigm(a), the weights of z of a gru change their sign. ONNX resets the state
+before the product, as a gru does, or after it with `linear_before_reset`, as a gru-after does. The
+fourth block of biases of a gru-after is ONNX's bias of the candidate's product with the state.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ from nmt.system import System
 
 FORMAT = "--format onnx"
 OPSET, IR_VERSION = 18, 10  # of 2023 and 2024: onnxruntime 1.18 and later run them
-
-
-COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs have
+COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs can express
     "unit": tuple(CELLS), "attention": ("global", "none"),
     "score": tuple(score for score in CHOICES if score in CONTENT),
     "factors": ({},), "lexicon_epsilon": (None,),
@@ -55,7 +53,10 @@ COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the gra
 
 
 class Layer(NamedTuple):
-    """An operator of ONNX: for each of its blocks of rows, which of ours it is, and its sign."""
+    """A recurrent operator of ONNX.
+
+    blocks and signs: for each of ONNX's blocks of rows, the number of the block here, and its sign.
+    """
 
     operator: str
     blocks: tuple[int, ...]
@@ -70,11 +71,12 @@ LAYERS = {"rnn": Layer("RNN", (0,), (1.0,)),
 
 
 def export(system: System, directory: Path) -> None:
-    """Write a translator into a new or empty directory: two graphs, the vocabularies as in a run
-    directory, and `translator.json`, with what the caller does to words.
+    """Write a translator into a new or empty directory.
 
-    Raises UserError for a model that has other parts, without the package onnx (the extra
-    `export`), and where the directory cannot be written.
+    The directory gets the two graphs, the vocabularies as in a run directory, and
+    `translator.json`, which says how the caller prepares words. Raises UserError for a model with
+    parts that the graphs cannot express, for a directory that cannot be written, and without the
+    package onnx (the extra `export`).
     """
     _check(system)
     data = system.recipe.data
@@ -90,7 +92,7 @@ def export(system: System, directory: Path) -> None:
 
 
 def _check(system: System) -> None:
-    """Raise UserError for what the graphs do not have, and where onnx is not installed."""
+    """Raise UserError for a model that the graphs cannot express, and if onnx is not installed."""
     config = system.recipe.model
     if type(config) is not ModelConfig:
         raise UserError(f"{FORMAT}: expected a translator of architecture luong, got "
@@ -107,7 +109,7 @@ def _check(system: System) -> None:
 
 
 def _encoder(system: System) -> Any:
-    """From the source to the decoder's first state (Algorithm 3, lines 2-4 and 7-9)."""
+    """The graph from the source to the decoder's first state (Algorithm 3, lines 2-4 and 7-9)."""
     config, parameters = system.recipe.model, _parameters(system)
     graph, sides = Graph(), ("forward", "backward")
     graph.input("source", np.int64, "S", "B")
@@ -115,7 +117,7 @@ def _encoder(system: System) -> Any:
     lengths = graph.node("Cast", "lengths", to=graph.type_of(np.int64))
 
     def turned(x: str, **axes: int) -> str:
-        """From written order to the order of reading, or back."""
+        """A value from written order to reading order, or back."""
         reverse = system.recipe.data.reverse_source
         return graph.node("ReverseSequence", x, lengths, **axes) if reverse else x
 
@@ -161,7 +163,7 @@ def _encoder(system: System) -> Any:
 
 
 def _decoder(system: System) -> Any:
-    """One step of the decoder (Algorithm 5, lines 5-6)."""
+    """The graph of one step of the decoder (Algorithm 5, lines 5-6)."""
     config, parameters, graph = system.recipe.model, _parameters(system), Graph()
     graph.input("tokens", np.int64, "N")
     names = ("h", "c") if config.unit == "lstm" else ("h",)
@@ -196,8 +198,8 @@ def _decoder(system: System) -> Any:
 def _attended(
     graph: Graph, config: ModelConfig, parameters: Mapping[str, np.ndarray], h: str
 ) -> tuple[str, str]:
-    """h~ (N, H) of h (N, H): scores, softmax and context (Eqs. 4.7, 4.5); and the alignment
-    (N, 1, S), which is an output, too."""
+    """h~ (N, H) of h (N, H), by scores, softmax and context (Eqs. 4.7, 4.5), and the alignment
+    (N, 1, S), which is also an output of the graph."""
     graph.input("memory", np.float32, "N", "S", "He")
     graph.input("keys", np.float32, "N", "S", "A")
     graph.input("padding", np.bool_, "N", "S")
@@ -239,7 +241,7 @@ def _score(config: ModelConfig) -> str:
 def _matrices(
     config: ModelConfig, parameters: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The score's matrices of queries and keys; None is the identity."""
+    """The score's matrices of queries and keys; None stands for the identity."""
     prefix, W_c = "attention.", parameters["attention.W_c"]
     weights = {name.removeprefix(prefix): array for name, array in parameters.items()
                if name.startswith(prefix)}
@@ -256,10 +258,10 @@ def _parameters(system: System) -> dict[str, np.ndarray]:
 
 
 class Graph:
-    """A graph in the making: values are names."""
+    """A graph to which nodes are added; a value is represented by its name."""
 
     def __init__(self) -> None:
-        import onnx  # where the command needs it
+        import onnx  # imported late, because only this command needs it
 
         self._onnx: Any = onnx
         self._nodes: list[Any] = []
@@ -268,15 +270,15 @@ class Graph:
         self._outputs: list[Any] = []
 
     def type_of(self, dtype: Any) -> int:
-        """ONNX's number of a NumPy type."""
+        """ONNX's number for a NumPy type."""
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def input(self, name: str, dtype: Any, *axes: str) -> None:
-        """Add an input; axes are names of sizes."""
+        """Add an input; axes: the names of its sizes."""
         self._inputs.append(self._value(name, dtype, axes))
 
     def output(self, name: str, value: str, dtype: Any, *axes: str) -> None:
-        """Make a value an output."""
+        """Make a value an output of the graph, under a name."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._value(name, dtype, axes))
 
@@ -284,36 +286,36 @@ class Graph:
         return self._onnx.helper.make_tensor_value_info(name, self.type_of(dtype), axes)
 
     def constant(self, array: Any) -> str:
-        """A constant of this value."""
+        """Add an array as a constant; return its name."""
         name = f"constant_{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def axes(self, axis: int) -> str:
-        """An axis, as Squeeze and Unsqueeze read it."""
+        """Add an axis as the constant that Squeeze and Unsqueeze read."""
         return self.constant(np.array([axis]))
 
     def nodes(self, operator: str, inputs: Sequence[str], count: int, **attributes: Any
               ) -> list[str]:
-        """The values of a node that has several."""
+        """Add a node with several values; return their names."""
         names = [f"{operator}_{len(self._nodes)}_{k}" for k in range(count)]
         self._nodes.append(self._onnx.helper.make_node(operator, inputs, names, **attributes))
         return names
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """The value of a node."""
+        """Add a node with one value; return its name."""
         return self.nodes(operator, inputs, 1, **attributes)[0]
 
     def split(self, x: str, count: int, axis: int) -> list[str]:
-        """Equal parts along an axis."""
+        """A value split into equal parts along an axis."""
         return self.nodes("Split", [x], count, axis=axis, num_outputs=count)
 
     def linear(self, x: str, W: np.ndarray) -> str:
-        """W x for rows x (..., k), W (m, k)."""
+        """W x for each row of x (..., k); W: (m, k)."""
         return self.node("MatMul", x, self.constant(np.ascontiguousarray(W.T)))
 
     def scaled(self, x: str, length: float | None) -> str:
-        """Rows of x brought to this length (Nguyen 3.6); as they are without one."""
+        """Rows of x scaled to a length (Nguyen 3.6); with None, x itself."""
         if length is None:
             return x
         size = self.node("ReduceL2", x, self.axes(-1))
@@ -321,7 +323,7 @@ class Graph:
         return self.node("Mul", self.node("Div", x, free), self.constant(np.float32(length)))
 
     def merged(self, x: str) -> str:
-        """(..., D, H) as (..., D H)."""
+        """A value (..., D, H) reshaped to (..., D H)."""
         lead = self.node("Shape", x, end=-2)
         shape = self.node("Concat", lead, self.constant(np.array([-1])), axis=0)
         return self.node("Reshape", x, shape)
@@ -330,13 +332,16 @@ class Graph:
         self, unit: str, names: Sequence[str], parameters: Mapping[str, np.ndarray], x: str,
         lengths: str, state: Sequence[str] = (),
     ) -> list[str]:
-        """A recurrent layer over x (T, B, k), in the directions of `names`: its states (T, B, He),
-        and the last ones (D, B, H); state, the first ones, zeros by default."""
+        """The states (T, B, He) of a recurrent layer over x (T, B, k), and the last ones (D, B, H).
+
+        names: the prefix of the parameters for each direction. state: the first states, zeros by
+        default.
+        """
         operator, blocks, signs, attributes = LAYERS[unit]
         H = len(parameters[f"{names[0]}.W"]) // len(blocks)
 
         def ordered(rows: np.ndarray) -> np.ndarray:
-            """Rows in the order of ONNX's gates."""
+            """Blocks of rows in the order and with the signs of ONNX's gates."""
             return np.concatenate([sign * rows[k * H : (k + 1) * H]
                                    for k, sign in zip(blocks, signs, strict=True)])
 

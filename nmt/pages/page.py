@@ -1,9 +1,9 @@
-"""Assembling a page: one self-contained HTML file that loads nothing.
+"""Assemble a page: one HTML file that contains all it needs and loads nothing.
 
-It is made from the files of a `Layout`: HTML, style sheets, plain JavaScript modules. The modules
-are inlined as one module script: each becomes a function that returns what it exports, called once,
-and its imports become constants taken from what the others returned. Data is gzipped: without that,
-the explorer's sentences of ten words would not fit.
+A page is made from the files of a `Layout`: HTML, style sheets, plain JavaScript modules. The
+modules are inlined as one script. Each becomes a function that is called once and returns the
+module's exports; its imports become constants, taken from what the other functions returned. Data
+is gzipped, since a sentence of ten words in the explorer would not fit otherwise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nmt.files import write_text
 
 ASSETS = Path(__file__).parent / "assets"
 BASE = ASSETS / "base.css"  # style sheet of every page, including the report of a check
-LIMIT = 1_000_000  # largest page, in bytes
+LIMIT = 1_000_000  # a page has fewer bytes
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
@@ -31,14 +31,14 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re
 class Layout(NamedTuple):
     """The files of a page, in `assets/` and in directories of its own."""
 
-    templates: tuple[str, ...]  # the HTML after the head, which all pages share
+    templates: tuple[str, ...]  # HTML that follows the head, which all pages share
     styles: tuple[str, ...]
-    modules: tuple[str, ...]  # each after those that it imports
+    modules: tuple[str, ...]  # each module after those that it imports
     smaller: str = ""  # what to do about a page that is too large
-    directories: tuple[Path, ...] = (ASSETS,)  # a file is taken from the first that has it
+    directories: tuple[Path, ...] = (ASSETS,)  # a file comes from the first one that has it
     elements: Mapping[str, Callable[[dict[str, Any]], Any]] = {}  # further data beside `data`
     texts: Mapping[str, Callable[[dict[str, Any]], str]] = {}  # HTML made from the data
-    connects: str = "'none'"  # where scripts may fetch from
+    connects: str = "'none'"  # the sources from which scripts may fetch
 
 
 SEARCH_STYLES = ("stepping.css", "search.css")
@@ -51,8 +51,8 @@ SEARCH = Layout(("search",), SEARCH_STYLES, (*SEARCH_MODULES, "search_page"),
 def write_page(data: dict[str, Any], path: str | Path, layout: Layout) -> None:
     """Write the page that shows `data`.
 
-    Raises `UserError` for a page of 1 MB or more, and for a path that cannot be written; the file
-    is then as it was before.
+    Raises `UserError` for a page of 1 MB or more and for a path that cannot be written; neither
+    changes a file that exists.
     """
     page = page_of(data, layout)
     size = size_of(page)
@@ -64,12 +64,12 @@ def write_page(data: dict[str, Any], path: str | Path, layout: Layout) -> None:
 
 
 def size_of(page: str) -> int:
-    """The bytes of a page."""
+    """The size of a page in bytes."""
     return len(page.encode("utf-8"))
 
 
 def page_of(data: dict[str, Any], layout: Layout) -> str:
-    """The page that shows `data`, which has a "title", as HTML."""
+    """The HTML of the page that shows `data`, which has a "title"."""
     script = inlined(layout)
     parts = {
         "title": html.escape(data["title"]), "policy": policy_of(layout),
@@ -84,7 +84,7 @@ def page_of(data: dict[str, Any], layout: Layout) -> str:
 
 
 def policy_of(layout: Layout) -> str:
-    """The Content-Security-Policy of a page: this script and no other, nothing from elsewhere."""
+    """The Content-Security-Policy of a page: it allows the page's script, and loads nothing."""
     hashed = hashlib.sha256(inlined(layout).encode("utf-8")).digest()
     digest = base64.b64encode(hashed).decode("ascii")
     return (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -92,16 +92,17 @@ def policy_of(layout: Layout) -> str:
 
 
 def packed(value: Any) -> str:
-    """A value as JSON, gzip, base64: a quarter of the size, and nothing in it can end the element.
+    """A value as JSON in gzip in base64.
 
-    Raises ValueError for a NaN or an infinity: those are strings in the data.
+    This takes a quarter of the space, and nothing in it can end the HTML element. Raises ValueError
+    for a NaN or an infinity, which the data has to hold as strings.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
 
 
 def inlined(layout: Layout) -> str:
-    """A layout's JavaScript modules as one script, each after those that it imports."""
+    """A layout's JavaScript modules as one script."""
     script = "\n".join(_module(name, read(layout, f"{name}.js")) for name in layout.modules)
     statement = re.search(r"^(import|export)\b.*|</script.*", script, re.MULTILINE)
     if statement:
@@ -111,7 +112,7 @@ def inlined(layout: Layout) -> str:
 
 
 def _module(name: str, source: str) -> str:
-    """A module as a function that is called once and returns what the module exports."""
+    """The code of a module as a function that is called once and returns the module's exports."""
     exports = ", ".join(match[1] for match in EXPORT.finditer(source))
     body = EXPORT.sub("", IMPORT.sub(r"const \1 = \2_module;", source))
     return (f"const {name}_module = await (async () => {{\n{body}\n"

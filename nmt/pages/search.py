@@ -18,19 +18,19 @@ from nmt.search.recorder import FATES, Recorder, words_of
 from nmt.system import System
 from nmt.translation import Translation
 
-BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last one that was accepted
+BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last accepted one
 
 
 def searches_of(system: System, words: list[str], options: SearchOptions) -> dict[str, Any]:
     """Both searches of a sentence of at least one word, with the texts of the page.
 
     Keys: "source", the words of an alignment's columns; "unknown", positions of words outside the
-    vocabulary; "attention", whether there is any; "fates", a candidate's outcome in words;
-    "settings"; "searches", "beam" and "greedy", from `searched`; "notes", sentences. Of
-    a model that counts down the search of the best translation's length is shown; raises UserError
-    where that has no word.
+    vocabulary; "attention", whether the model has any; "fates", the outcomes of a candidate in
+    words; "settings"; "searches", "beam" and "greedy", from `searched`; "notes", sentences. For a
+    model that counts down, the search shown is that of the best translation's length. Raises
+    UserError if that translation has no word.
     """
-    options = replace(options, every_beam=False)  # which no observer can follow
+    options = replace(options, every_beam=False)  # no observer can follow every beam
     greedy = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     searches = {"beam": searched(system, words, options, BEYOND["beam"]),
                 "greedy": searched(system, words, greedy, BEYOND["greedy"])}
@@ -50,7 +50,7 @@ def searches_of(system: System, words: list[str], options: SearchOptions) -> dic
 def searched(
     system: System, words: list[str], options: SearchOptions, beyond: int
 ) -> dict[str, Any]:
-    """One search: its steps, its limit, the hypotheses it returned, best first."""
+    """One search: its steps, its limit, and the hypotheses that it returned, best first."""
     recorder = Recorder(options, system.target.words, len(system.source_columns(words)), beyond,
                         counts_down(system.recipe.model))
     [hypotheses] = system.translate([words], options, recorder)
@@ -67,10 +67,10 @@ def searched(
 def result(
     system: System, recorder: Recorder, translation: Translation, at: tuple[int, int]
 ) -> dict[str, Any]:
-    """A returned hypothesis: its position among the steps' hypotheses, and its text and scores.
+    """A returned hypothesis: its position among the steps' hypotheses, its text and its scores.
 
-    "words" are those of the search, `<unk>` where a hybrid model spells; "spelled" are the words
-    with what it spelled; both in the order of the steps.
+    "words" are the words of the search, with `<unk>` where a hybrid model spells; "spelled" has the
+    spelled words in its place. Both are in the order of the steps.
     """
     order = -1 if system.recipe.data.reverse_target else 1
     words = translation.unspelled[::order]
@@ -81,7 +81,7 @@ def result(
 
 
 def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[str]:
-    """Notes on the model and the sentence."""
+    """The notes on the model and the sentence."""
     data, attention = system.recipe.data, system.recipe.model.attention
     return [note for note in (
         said_unknown("sentence", system.unknown_words(words), "source" in system.spellings),
@@ -96,7 +96,7 @@ def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[
 
 
 def said_lengths(system: System, searches: dict[str, Any]) -> list[str]:
-    """The note on a model that counts down: which length each search is of."""
+    """The note on a model that counts down, with the length of each search."""
     if not counts_down(system.recipe.model):
         return []
     lengths = " and ".join(f"{search['limit']} words ({name}, log p {search['first']:.4f})"
@@ -106,7 +106,7 @@ def said_lengths(system: System, searches: dict[str, Any]) -> list[str]:
 
 
 def said_annotated(method: str | None) -> str:
-    """The note on a model of annotated text; "" for others."""
+    """The note on a model of annotated text; "" for any other model."""
     source = " In the sentence too, unknown words have to be marked (nmt annotate)." \
         if method == "copyable" else ""
     return (f"Trained on annotated text ({method}): symbols in angle brackets say which source "
@@ -115,7 +115,9 @@ def said_annotated(method: str | None) -> str:
 
 
 def said_unknown(name: str, unknown: Sequence[str], by_character: bool = False) -> str:
-    """The note on words outside a vocabulary, "" without any; by_character: whether the model has
-    characters of that side."""
+    """The note on words outside a vocabulary; "" if there are none.
+
+    by_character: whether the model reads such words by their characters.
+    """
     treatment = "outside the vocabulary, by character" if by_character else "read as <unk>"
     return f"{name}: {treatment}: {', '.join(unknown)}." if unknown else ""

@@ -22,7 +22,7 @@ class Page(NamedTuple):
 
 
 def served_page(service: Service, members: int) -> Page:
-    """The page of a service; members: how many models its ensemble has."""
+    """The page of a service; members: the number of models in its ensemble."""
     data, model = service.system.recipe.data, service.system.recipe.model
     languages = [data.source_language, data.target_language]
     kind = f"{name_of(model)}, attention: {model.attention}"

@@ -1,9 +1,10 @@
-"""The HTTP server: requests are limited in size and time, and accepted for the server's own names
-only. How many are answered at once is the service's to say: a connection that is silent or slow
-holds none of its places.
+"""The HTTP server of `nmt serve`.
 
-Every error is one line of JSON, {"error": "..."}. Neither sentences nor clients are logged. Of an
-unexpected error only type and place are printed on stderr.
+It limits requests in size and time and accepts only requests to its own names. The service limits
+how many requests are answered at once; a silent or slow connection does not count among them.
+
+Every error is sent as one line of JSON, {"error": "..."}. Neither sentences nor clients are logged:
+of an unexpected error the server prints only the type and the place on stderr.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from nmt.serving.page import Page
 from nmt.serving.service import Refusal, Service
 
 BODY = 1 << 18  # bytes of a request's body
-CONNECTIONS = 512  # that are read from or sent to at once; beyond it the oldest of them ends
+CONNECTIONS = 512  # read from or sent to at once; one more closes the oldest of them
 BACKLOG = 128  # connections that the system holds until they are accepted
-IDLE = 2.0  # seconds until the head of a request must be there
+IDLE = 2.0  # seconds within which the head of a request must arrive
 SECONDS = 10.0  # limit for receiving a body, and for sending an answer
-DRAINED = 1.0  # seconds to go on reading after the answer
+DRAINED = 1.0  # seconds to keep reading after the answer
 ROUTES = {"/": ("GET", "HEAD"), "/translate": ("POST",)}
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
            "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"}
@@ -42,7 +43,7 @@ JSON = "application/json"
 
 
 class Server(ThreadingMixIn, HTTPServer):
-    """Listens at a host and port (0: any that is free); a thread for each connection.
+    """A server that listens at a host and port (0: any free port), with a thread per connection.
 
     Raises UserError for a host or a port that is not available.
     """
@@ -52,7 +53,7 @@ class Server(ThreadingMixIn, HTTPServer):
 
     def __init__(self, service: Service, page: Page, host: str, port: int) -> None:
         self.service, self.page, self.host = service, page, host
-        # What ends each: of one that is still read from only that, since its request may be there.
+        # What to shut down of each: while it is read from only that end, as a request may be there.
         self.connections: OrderedDict[socket.socket, int] = OrderedDict()  # oldest first
         try:
             self.address_family, *_, address = socket.getaddrinfo(
@@ -74,10 +75,10 @@ class Server(ThreadingMixIn, HTTPServer):
         return f"http://{name}:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread. With too many connections the oldest ends."""
+        """Start a thread for a connection; close the oldest if there are too many."""
         self.connections[request] = socket.SHUT_RD
         if len(self.connections) > CONNECTIONS:
-            with suppress(OSError, KeyError):  # it has just ended by itself
+            with suppress(OSError, KeyError):  # the oldest has just ended by itself
                 oldest, end = self.connections.popitem(last=False)
                 oldest.shutdown(end)
         super().process_request(request, client_address)
@@ -94,9 +95,11 @@ class Server(ThreadingMixIn, HTTPServer):
             complain(error)
 
     def knows(self, hosts: list[str]) -> bool:
-        """Whether a request's Host headers are one name of this server's: an address, localhost,
-        or the value of `--host`. This refuses pages of other sites whose name was made to resolve
-        to this machine (DNS rebinding)."""
+        """Whether a request has one Host header, with a name of this server.
+
+        Its names are every IP address, localhost, and the value of `--host`. Other names are
+        refused, since a foreign page may let its own name resolve to this machine (DNS rebinding).
+        """
         try:
             [name] = [urlsplit(f"//{host}").hostname or "" for host in hosts]
             if name in ("localhost", self.host.lower()):
@@ -108,15 +111,14 @@ class Server(ThreadingMixIn, HTTPServer):
 
 
 class Incoming(io.RawIOBase):
-    """A stream of what a connection receives, with a deadline, after which it raises
-    TimeoutError."""
+    """The bytes that a connection receives; reading raises TimeoutError after a deadline."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.allow(IDLE)
 
     def allow(self, seconds: float) -> None:
-        """Set the deadline."""
+        """Set the deadline to this many seconds from now."""
         self._until = time.monotonic() + seconds
 
     def readable(self) -> bool:
@@ -133,22 +135,25 @@ class Incoming(io.RawIOBase):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request a connection."""
+    """The handler of a connection, which serves one request."""
 
     server: Server
     server_version, sys_version = "nmt", ""
     timeout = SECONDS
 
     def setup(self) -> None:
-        """Read with a deadline, which also ends clients that send a byte now and then."""
+        """Read with a deadline, so that a client cannot keep its place by a byte now and then."""
         super().setup()
         self.rfile.close()
         self._incoming = Incoming(self.connection)
         self.rfile = io.BufferedReader(self._incoming)
 
     def finish(self) -> None:
-        """End the answer, and read on for a while: a connection that is closed with bytes unread
-        is reset, and its client may never see the answer."""
+        """End the answer, then read what else the client sends for a moment.
+
+        The system resets a connection that is closed with unread bytes, and the client may then
+        never see the answer.
+        """
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
             self._incoming.allow(DRAINED)
@@ -157,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
     def respond(self) -> None:
         """Answer a request of any method."""
@@ -174,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = respond
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Send an error that the base class found, as JSON."""
+        """Send an error of the base class as JSON."""
         status = HTTPStatus(code)
         if status == HTTPStatus.NOT_IMPLEMENTED:
             status = HTTPStatus.METHOD_NOT_ALLOWED
@@ -196,13 +201,13 @@ class Handler(BaseHTTPRequestHandler):
                        {"Content-Security-Policy": page.policy})
         else:
             request = self._request()
-            self.server.connections.pop(self.connection, None)  # it waits for us now
+            self.server.connections.pop(self.connection, None)  # now the client waits for us
             answer = self.server.service.answer(request)
             text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             self._send(HTTPStatus.OK, text.encode(), JSON, {})
 
     def _request(self) -> object:
-        """The JSON of the body."""
+        """The value of the body, which is JSON."""
         if self.headers.get_content_type() != JSON:
             raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: expected {JSON}")
         try:
@@ -252,7 +257,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def complain(error: BaseException | None) -> None:
-    """Print type and place of an error on stderr, but not its message, which may quote a
-    sentence."""
+    """Print the type and the place of an error on stderr.
+
+    Its message is not printed, because it may quote a sentence.
+    """
     if isinstance(error, Exception):
         print(f"nmt: serve: unexpected {type(error).__name__} at {place(error)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Requests and answers of the server: one translation at a time; nothing of it is kept."""
+"""The service behind `nmt serve`: it translates one request at a time and keeps nothing of it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nmt.search.interface import SearchOptions
 from nmt.search.recorder import path_of
 from nmt.system import System
 
-MOST_BEAM = 20  # largest beam of a request, unless the server's own is larger
+MOST_BEAM = 20  # largest beam of a request, unless the server has a larger default
 KEYS = ("text", "beam")
 
 
 class Refusal(Exception):
-    """The error for a request without a translation: an HTTP status and one line."""
+    """The error for a request that is not translated: an HTTP status and one line."""
 
     def __init__(self, status: HTTPStatus, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -34,15 +34,15 @@ class Limits:
 
     words: int = 100  # of a sentence
     characters: int = 1000
-    waiting: int = 4  # requests that wait while one is answered
-    nbest: int = 5  # translations of a list, and never more than the beam
+    waiting: int = 4  # requests that wait while another is answered
+    nbest: int = 5  # translations of an n-best list, which is never longer than the beam
 
 
 class Service:
     """A translator that answers the requests of several threads one by one.
 
-    system: the translator; options: of the search, unless a request overrides them; limits: words
-    are at most the recipe's `data.max_translate_length`.
+    system: the translator; options: of the search, unless a request overrides them; limits: those
+    of a request, whose words are also limited by the recipe's `data.max_translate_length`.
     """
 
     def __init__(self, system: System, options: SearchOptions, limits: Limits) -> None:
@@ -54,12 +54,13 @@ class Service:
         self._one = threading.Lock()
 
     def answer(self, request: object) -> dict[str, Any]:
-        """The answer to {"text": sentence, "beam": K}, the second of them optional.
+        """The answer to {"text": sentence, "beam": K}; "beam" is optional.
 
-        "translation", plain text; "nbest", best first, each from `described`; "source", the words
-        read; "unknown", those of them outside the vocabulary; "notes", sentences about both;
-        "search", every step of the search: `nmt.pages.search.searches_of`. Raises Refusal: 400 for
-        an invalid request, 503 for too many requests.
+        Its keys: "translation", plain text; "nbest", the translations of `described`, best first;
+        "source", the words read; "unknown", those outside the vocabulary; "notes", sentences about
+        the model and the sentence; "search", every step of the search, from
+        `nmt.pages.search.searches_of`. Raises Refusal: 400 for an invalid request, 503 for too many
+        requests.
         """
         text, options = self._asked(request)
         with self._turn():
@@ -93,8 +94,10 @@ class Service:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Context: wait until no other request is being answered. Raises Refusal if too many
-        wait."""
+        """Context: wait until no other request is being answered.
+
+        Raises Refusal if too many requests wait already.
+        """
         if not self._places.acquire(blocking=False):
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again "
                           "in a second", **{"Retry-After": "1"})
@@ -105,7 +108,7 @@ class Service:
             self._places.release()
 
     def _translated(self, text: str, options: SearchOptions) -> dict[str, Any]:
-        """Tokenise, search, describe."""
+        """The answer to a text: its tokens, their search and the translations that it found."""
         words = tokenisers(self.system.recipe.data)[0].tokenise(text)
         if not words:
             raise UserError("text: expected at least one word, got none")
@@ -122,10 +125,11 @@ class Service:
 def described(search: Mapping[str, Any], hypothesis: Mapping[str, Any]) -> dict[str, Any]:
     """A translation of the n-best list as JSON values.
 
-    "translation", plain text; "words", each {"word", "log_p"} with its log-probability in nats, the
-    last `</s>` where it is "finished" (not with a countdown); "log_p", their sum, and that of the
-    length with a countdown; "score", what the list is sorted by; "attention", for each of the words
-    a weight for each of "source", or null without attention.
+    Its keys: "translation", plain text; "words", each {"word", "log_p"} with its log-probability in
+    nats; the last word is `</s>` if the translation is "finished" (a model that counts down has
+    none); "log_p", their sum, with a countdown plus that of the length; "score", by which the list
+    is sorted; "attention", for each word a weight for each word of "source", or null without
+    attention.
     """
     path = path_of(search["steps"], hypothesis["at"])
     spelled = dict(enumerate(hypothesis["spelled"]))

@@ -1,7 +1,7 @@
 """The optimizers' updates and the gradient's norm as CUDA kernels (`updates.cu`).
 
-A launch serves many arrays: a model has a hundred parameters, most of them small. Their addresses
-and sizes are columns of one table on the device, `table[field][array]`.
+One launch serves many arrays, because a model has a hundred parameters, most of them small. The
+addresses and sizes of the arrays are columns of a table on the device, `table[field][array]`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from backend.switch import Array, array_module
 
 UPDATES = Source("nmt.training", "updates.cu")
 WIDTH = 4 * THREADS  # elements of a dense array that a block updates at once
-SUMMED = 1 << 14  # of which a block adds up the squares
+SUMMED = 1 << 14  # elements whose squares a block adds up
 
 
 def update_dense(
     launch: Any, optimizer: Any, arrays: Sequence[Sequence[Array]], gradients: Sequence[Array],
     factor: Array, t: int,
 ) -> None:
-    """`Optimizer.update_dense`: all parameters in one launch."""
+    """Compute `Optimizer.update_dense` for all parameters in one launch."""
     char = factor.dtype.char
     sizes = [flat(char, *p_and_state, g) for p_and_state, g in zip(arrays, gradients, strict=True)]
     rows, table = _table(launch, sizes, WIDTH, gradients, *zip(*arrays, strict=True))
@@ -36,8 +36,10 @@ def update_rows(
     launch: Any, optimizer: Any, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
     t: int,
 ) -> None:
-    """`Optimizer.update_rows`: a block for each row; all rows are visited, or only those of the ids
-    where the others stay as they are."""
+    """Compute `Optimizer.update_rows` with a block for each row.
+
+    Blocks visit only the rows of the ids, if the optimizer leaves the other rows unchanged.
+    """
     char, (count, width) = factor.dtype.char, values.shape
     size = flat(char, *arrays)
     if flat(char, values) == 0 or ids.dtype.char not in "lq":
@@ -58,7 +60,7 @@ def _update(
 def move_averages(
     launch: Any, averages: Sequence[Array], parameters: Sequence[Array], weight: float
 ) -> None:
-    """`moving_average.move_averages`: all parameters in one launch."""
+    """Compute `moving_average.move_averages` for all parameters in one launch."""
     char = averages[0].dtype.char
     sizes = [flat(char, a, p) for a, p in zip(averages, parameters, strict=True)]
     rows, table = _table(launch, sizes, WIDTH, parameters, averages)
@@ -80,7 +82,10 @@ def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
 def _table(
     launch: Any, sizes: Sequence[int], width: int, *fields: Sequence[Array]
 ) -> tuple[int, Array]:
-    """How many rows of `width` the arrays have together, and the table: of each array the first of
-    its rows, its size, and the address of each field."""
+    """The number of rows of `width` that the arrays have together, and the table.
+
+    The table holds for each array the number of its first row, its size, and the address of each
+    field.
+    """
     *first, rows = accumulate((-(-size // width) for size in sizes), initial=0)
     return rows, launch.table([*first, *sizes, *(array for field in fields for array in field)])

@@ -1,9 +1,8 @@
-"""Learning rates as functions of the update: a linear warm-up, and decay with the inverse square
-root.
+"""The learning rate of inverse-sqrt: a linear warm-up, then decay with the inverse square root.
 
 Nguyen Eq. 3.8: LR(n) = lambda / sqrt(d) min(1 / sqrt(n), n / n_w^1.5) at update n, counted from 1.
-Its peak, at n = n_w, is lambda / sqrt(d n_w). Here the peak is the option: LR(n) = peak
-min(sqrt(n_w / n), n / n_w). With the schedules of other modules:
+Its peak, at n = n_w, is lambda / sqrt(d n_w). Here the recipe gives the peak: LR(n) = peak
+min(sqrt(n_w / n), n / n_w). Nguyen's schedules in recipes:
 
 | Nguyen (2019), 3.3.3.4 | schedule | warmup | learning_rate |
 |---|---|---|---|
@@ -19,11 +18,10 @@ from nmt.training.schedule import Schedule
 
 
 class InverseSqrtSchedule(Schedule):
-    """The rate times sqrt(n_w / n) after update n_w."""
+    """A schedule with the peak rate times sqrt(n_w / n) at update n, after update n_w."""
 
     def __init__(self, rate: float, warmup: int) -> None:
-        """rate: that of update n_w = warmup, after which it decays. Raises ValueError for a warmup
-        below 1."""
+        """rate: the peak, at update n_w = warmup. Raises ValueError for a warmup below 1."""
         if warmup < 1:
             raise ValueError(f"warmup: expected at least 1 update with the schedule inverse-sqrt, "
                              f"got {warmup}")
@@ -35,5 +33,5 @@ class InverseSqrtSchedule(Schedule):
 
 
 def scale(peak: float, warmup: int, width: int) -> float:
-    """lambda of Nguyen Eq. 3.8 for a peak, of a model of this width d."""
+    """lambda of Nguyen Eq. 3.8 for a peak and a model of width d."""
     return peak * (width * warmup) ** 0.5

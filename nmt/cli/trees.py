@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +60,9 @@ def add_brackets(parser: argparse.ArgumentParser) -> None:
 def run_trees(options: argparse.Namespace) -> None:
     """`nmt trees`."""
     documents = split(options.files, options.dev, options.test)
-    sets = {name: [_kept(read_trees(path), options.max_length) for path in paths]
+    longest = options.max_length or math.inf
+    sets = {name: [[tree for tree in read_trees(path) if len(tree.words) <= longest]
+                   for path in paths]
             for name, paths in documents._asdict().items() if paths}
     for name, documents_of_set in sets.items():
         if not any(documents_of_set):
@@ -71,11 +72,6 @@ def run_trees(options: argparse.Namespace) -> None:
     for name, documents_of_set in sets.items():
         _write([tree for trees in documents_of_set for tree in trees], name,
                len(documents_of_set), options)
-
-
-def _kept(trees: Iterable[Tree], max_length: int | None) -> list[Tree]:
-    """The trees that are not too long."""
-    return [tree for tree in trees if max_length is None or len(tree.words) <= max_length]
 
 
 def _write(trees: list[Tree], name: str, documents: int, options: argparse.Namespace) -> None:

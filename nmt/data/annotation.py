@@ -121,7 +121,7 @@ def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[st
     with noalign.
     """
     source, target = pair
-    numbers = _numbers(source, rules)
+    numbers = unknown_numbers(source, rules.source_words) if rules.method == "copyable" else {}
     marked_source = [word if known(word, rules.source_words) else
                      _spelt("copyable", numbers[word]) if rules.method == "copyable" else UNK
                      for word in source]
@@ -146,11 +146,6 @@ def unknown_numbers(source: Sequence[str], source_words: Collection[str]) -> dic
     (3.2.1)."""
     unknown = dict.fromkeys(word for word in source if not known(word, source_words))
     return {word: number for number, word in enumerate(unknown, 1)}
-
-
-def _numbers(source: Sequence[str], rules: Rules) -> dict[str, int]:
-    """`unknown_numbers` for the method copyable; empty for the others."""
-    return unknown_numbers(source, rules.source_words) if rules.method == "copyable" else {}
 
 
 def _number(

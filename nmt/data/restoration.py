@@ -16,8 +16,6 @@ from nmt.data.align import Link
 from nmt.data.annotation import UNK, known, symbol_of, unknown_numbers
 from nmt.data.rare_words import Dictionary, replace_unknown
 
-Unknown = tuple[int, str]  # position among the plain words, the symbol
-
 
 @dataclass
 class Resolved:

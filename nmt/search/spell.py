@@ -20,7 +20,7 @@ from nmt.data.characters import unknown_steps
 from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
 from nmt.search.beam import search
-from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.search.interface import SearchOptions
 from nmt.search.topk import best_candidates
 
 
@@ -58,14 +58,10 @@ def spell(
     propose = partial(best_candidates, count=2 * options.beam)
     nbests = search(NotEmpty(speller), parameters, (state, True),
                    np.full(N, options.longest_word + 1), options, propose)
-    words = iter([_word(nbest[0], options.longest_word) for nbest in nbests])
+    # The last step is for the boundary: an unfinished word is cut.
+    words = iter([SpelledWord(nbest[0].tokens[:options.longest_word], nbest[0].finished)
+                  for nbest in nbests])
     return [[next(words) for _ in range(count)] for count in counts]
-
-
-def _word(hypothesis: Hypothesis, longest: int) -> SpelledWord:
-    """The word of a hypothesis. An unfinished word is cut to `longest` characters, since the last
-    step is for the boundary."""
-    return SpelledWord(hypothesis.tokens[:longest], hypothesis.finished)
 
 
 class NotEmpty(Searchable):

@@ -85,9 +85,7 @@ def _is_fixed(key: str) -> bool:
     return key not in FREE and (key.split(".")[0] in (*MADE_BY, *MIXED_BY) or key in SCORED_BY)
 
 
-def check_recipe(
-    path: Path, recipe: AnyRecipe, metadata: Mapping[str, Any], trained: Path
-) -> None:
+def check_recipe(path: Path, recipe: AnyRecipe, metadata: Mapping[str, Any], trained: Path) -> None:
     """Raise UserError unless a run's recipe is that of its checkpoint.
 
     The options of scoring may differ. Older checkpoints hold no recipe and are not checked.

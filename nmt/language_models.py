@@ -124,9 +124,7 @@ class LanguageSystem(BaseSystem):
         """exp of the mean negative log-likelihood of a text's tokens."""
         return perplexity(*self.nats([END, *_ids(self.vocabulary, tokens)]))
 
-    def sample(
-        self, prompt: str, length: int, temperature: float, rng: np.random.Generator
-    ) -> str:
+    def sample(self, prompt: str, length: int, temperature: float, rng: np.random.Generator) -> str:
         """The prompt and `length` tokens drawn from softmax(logits / temperature)."""
         if not 0 < temperature < math.inf:
             raise UserError(f"temperature: expected a positive number, got {temperature}")

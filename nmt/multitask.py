@@ -228,9 +228,7 @@ class _Validation:
     """Scores of the tasks' dev sets: the reference task's under their names, the others' under
     `task/name`."""
 
-    def __init__(
-        self, system: TasksSystem, tasks: Mapping[str, System], corpora: Corpora
-    ) -> None:
+    def __init__(self, system: TasksSystem, tasks: Mapping[str, System], corpora: Corpora) -> None:
         self._system, self._tasks, self._corpora = system, tasks, corpora
 
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:

@@ -83,9 +83,7 @@ class System(Texts):
         return cls(recipe, systems[0].vocabularies, model, parameters)
 
     @classmethod
-    def open_all(
-        cls, directories: Sequence[Path], average: str, which: str = CHECKPOINT
-    ) -> System:
+    def open_all(cls, directories: Sequence[Path], average: str, which: str = CHECKPOINT) -> System:
         """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
         systems = [cls.open(directory, which) for directory in directories]
         if len(systems) == 1:
@@ -114,8 +112,7 @@ class System(Texts):
         """`perplexity`, and those that the model has besides: for a hybrid model
         `character_perplexity`, per character of the target's unknown words and the boundary after
         each; for a model that counts down `length_perplexity`, per sentence."""
-        return {f"{name}perplexity": perplexity(*loss)
-                for name, loss in self.losses(pairs).items()}
+        return {f"{name}perplexity": perplexity(*loss) for name, loss in self.losses(pairs).items()}
 
     def losses(self, pairs: Sequence[Pair]) -> dict[str, tuple[float, int]]:
         """Prefix of a name in `perplexities` -> nats of all pairs, and the number of words,
@@ -239,8 +236,7 @@ class System(Texts):
         """
         if translation.alignment is None:
             return []
-        return best_links(self.word_weights(translation, aligned_word),
-                          self.recipe.data.source_end)
+        return best_links(self.word_weights(translation, aligned_word), self.recipe.data.source_end)
 
     def word_weights(self, translation: Translation, aligned_word: str) -> np.ndarray:
         """(words, S): the attention weights of each word of a translation that has an alignment."""

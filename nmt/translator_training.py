@@ -49,8 +49,7 @@ def build_vocabularies(
     """
     if parent is not None and parent.words == SAME:
         return dict(parent.system.vocabularies)
-    sides = [side_vocabularies([corpus], recipe, name, parent)
-             for name in System.sides_of(recipe)]
+    sides = [side_vocabularies([corpus], recipe, name, parent) for name in System.sides_of(recipe)]
     vocabularies = {name: vocabulary for side in sides for name, vocabulary in side.items()}
     if recipe.shared_vocabulary:
         source, target = System.names

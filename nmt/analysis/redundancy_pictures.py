@@ -208,8 +208,7 @@ def _edges(axes: Any, axis_name: str, axis: Any, step: int) -> None:
     parts has its own name."""
     parts = axis.parts or ((axis.name, axis.size),)
     ends = list(accumulate(size for _, size in parts))
-    middles = [(end - size / 2) / step - 0.5
-               for end, (_, size) in zip(ends, parts, strict=True)]
+    middles = [(end - size / 2) / step - 0.5 for end, (_, size) in zip(ends, parts, strict=True)]
     getattr(axes, f"set_{axis_name}ticks")(middles, [name for name, _ in parts], fontsize=8)
     for end in ends[:-1]:
         line = axes.axhline if axis_name == "y" else axes.axvline

@@ -19,7 +19,7 @@ from nmt.cli.options import (
 )
 from nmt.cli.sources import need_one_source, read_pairs
 from nmt.console import progress
-from nmt.console.arguments import chance, positive
+from nmt.console.arguments import add_output, chance, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import Link, pharaoh_line, read_tokens, tokens_line
@@ -58,8 +58,7 @@ def add_align(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     add_aligned_word(parser)
     add_tokens_written(parser)
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write the links here (default: stdout)")
+    add_output(parser, "links")
 
 
 def run_align(options: argparse.Namespace) -> None:

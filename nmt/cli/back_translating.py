@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
-from nmt.cli.options import add_model
+from nmt.cli.options import add_model, add_sampling
 from nmt.cli.translating import BLOCK
-from nmt.console.arguments import above_zero, natural, positive
+from nmt.console.arguments import positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpora import tokenisers
@@ -44,10 +44,7 @@ def add_back_translate(parser: argparse.ArgumentParser) -> None:
                         help="write the text that they translate here")
     parser.add_argument("--beam", type=positive, metavar="N",
                         help="keep N hypotheses, 1: greedy (default: recipe's)")
-    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="sample translations instead of searching")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N",
-                        help="seed --sample (default: 1)")
+    add_sampling(parser)
 
 
 def run_back_translate(options: argparse.Namespace) -> None:

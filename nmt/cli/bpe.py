@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from backend.errors import UserError
-from nmt.console.arguments import chance, natural, positive
+from nmt.console.arguments import add_output, add_seed, chance, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.annotation import stays_whole
@@ -36,8 +36,7 @@ def add_apply(parser: argparse.ArgumentParser) -> None:
                         help="merges of nmt bpe learn or subword-nmt")
     parser.add_argument("--dropout", type=chance, default=0.0, metavar="P",
                         help="leave each merge out with this probability (default: 0)")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N",
-                        help="seed --dropout (default: 1)")
+    add_seed(parser, "--dropout")
     parser.add_argument("--vocabulary", type=Path, metavar="FILE",
                         help="cut pieces further that are not in this list of pieces and counts "
                              "(subword-nmt get-vocab)")
@@ -50,8 +49,7 @@ def add_join(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt bpe join`."""
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE",
                         help="text to read (default: stdin)")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write the text here (default: stdout)")
+    add_output(parser, "text")
 
 
 def run_learn(options: argparse.Namespace) -> None:

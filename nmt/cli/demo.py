@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nmt.cli import demo_files
 from nmt.cli.training import new_console
-from nmt.console.arguments import count, natural, positive
+from nmt.console.arguments import add_seed, count, positive
 from nmt.console.messages import several
 from nmt.console.terminal import Console, print
 from nmt.data.cldr import CldrOptions, generate, write
@@ -34,8 +34,7 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
                         help="train on N phrases (default: the recipe's)")
     parser.add_argument("--epochs", type=positive, metavar="N",
                         help="pass over them N times (default: the recipe's)")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N",
-                        help="seed phrases and training (default: 1)")
+    add_seed(parser, "phrases and training")
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
                         help="make this run directory, in place of an older demo's files "
                              "(default: runs/demo)")
@@ -110,8 +109,7 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
     for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
         parser.add_argument(f"--{name}", type=count, default=size, metavar="N",
                             help=f"draw N phrases for the {name} set (default: {size})")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N",
-                        help="seed the phrases (default: 1)")
+    add_seed(parser, "the phrases")
 
 
 def run_corpus(options: argparse.Namespace) -> None:

@@ -72,8 +72,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
                         help="print only BLEU, lengths, empty outputs by beam")
     parser.add_argument("--trees", action="store_true",
                         help="score F1 of linear trees (nmt trees), by length")
-    parser.add_argument("--valid-trees", action="store_true",
-                        help="... and write valid ones only")
+    parser.add_argument("--valid-trees", action="store_true", help="... and write valid ones only")
     parser.add_argument("--gold", type=Path, metavar="FILE",
                         help="print the alignment error rate by these links (Pharaoh or NAACL "
                              "format, words between spaces)")
@@ -230,9 +229,7 @@ def _check_sources(systems: Sequence[System], options: argparse.Namespace) -> No
                 need_one_source(system, f"--{name.replace('_', '-')}")
 
 
-def _rarity(
-    system: System, test: TestSet, options: argparse.Namespace
-) -> list[float] | None:
+def _rarity(system: System, test: TestSet, options: argparse.Namespace) -> list[float] | None:
     """The rarity of each source sentence, from word frequencies in the text of `--rarity`."""
     if options.rarity is None:
         return None

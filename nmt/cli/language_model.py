@@ -12,7 +12,7 @@ from nmt import language_models
 from nmt.cli.options import add_model
 from nmt.cli.ranks import among_ranks
 from nmt.cli.training import add_training, new_console, new_observer, recipe_and_directory
-from nmt.console.arguments import above_zero, natural
+from nmt.console.arguments import above_zero, add_seed, natural
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpus import LONGEST_OF_TEXT, read_lines
@@ -44,8 +44,7 @@ def add_sample(parser: argparse.ArgumentParser) -> None:
                         metavar="N",
                         help="sample N words or characters (default: 300)")
     parser.add_argument("--prompt", default="", metavar="TEXT", help="continue this text")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N",
-                        help="seed the samples (default: 1)")
+    add_seed(parser, "the samples")
 
 
 def run_sample(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
-from nmt.console.arguments import above_zero, at_least_zero, natural, positive
+from nmt.console.arguments import above_zero, add_seed, at_least_zero, natural, positive
 from nmt.console.terminal import print
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.data.corpus import Pair
@@ -83,6 +83,13 @@ def add_length_norm(parser: argparse.ArgumentParser) -> None:
                         help="set lp(e)'s exponent, 0: none (default: recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="allow at most ALPHA target words per source word")
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """Add `--sample TEMPERATURE` and `--seed N`."""
+    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
+                        help="sample translations instead of searching")
+    add_seed(parser, "--sample")
 
 
 def search_options(system: System, options: argparse.Namespace, nbest: int | None = None,

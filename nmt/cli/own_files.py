@@ -80,9 +80,7 @@ def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) 
     return packaged_recipe(DEFAULT, given)
 
 
-def english_where_unknown(
-    values: dict[str, str], overrides: Sequence[str] = ()
-) -> dict[str, str]:
+def english_where_unknown(values: dict[str, str], overrides: Sequence[str] = ()) -> dict[str, str]:
     """The values with English as the language of files whose names have none. A message says so if
     the tokeniser's rules depend on the language."""
     by_language = {f"--data.tokenise={name}" for name in BY_LANGUAGE} & {*overrides}

@@ -43,8 +43,7 @@ def add_prune(parser: argparse.ArgumentParser) -> None:
                         help="the run directory of a translator or language model")
     add_checkpoint(parser)
     parser.add_argument("--percent", type=percent, required=True, metavar="X",
-                        help="prune X percent of the weights, in [0, 100); biases are never "
-                             "pruned")
+                        help="prune X percent of the weights, in [0, 100); biases are never pruned")
     parser.add_argument("--scheme", choices=tuple(SCHEMES), default="class-blind",
                         help="prune the smallest of all; of each class; or relative to each "
                              "class's standard deviation (default: class-blind)")
@@ -66,8 +65,7 @@ def percent(text: str) -> float:
     try:
         return check_percent(float(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expected a number in [0, 100), got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a number in [0, 100), got {text!r}") from None
 
 
 def run_prune(options: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from backend.errors import UserError
 from nmt.cli.alignment_error import file_links, word_counts
 from nmt.cli.options import add_drop_bad_links
-from nmt.console.arguments import natural, positive
+from nmt.console.arguments import add_output, natural, positive
 from nmt.console.messages import several
 from nmt.console.progress import counted
 from nmt.console.terminal import print
@@ -69,8 +69,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
                              "copyable need")
     parser.add_argument("--keep-unknown", action="store_true",
                         help="write <unk> for every unknown word")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write the text here (default: stdout)")
+    add_output(parser, "text")
 
 
 # --- annotate -------------------------------------------------------------------------------------

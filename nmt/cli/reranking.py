@@ -14,6 +14,7 @@ import numpy as np
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.options import names_of_runs
+from nmt.console.arguments import add_output
 from nmt.console.messages import several
 from nmt.console.progress import busy
 from nmt.console.terminal import print
@@ -54,8 +55,7 @@ def add_rerank(parser: argparse.ArgumentParser) -> None:
                         help="tokenise this way for --tune (default: 13a)")
     parser.add_argument("--nbest-output", type=Path, metavar="FILE",
                         help="write the lists with all scores, in their new order")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write the text here (default: stdout)")
+    add_output(parser, "text")
 
 
 def run_rerank(options: argparse.Namespace) -> None:

@@ -55,9 +55,7 @@ def source_files(system: System, options: argparse.Namespace) -> list[Path]:
     return [options.source, *([options.second_source] if reads(system) > 1 else [])]
 
 
-def source_texts(
-    system: System, lines: Sequence[str], options: argparse.Namespace
-) -> list[str]:
+def source_texts(system: System, lines: Sequence[str], options: argparse.Namespace) -> list[str]:
     """The texts that a system reads: the lines of the first source, with those of a second.
 
     Raises UserError for a second source with another number of lines, and for a line that is empty

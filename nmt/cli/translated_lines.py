@@ -214,9 +214,7 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
     return Shortlist(candidates, frequent, len(system.target))
 
 
-def _trees_only(
-    system: System, search: SearchOptions, options: argparse.Namespace
-) -> Restriction:
+def _trees_only(system: System, search: SearchOptions, options: argparse.Namespace) -> Restriction:
     """The restriction of `--valid-trees`."""
     for name in ("shortlist", "prefix"):
         if getattr(options, name) is not None:

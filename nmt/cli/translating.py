@@ -15,13 +15,14 @@ from nmt.cli.options import (
     add_aligned_word,
     add_models,
     add_replace_unk,
+    add_sampling,
     add_search,
     add_tokens_written,
     tell_precision,
 )
 from nmt.cli.sources import check_tokens, reads, tell_state_of_text, texts_of_files
 from nmt.cli.translated_lines import FREQUENT, Lines
-from nmt.console.arguments import above_zero, at_least_zero, count, natural, positive
+from nmt.console.arguments import at_least_zero, count, natural, positive
 from nmt.console.terminal import print
 from nmt.data.corpora import EMBEDDED, examples
 from nmt.data.corpus import Odd, plain_lines, stream_lines
@@ -46,10 +47,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help="let the limit on words be at least N")
     parser.add_argument("--nbest", type=positive, metavar="N",
                         help="print the N best as Moses does (evaluation.md)")
-    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="sample translations instead of searching")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N",
-                        help="seed --sample (default: 1)")
+    add_sampling(parser)
     parser.add_argument("--draws", type=positive, metavar="N",
                         help="with --sample, take the most probable of N draws")
     parser.add_argument("--every-beam", action="store_true",
@@ -62,20 +60,17 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
                         help=f"... and the N most frequent (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
                         help="count translations that the shortlist left as is")
-    parser.add_argument("--valid-trees", action="store_true",
-                        help="write valid linear trees only")
+    parser.add_argument("--valid-trees", action="store_true", help="write valid linear trees only")
     parser.add_argument("--target-token", metavar="L",
                         help="write this target language, such as <2de>")
     parser.add_argument("--prefix", metavar="TEXT", help="begin each translation with this text")
-    parser.add_argument("--lm", type=Path, metavar="DIR",
-                        help="add a language model's log p")
+    parser.add_argument("--lm", type=Path, metavar="DIR", help="add a language model's log p")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
                         help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions of tokens, from 0")
     add_tokens_written(parser)
-    parser.add_argument("--show", choices=("attention",),
-                        help="draw what the decoder attends to")
+    parser.add_argument("--show", choices=("attention",), help="draw what the decoder attends to")
     parser.add_argument("--strict", action="store_true",
                         help="stop at a line that cannot be translated")
     parser.add_argument("--unbuffered", action="store_true",

@@ -11,7 +11,7 @@ import numpy as np
 
 from backend.errors import UserError
 from nmt.cli.sources import need_one_source
-from nmt.console.arguments import positive
+from nmt.console.arguments import add_output, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel, split_words, write_lines
@@ -53,8 +53,7 @@ def add_brackets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trees", type=Path,
                         help="their linear trees; output of a model is repaired, and a tree of "
                              "another number of words becomes an empty line")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write the brackets here (default: stdout)")
+    add_output(parser, "brackets")
 
 
 def run_trees(options: argparse.Namespace) -> None:
@@ -170,9 +169,7 @@ def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
               f"{math.ceil(10 * needed.max()) / 10:g} is enough", file=sys.stderr)
 
 
-def _compared(
-    written: list[str], gold: list[str], sentence: list[str], place: str
-) -> Brackets:
+def _compared(written: list[str], gold: list[str], sentence: list[str], place: str) -> Brackets:
     """The bracket counts of a parse against its reference. place: for errors."""
     try:
         return compare(written, gold, sentence)

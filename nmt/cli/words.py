@@ -20,7 +20,8 @@ from nmt.analysis.words_map import (
     unit_length,
 )
 from nmt.checkpoint_option import add_checkpoint
-from nmt.console.arguments import natural
+from nmt.cli.options import add_model
+from nmt.console.arguments import add_seed
 from nmt.console.messages import several
 from nmt.console.progress import busy
 from nmt.console.terminal import Console, print
@@ -47,17 +48,14 @@ def add_similarity(parser: argparse.ArgumentParser) -> None:
 def add_words(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt words`."""
     parser.add_argument("words", type=Path, help="words between spaces or on lines")
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR",
-                        help="open this run directory")
-    add_checkpoint(parser)
+    add_model(parser)
     parser.add_argument("--method", choices=METHODS, default=METHODS[0],
                         help="project by principal components or by Barnes-Hut t-SNE, which "
                              f"needs scikit-learn (default: {METHODS[0]})")
     parser.add_argument("--unit-length", action="store_true",
                         help="compare directions only, as cosine does: vectors that characters "
                              "make may be much shorter than others")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N",
-                        help="seed t-SNE (default: 0)")
+    add_seed(parser, "t-SNE", default=0)
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE",
                         help="write this PNG")
 

@@ -7,6 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from backend import gemm
@@ -173,3 +174,18 @@ def _number(text: str, fits: Callable[[float], bool], expected: str) -> float:
     if not (math.isfinite(value) and fits(value)):
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return value
+
+
+# --- options that several verbs share -------------------------------------------------------------
+
+
+def add_seed(parser: argparse.ArgumentParser, drawn: str, default: int = 1) -> None:
+    """Add `--seed N`; drawn: the random values that it determines, named in the help."""
+    parser.add_argument("--seed", type=natural, default=default, metavar="N",
+                        help=f"seed {drawn} (default: {default})")
+
+
+def add_output(parser: argparse.ArgumentParser, lines: str) -> None:
+    """Add `--output FILE`, by default stdout; lines: the content of the file, named in the help."""
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
+                        help=f"write the {lines} here (default: stdout)")

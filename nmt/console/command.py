@@ -29,9 +29,7 @@ class Terminated(KeyboardInterrupt):
     143."""
 
 
-def run_command(
-    name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False
-) -> None:
+def run_command(name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False) -> None:
     """Parse the options, call their `run`, and exit with the status that it returns.
 
     heavy: whether the command warns if the BLAS uses slow kernels, or if its threads would wait for

@@ -237,9 +237,7 @@ class AlignmentScore(NamedTuple):
         return self.hit_sure / self.sure if self.sure else 0.0
 
 
-def alignment_score(
-    links: Sequence[Collection[Link]], gold: Sequence[Gold]
-) -> AlignmentScore:
+def alignment_score(links: Sequence[Collection[Link]], gold: Sequence[Gold]) -> AlignmentScore:
     """Alignment error rate of a corpus, with sure and possible links (section 4.4.4).
 
     links: an aligner's, for each sentence pair. gold: links made by people, in the same order.

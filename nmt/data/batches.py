@@ -70,9 +70,7 @@ class Batch:
         return self.target.ids[1:]
 
 
-def make_sources(
-    sentences: Sequence[Any], reverse: bool, rare: Rare = None
-) -> tuple[Side, ...]:
+def make_sources(sentences: Sequence[Any], reverse: bool, rare: Rare = None) -> tuple[Side, ...]:
     """The source side of a batch of sentences; one side for each source.
 
     sentences: ids without `</s>`, or `SourceIds`. reverse: whether sentences are reversed, before

@@ -107,8 +107,7 @@ def by_length(
     column_of = np.array([number[word] for word in words]) if by_type else np.arange(len(words))
     order = np.argsort([len(word) for word in columns], kind="stable")
     groups = min(GROUPS, max(1, len(columns) // least))
-    return tuple(_group(columns, kept, column_of, places)
-                 for kept in np.array_split(order, groups))
+    return tuple(_group(columns, kept, column_of, places) for kept in np.array_split(order, groups))
 
 
 def spelled_too(

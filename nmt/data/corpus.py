@@ -145,9 +145,7 @@ def read_lines(path: str | Path, longest: int = LONGEST) -> list[str]:
     return list(stream_lines(path, longest=longest))
 
 
-def stream_parallel(
-    *paths: str | Path, read: Reading = plain_lines
-) -> Iterator[tuple[str, ...]]:
+def stream_parallel(*paths: str | Path, read: Reading = plain_lines) -> Iterator[tuple[str, ...]]:
     """The lines of files, usually two, that are translations of each other line by line.
 
     read: gives the lines of a file. Raises UserError if a file cannot be read, and, at the end of
@@ -219,12 +217,9 @@ def _blocks(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def prepare_pairs(
-    source_lines: Sequence[str],
-    target_lines: Sequence[str],
-    max_length: int | None = None,
+    source_lines: Sequence[str], target_lines: Sequence[str], max_length: int | None = None,
     tokenise_source: Callable[[str], list[str]] = split_words,
-    tokenise_target: Callable[[str], list[str]] = split_words,
-    cut: bool = False,
+    tokenise_target: Callable[[str], list[str]] = split_words, cut: bool = False,
 ) -> PreparedPairs:
     """Parallel lines as pairs of word lists, without the pairs that cannot be trained on.
 
@@ -236,8 +231,7 @@ def prepare_pairs(
     if len(source_lines) != len(target_lines):
         sizes = f"{len(source_lines)} and {len(target_lines)}"
         raise ValueError(f"source_lines, target_lines: expected equal numbers, got {sizes}")
-    pairs = zip(map(tokenise_source, source_lines), map(tokenise_target, target_lines),
-                strict=True)
+    pairs = zip(map(tokenise_source, source_lines), map(tokenise_target, target_lines), strict=True)
     return choose_pairs(pairs, max_length, cut)
 
 

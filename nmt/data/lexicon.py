@@ -125,9 +125,7 @@ def lexicon_lines(lexicon: Lexicon, source: Vocabulary, target: Vocabulary) -> l
         f, lexicon.words.tolist(), lexicon.p.tolist(), strict=True)]
 
 
-def write_entries(
-    path: str | Path, entries: Iterable[tuple[str, str, float]], least: float
-) -> int:
+def write_entries(path: str | Path, entries: Iterable[tuple[str, str, float]], least: float) -> int:
     """Write the entries (source word, target word, p) whose p is at least `least`; return how many
     there are."""
     kept = [f"{f}\t{e}\t{p:.6g}" for f, e, p in entries if p >= least]

@@ -140,9 +140,7 @@ def build(
                            codes)
 
 
-def _counted(
-    counts: Mapping[str, int], cut: Callable[[str], list[str]]
-) -> Counter[str]:
+def _counted(counts: Mapping[str, int], cut: Callable[[str], list[str]]) -> Counter[str]:
     """How often each piece occurs."""
     piece_counts: Counter[str] = Counter()
     for word, n in counts.items():

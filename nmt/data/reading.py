@@ -112,9 +112,7 @@ class SourcesReader:
         return [i for reader, source_pieces in self._each(pieces)
                 for i in (END, *reader.ids(source_pieces))][1:]
 
-    def numbers(
-        self, words: Sequence[str], pieces: Sequence[str] | None = None
-    ) -> SourceIds:
+    def numbers(self, words: Sequence[str], pieces: Sequence[str] | None = None) -> SourceIds:
         """The ids of a sentence in each source; pieces as in `SourceReader.numbers`."""
         cut = self.pieces(words) if pieces is None else pieces
         return SourceIds(reader.ids(source_words) for reader, source_words in self._each(cut))

@@ -167,9 +167,7 @@ class Evaluation:
         }
 
 
-def evaluate(
-    system: System, subject: Subject, test: TestSet, questions: Questions
-) -> Evaluation:
+def evaluate(system: System, subject: Subject, test: TestSet, questions: Questions) -> Evaluation:
     """Translate, score and force-decode. Without attention, results that need it are left out.
 
     A system of annotated text (`test.copying`) is scored twice: with `<unk>` for each unknown word,

@@ -66,9 +66,7 @@ def metrics_of(
     return [makers[name]() for name in names]
 
 
-def _metric(
-    tokenize: str, lowercase: bool = False, known: Collection[str] = TOKENISATIONS
-) -> BLEU:
+def _metric(tokenize: str, lowercase: bool = False, known: Collection[str] = TOKENISATIONS) -> BLEU:
     """sacrebleu's BLEU with a tokenisation. Raises UserError for one that is not in `known`."""
     from sacrebleu.metrics import BLEU
 
@@ -201,9 +199,7 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise UserError("expected at least one line to score, got none")
 
 
-def _score(
-    metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-) -> Score:
+def _score(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
     with busy(type(metric).__name__):
         result = metric.corpus_score(list(hypotheses), list(map(list, references)))
     return Score(float(result.score), str(metric.get_signature()))

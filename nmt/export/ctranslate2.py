@@ -113,9 +113,7 @@ def _fill_stack(
             _fill_norm(attention.layer_norm, f"{name}.norm", parameters, layers)
 
 
-def _fill_linear(
-    spec: Any, prefix: str, parameters: Mapping[str, np.ndarray], maps: str
-) -> None:
+def _fill_linear(spec: Any, prefix: str, parameters: Mapping[str, np.ndarray], maps: str) -> None:
     """Set the weights of a linear layer: the matrices of the letters, below one another.
 
     A matrix without biases, such as that of keys, gets zeros.

@@ -140,9 +140,7 @@ def _split(override: str) -> tuple[str, str | None]:
     return key, value if equals else None
 
 
-def _architecture(
-    kind: type[AnyRecipe], tree: Tree, path: str | Path, override: str | None
-) -> str:
+def _architecture(kind: type[AnyRecipe], tree: Tree, path: str | Path, override: str | None) -> str:
     """The name of the recipe's architecture. Raises UserError unless its recipes are of this kind.
     """
     entry = architecture_entry(tree) if override is None else Entry(override, "override")

@@ -107,9 +107,7 @@ def check_used(
     return unused
 
 
-def unused_keys(
-    recipe: AnyRecipe, keys: Collection[str]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def unused_keys(recipe: AnyRecipe, keys: Collection[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Those of the keys that a recipe does not use, each with the keys that decide so."""
     for rule in RULES:
         unused = [key for key in rule.keys if key in keys]

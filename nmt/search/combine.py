@@ -115,9 +115,7 @@ class Ensemble(Searchable):
         loss = -sum(hypothesis.log_probability for hypothesis in forced)
         return loss, EnsembleCache(Losses(loss))
 
-    def spelling(
-        self, parameters: Mapping[str, Array], batch: Batch
-    ) -> tuple[Ensemble, list[Any]]:
+    def spelling(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[Ensemble, list[Any]]:
         """As `Hybrid.spelling`. Each member spells from its own seed, and their predictions are
         averaged for each character. All members are hybrid models."""
         spellers = [model.spelling(parameters_of, batch)  # type: ignore[attr-defined]
@@ -143,8 +141,7 @@ class SourcesEnsemble(Ensemble):
     """Models that read a source each and predict the same words: translating several sources
     without a model that was trained on them (Sennrich's slides; Zoph and Knight, 2016)."""
 
-    def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
-               rows: int) -> Any:
+    def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int) -> Any:
         """Each member's state of its source."""
         states = [model.encode(parameters_of, (side,), rows)
                   for (model, parameters_of), side in zip(

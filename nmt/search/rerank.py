@@ -78,9 +78,7 @@ def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> 
     return best
 
 
-def line_search(
-    lists: Lists, statistics: np.ndarray, weights: np.ndarray, place: int
-) -> float:
+def line_search(lists: Lists, statistics: np.ndarray, weights: np.ndarray, place: int) -> float:
     """The value of one weight that maximises BLEU, with the others fixed.
 
     A translation's score is linear in that weight, so that the choice for a sentence changes at the

@@ -46,8 +46,7 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     options = SearchOptions(length_factor=options.length_factor,
                             minimum_steps=options.minimum_steps,
                             minimum_length=options.minimum_length, unknown=options.unknown)
-    propose = partial(_draw_candidate, temperature=float(temperature), rng=rng,
-                      scores=model.scores)
+    propose = partial(_draw_candidate, temperature=float(temperature), rng=rng, scores=model.scores)
     nbests = from_sources(model, parameters, sources, options, limits, propose,
                          choose=drawn(float(temperature), rng))
     return [hypotheses[0] for hypotheses in nbests]
@@ -107,5 +106,4 @@ def _draw_candidate(logits: Array, log_probabilities: np.ndarray, temperature: f
     maxima = logits.max(axis=1)  # (N,)
     tokens = draw(logits, maxima, backend.to_device(rng.random(N)), temperature)
     drawn = logits[xp.arange(N), tokens] - (0.0 if scores else log_sum_exp(logits, maxima))
-    return (log_probabilities + backend.to_host(drawn)[:, None],
-            backend.to_host(tokens)[:, None])
+    return (log_probabilities + backend.to_host(drawn)[:, None], backend.to_host(tokens)[:, None])

@@ -140,8 +140,7 @@ def _block_values(logits: Array, offsets: Array, rows: Array, block: Array) -> A
     return values
 
 
-def top_candidates(logits: Array, maxima: Array, offsets: Array,
-                   count: int) -> tuple[Array, Array]:
+def top_candidates(logits: Array, maxima: Array, offsets: Array, count: int) -> tuple[Array, Array]:
     """Return the best `count` values of logits + offsets over all rows of each sentence.
 
     Arguments:

@@ -42,8 +42,7 @@ class _Totals:
 
     def put(self, values: Sequence[Any]) -> None:
         """Restore sums that `values` returned."""
-        (self.loss[...], self.tokens, self.updates, self.objective[...],
-         self.length[...]) = values
+        (self.loss[...], self.tokens, self.updates, self.objective[...], self.length[...]) = values
 
     def close(self) -> dict[str, float]:
         """The numbers for the log; all sums start again from 0."""

@@ -79,8 +79,7 @@ class TrainOptions:
         self._check("shuffle", self.shuffle in SHUFFLES, f"one of {', '.join(SHUFFLES)}")
         self._check("shuffle", self.shuffle == EPOCH or self.batch_tokens is None,
                     "epoch beside batch_tokens")
-        self._check("schedule", self.schedule in SCHEDULES,
-                    f"one of {', '.join(SCHEDULES)}")
+        self._check("schedule", self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
         self._check("warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",
                     "at least 1 with the schedule inverse-sqrt")
 

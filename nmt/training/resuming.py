@@ -84,9 +84,7 @@ def read_stream(
             for layer, parts in enumerate(expected)] or None
 
 
-def _state_after_first(
-    model: Any, parameters: Mapping[str, Array], source: BatchSource
-) -> Any:
+def _state_after_first(model: Any, parameters: Mapping[str, Array], source: BatchSource) -> Any:
     """The model's state after the first batch of a stream: arrays (B, H) by layer."""
     keys = source.epoch(np.random.default_rng(0))
     with np.errstate(all="ignore"):  # only shapes and dtypes matter

@@ -16,9 +16,7 @@ from nmt.data.corpus import read_lines, write_lines
 PROGRAM = "eflomal-align"
 
 
-def align_by_eflomal(
-    sources: Words, targets: Words
-) -> tuple[list[list[Link]], list[list[Link]]]:
+def align_by_eflomal(sources: Words, targets: Words) -> tuple[list[list[Link]], list[list[Link]]]:
     """Links of both directions, as `nmt.data.aligner.align` returns them.
 
     Raises UserError if eflomal is not installed, or if it fails.

@@ -91,8 +91,7 @@ def _alphas(
 
 
 def _betas(
-    group: Group, table: Floats, matrix: Floats, null: float, before: Floats,
-    scales: list[Floats],
+    group: Group, table: Floats, matrix: Floats, null: float, before: Floats, scales: list[Floats],
 ) -> Floats:
     """The backward recursion: writes the posteriors over `table`; returns the expected count of
     each jump, (I + 1, I)."""

@@ -42,12 +42,7 @@ def neighbours(sentences: Iterable[Words]) -> Iterator[Pair]:
     return (pair for pair in pairwise(sentences) if all(pair))
 
 
-def dummies(sentences: Iterable[Words]) -> Iterator[Pair]:
-    """A source of one symbol, and each sentence."""
-    return (([NULL], sentence) for sentence in sentences)
-
-
 PAIRINGS: dict[str, Callable[[Iterable[Words]], Iterator[Pair]]] = {
     "copy": copies, "halves": halves, "neighbours": neighbours,
-    "dummy": dummies,
+    "dummy": lambda sentences: (([NULL], sentence) for sentence in sentences),
 }

@@ -39,12 +39,13 @@ def read_curve(directory: str | Path, name: str) -> Curve:
     need(Path(directory), "a run directory", [LOG])
     for record in read_log(Path(directory) / LOG):
         scores = record.get("scores", {})
-        costs = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
-                 (curve.test_cost, _ln(scores.get("perplexity")))]
-        if scores.get("perplexity") is not None and scores.get("bleu") is not None:
-            stages.append((scores["perplexity"], scores["bleu"]))
-        for points_by_name, record_values in ((scores_by_name, scores),
-                                  (updates, record if record["event"] == "update" else {})):
+        update = record if record["event"] == "update" else {}
+        perplexity = scores.get("perplexity")
+        costs = [(curve.train_cost, update.get("loss")),
+                 (curve.test_cost, None if perplexity is None else math.log(perplexity))]
+        if perplexity is not None and scores.get("bleu") is not None:
+            stages.append((perplexity, scores["bleu"]))
+        for points_by_name, record_values in ((scores_by_name, scores), (updates, update)):
             for key, value in record_values.items():
                 if isinstance(value, (int, float)) and key not in POSITION:
                     points_by_name.setdefault(key, []).append((record["step"], value))
@@ -52,8 +53,3 @@ def read_curve(directory: str | Path, name: str) -> Curve:
             if value is not None:
                 points.append((record["step"], value))
     return curve
-
-
-def _ln(perplexity: float | None) -> float | None:
-    """ln perplexity; None stays None."""
-    return None if perplexity is None else math.log(perplexity)

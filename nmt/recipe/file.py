@@ -179,7 +179,9 @@ def _typed(
         if isinstance(text, str) and str not in _kinds(keys[key].type) and \
                 (problem := misread_text(text)):
             raise UserError(f"{where(key)}: {key}: expected {problem}")
-    typed_already = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
+    scalars = {bool, int, float, str, NoneType}
+    typed_already = {key: value for key, value in given.items()
+                     if type(value) in _kinds(keys[key].type) & scalars}
     unconverted = {key: value for key, value in given.items() if key not in typed_already}
 
     def wrong(key: str) -> UserError:
@@ -237,11 +239,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in chain(value, value.values()) if isinstance(value, dict) else value:
             yield from _texts(item)
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value has a type already, without conversion."""
-    return type(value) in _kinds(kind) & {bool, int, float, str, NoneType}
 
 
 def _kinds(kind: Any) -> set[Any]:

@@ -168,8 +168,8 @@ class Optimizer(ABC):
             for name, array in named.items():
                 _check_state(kind, name, array, parameters)
         self._t = Counter({name: int(to_host(t)) for name, t in state.pop("t", {}).items()})
-        self._state = {name: tuple(_own_copy(named[name]) for named in state.values())
-                      for name in self._t}
+        self._state = {name: tuple(to_device(np.array(to_host(named[name])))  # copies
+                                   for named in state.values()) for name in self._t}
 
 
 class SGD(Optimizer):
@@ -355,8 +355,3 @@ def _check_state(kind: str, name: str, array: Array, parameters: Mapping[str, Ar
                          f"{host.dtype} of shape {host.shape}")
     if not np.isfinite(host).all():
         raise ValueError(f"{kind}/{name}: expected finite numbers, found others")
-
-
-def _own_copy(array: Array) -> Array:
-    """A copy, on the device in use, that may be written to."""
-    return to_device(np.array(to_host(array)))

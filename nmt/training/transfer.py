@@ -135,8 +135,7 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
 def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:
     """The parent's parameters by name; the stored ones too, if both are parametrized alike."""
     options = [replace(system.recipe.parametrize, frozen=[]) for system in (child, parent)]
-    are_alike = options[0] == options[1]
-    return {**parent.parameters, **parent.stored} if are_alike else parent.parameters
+    return {**parent.parameters, **parent.stored} if options[0] == options[1] else parent.parameters
 
 
 def _rows(
@@ -180,9 +179,8 @@ def _drawn(
     """(row, the parent's row) with the parent's words in random order; each is used once before
     any is used twice."""
     order = rng.permutation(np.arange(len(SPECIALS), len(parent_words)))
-    n = len(order)
     symbols = [(i, i) for i in range(len(SPECIALS))]
-    return [*symbols, *((row, int(order[(row - len(SPECIALS)) % n]))
+    return [*symbols, *((row, int(order[(row - len(SPECIALS)) % len(order)]))
                         for row in range(len(SPECIALS), len(words)))]
 
 
@@ -205,5 +203,4 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     return [f"init: {facts['parent']}{after}: {facts['parameters']} parameters{fresh}",
             *(f"init: {name}: {table['taken']} of {table['words']} words have a row of the "
               f"parent's ({100 * table['taken'] / max(table['words'], 1):.1f} %)"
-              f"{manner[table['by']]}"
-              for name, table in facts["tables"].items())]
+              f"{manner[table['by']]}" for name, table in facts["tables"].items())]

@@ -162,7 +162,7 @@ class BaseSystem:
         for name in self.vocabularies:
             codes = codes_file(name)
             for key, file, problem in ((name, vocabulary_file(name), "this is not the vocabulary"),
-                                    (codes, codes, "these are not the codes")):
+                                       (codes, codes, "these are not the codes")):
                 if saved_facts.get(key) != facts.get(key):
                     raise UserError(f"{path.parent / file}: {problem} that the model in "
                                     f"{path.name} was trained with")

@@ -41,9 +41,9 @@ def add_attention(parser: argparse.ArgumentParser) -> None:
                         help="draw these lines (default: 1)")
     pictures = parser.add_mutually_exclusive_group()
     pictures.add_argument("--png", type=Path, metavar="DIR",
-                       help="also draw pictures into this directory")
+                          help="also draw pictures into this directory")
     pictures.add_argument("--output", "-o", type=Path, metavar="FILE",
-                       help="draw one line into this file: .png, .svg or .pdf")
+                          help="draw one line into this file: .png, .svg or .pdf")
     add_format(parser)
     add_search(parser)
     add_aligned_word(parser)

@@ -148,7 +148,7 @@ def _terminating() -> Iterator[None]:
 
     handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
     unhandled = [number for number in handlers if signal.getsignal(number) == signal.SIG_DFL
-            and threading.current_thread() is threading.main_thread()]
+                 and threading.current_thread() is threading.main_thread()]
     for number in unhandled:
         signal.signal(number, handlers[number])
     try:

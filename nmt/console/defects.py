@@ -32,7 +32,7 @@ def place(error: Exception) -> str:
     """The innermost line of this package in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     package_frames = [frame for frame in frames if Path(frame.filename).is_relative_to(HERE)
-            and "site-packages" not in frame.filename]
+                      and "site-packages" not in frame.filename]
     if not frames:
         return "an unknown place"
     last = (package_frames or list(frames))[-1]

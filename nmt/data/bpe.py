@@ -70,8 +70,8 @@ class Codes:
         get = self._ranks.get
         while len(symbols) > 1:
             ranked = [(rank, place) for place, pair in enumerate(pairwise(symbols))
-                     if (rank := get(pair)) is not None
-                     and (draw is None or draw() >= dropout)]
+                      if (rank := get(pair)) is not None
+                      and (draw is None or draw() >= dropout)]
             if not ranked:
                 break
             symbols = self._merged(symbols, ranked)                          # (Sennrich bpe)

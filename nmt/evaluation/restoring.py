@@ -63,7 +63,7 @@ def annotated(
                   link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
     annotated_pairs = [annotate(pair, links_of_pair, rules, counts)
-            for pair, links_of_pair in zip(pairs, links, strict=True)]
+                       for pair, links_of_pair in zip(pairs, links, strict=True)]
     return Copying(method, annotated_pairs, [list(source) for source, _ in pairs])
 
 

@@ -100,7 +100,7 @@ def said_lengths(system: System, searches: dict[str, Any]) -> list[str]:
     if not counts_down(system.recipe.model):
         return []
     lengths = " and ".join(f"{search['limit']} words ({name}, log p {search['first']:.4f})"
-                      for name, search in searches.items())
+                           for name, search in searches.items())
     return ["This model predicts the length first, with which log p begins; shown are the searches "
             f"of the lengths with the best product: {lengths}. There is no </s>."]
 

@@ -272,7 +272,7 @@ def _make(
         within = default_of(field, default, kind)
         if field.name in values or within is dataclasses.MISSING:
             section_values[field.name] = _make(kind, values.get(field.name, {}), within,
-                                     f"{prefix}{field.name}.", where)
+                                               f"{prefix}{field.name}.", where)
     try:
         if default is dataclasses.MISSING:
             return section(**section_values)

@@ -143,7 +143,7 @@ def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_leng
     if len(nonempty.words):
         state = model.counting(state, nonempty.sentences, nonempty.words)
         nbests = search(model, parameters, state, nonempty.words, options, propose,
-                       columns[nonempty.sentences], observer, nonempty.log_p)
+                        columns[nonempty.sentences], observer, nonempty.log_p)
     return best_products(of_length, nbests, len(columns), options)
 
 

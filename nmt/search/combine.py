@@ -119,7 +119,7 @@ class Ensemble(Searchable):
         """As `Hybrid.spelling`. Each member spells from its own seed, and their predictions are
         averaged for each character. All members are hybrid models."""
         spellers = [model.spelling(parameters_of, batch)  # type: ignore[attr-defined]
-                 for model, parameters_of in self._with_parameters(parameters)]
+                    for model, parameters_of in self._with_parameters(parameters)]
         return (Ensemble([speller for speller, _ in spellers], self.average),
                 [seeds for _, seeds in spellers])
 

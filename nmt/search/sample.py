@@ -48,7 +48,7 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
                             minimum_length=options.minimum_length, unknown=options.unknown)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng, scores=model.scores)
     nbests = from_sources(model, parameters, sources, options, limits, propose,
-                         choose=drawn(float(temperature), rng))
+                          choose=drawn(float(temperature), rng))
     return [hypotheses[0] for hypotheses in nbests]
 
 

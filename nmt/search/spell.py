@@ -55,7 +55,7 @@ def spell(
     options = replace(options, nbest=1, unknown=False, length_normalisation=0.0)
     propose = partial(best_candidates, count=2 * options.beam)
     nbests = search(NotEmpty(speller), parameters, (state, True),
-                   np.full(N, options.longest_word + 1), options, propose)
+                    np.full(N, options.longest_word + 1), options, propose)
     # The last step is for the boundary: an unfinished word is cut.
     words = iter([SpelledWord(nbest[0].tokens[:options.longest_word], nbest[0].finished)
                   for nbest in nbests])

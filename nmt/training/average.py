@@ -50,7 +50,7 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
             if expected != actual:
                 raise UserError(f"{name}: expected the {fact} of {names[0]}, got another")
     means = {name: to_device(array) for name, array in
-            mean_parameters([system.stored or system.parameters for system in systems]).items()}
+             mean_parameters([system.stored or system.parameters for system in systems]).items()}
     return replace(first, stored=means, parameters=first.plain(means))
 
 

@@ -155,7 +155,7 @@ class Optimizer(ABC):
         """
         kinds = (*self.state_names, "t") if self.state_names else ()
         expectation = (f"arrays: expected the state of {type(self).__name__} "
-                  f"({', '.join(f'{kind}/' for kind in kinds) or 'nothing'})")
+                       f"({', '.join(f'{kind}/' for kind in kinds) or 'nothing'})")
         state: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
         for full_name, array in arrays.items():
             kind, _, name = full_name.partition("/")

@@ -127,7 +127,7 @@ class TrainOptions:
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
         current, first = dataclasses.asdict(self), {field.name: field.default
-                                                for field in dataclasses.fields(self)}
+                                                    for field in dataclasses.fields(self)}
         saved = first | saved  # an option newer than the run has its default
         return "; ".join(f"{name}: was {saved[name]!r}, now {value!r}"
                          for name, value in current.items()

@@ -70,7 +70,7 @@ def read_stream(
         return None
     expected = _state_after_first(model, parameters, source)
     model_states = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
-            for place, array in enumerate(parts)}
+                    for place, array in enumerate(parts)}
     for name in sorted(arrays.keys() | model_states.keys()):
         described = [f"shape {states[name].shape} of {states[name].dtype}" if name in states
                      else "none" for states in (model_states, arrays)]

@@ -128,8 +128,8 @@ def embed(child: S, files: Mapping[str, Path]) -> tuple[S, list[str]]:
     origin = {**(child.origin or {}), "embeddings": tables}
     embedded = replace(child, parameters=child.plain(stored), origin=origin)
     return embedded, [f"init: {name}: {table['taken']} of {table['words']} words have a vector of "
-                  f"{table['file']} ({100 * table['taken'] / table['words']:.1f} %)"
-                  for name, table in tables.items()]
+                      f"{table['file']} ({100 * table['taken'] / table['words']:.1f} %)"
+                      for name, table in tables.items()]
 
 
 def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:

@@ -28,19 +28,19 @@ NAMED = 50  # characters of a name that its temporary file repeats: names have a
 UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
 
 
-def read_file(path: str | os.PathLike[str], most: int, description: str) -> bytes:
-    """The content of a file of at most `most` bytes; description: what it should be, for the error.
+def read_file(path: str | os.PathLike[str], max_bytes: int, description: str) -> bytes:
+    """The content of a file of at most `max_bytes` bytes; description: of the file, for the error.
 
     A user may name a pipe, or a device without an end such as /dev/zero: both are read to the limit
     only. Raises UserError if the file cannot be read, or is longer.
     """
     try:
         with open(path, "rb") as file:
-            content = file.read(most + 1)
+            content = file.read(max_bytes + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > most:
-        raise UserError(f"{path}: expected {description} of at most {most:,} bytes, got more")
+    if len(content) > max_bytes:
+        raise UserError(f"{path}: expected {description} of at most {max_bytes:,} bytes, got more")
     return content
 
 

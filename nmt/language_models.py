@@ -47,8 +47,8 @@ def _tokens_of_line(line: str, level: str) -> list[str]:
 def text_of(tokens: Sequence[str], level: str) -> str:
     """The inverse of `tokens_of`."""
     if level == "characters":
-        read = {written: character for character, written in WRITTEN.items()} | {LINE_END: "\n"}
-        return "".join(read.get(token, token) for token in tokens)
+        letter_of = {written: letter for letter, written in WRITTEN.items()} | {LINE_END: "\n"}
+        return "".join(letter_of.get(token, token) for token in tokens)
     lines: list[list[str]] = [[]]
     for token in tokens:
         if token == "</s>":

@@ -125,10 +125,10 @@ class Texts(BaseSystem):
         """The ids of a pair with BPE dropout."""
         dropout, target = self.recipe.data.subwords.dropout, self.target
         assert isinstance(target, PieceVocabulary)
-        read = self.reader.drawn(pair[0], dropout, draw)
-        predicted = target.drawn(pair[1], dropout, draw)
-        return (self.reader.numbers(pair[0], read),
-                self._from_start_or_end(self.target.ids(predicted)))
+        source_pieces = self.reader.drawn(pair[0], dropout, draw)
+        target_pieces = target.drawn(pair[1], dropout, draw)
+        return (self.reader.numbers(pair[0], source_pieces),
+                self._from_start_or_end(self.target.ids(target_pieces)))
 
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
         """The characters of the unknown words of each sentence, where the model reads them."""

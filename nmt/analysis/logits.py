@@ -96,12 +96,12 @@ def taken_apart(
     shifted = np.exp(logits - logits.max())
     p = shifted / shifted.sum()
     others = [i for i in np.argsort(-logits, kind="stable")[: rivals + 1].tolist() if i != target]
-    apart = []
+    logits_apart = []
     for i in [target, *others[:rivals]]:
         output, *lexical = (_part(W[i], h) for W, h in products)
-        apart.append(Logit(words[i], i == target, float(p[i]), output,
-                           lexical[0] if lexical else None, float(b[i])))
-    return apart
+        logits_apart.append(Logit(words[i], i == target, float(p[i]), output,
+                                  lexical[0] if lexical else None, float(b[i])))
+    return logits_apart
 
 
 def _part(w: np.ndarray, h: np.ndarray) -> Part:

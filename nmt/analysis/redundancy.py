@@ -170,9 +170,9 @@ def _add_gates(gates: dict[str, dict[str, Share]], weight: Weight, mask: np.ndar
     """Add a layer's weights (gates, inputs) to the shares by gate and input."""
     rows, columns = (axis.parts or ((axis.name, axis.size),) for axis in weight.axes)
     for gate, gate_rows in _slices(rows):
-        for read, input_columns in _slices(columns):
+        for input_name, input_columns in _slices(columns):
             row = gates.setdefault(gate, {})
-            row[read] = _added(row.get(read), mask[gate_rows, input_columns])
+            row[input_name] = _added(row.get(input_name), mask[gate_rows, input_columns])
 
 
 def _slices(parts: Sequence[tuple[str, int]]) -> list[tuple[str, slice]]:

@@ -142,13 +142,13 @@ def draw_survivors(survivors: Survivors, path: Path) -> None:
     panels[0].set(xlabel="percent of the weights left",
                   title=f"{survivors.percent:g} % pruned, {survivors.scheme}")
     for axes, (layer, rows) in zip(panels[1:], survivors.gates.items(), strict=True):
-        reads = list(next(iter(rows.values())))
-        values = np.array([[_percent(row[read]) for read in reads] for row in rows.values()])
+        inputs = list(next(iter(rows.values())))
+        values = np.array([[_percent(row[key]) for key in inputs] for row in rows.values()])
         axes.imshow(values, cmap="gray", vmin=0, aspect="auto")
         for (y, x), value in np.ndenumerate(values):
             axes.text(x, y, f"{value:.1f}", ha="center", va="center",
                       color="black" if value > values.max() / 2 else "white")
-        axes.set_xticks(range(len(reads)), [_input(read) for read in reads])
+        axes.set_xticks(range(len(inputs)), [_input(key) for key in inputs])
         axes.set_yticks(range(len(rows)), list(rows))
         axes.set(title=f"{layer}: percent left")
     save(figure, path)

@@ -51,7 +51,7 @@ def as_mapping(findings: Findings) -> dict[str, Any]:
                       for part in findings.parts],
         "survivors": survivors._asdict() | {
             "classes": {name: share._asdict() for name, share in survivors.classes.items()},
-            "gates": {layer: {gate: {read: share._asdict() for read, share in row.items()}
+            "gates": {layer: {gate: {key: share._asdict() for key, share in row.items()}
                               for gate, row in rows.items()}
                       for layer, rows in survivors.gates.items()},
             "words": {name: share._asdict() for name, share in survivors.words.items()}},
@@ -85,7 +85,7 @@ def survivors_text(survivors: Survivors) -> str:
     lines += [f"  {name}: {_percent(share)}" for name, share in survivors.classes.items()]
     for layer, rows in survivors.gates.items():
         for gate, row in rows.items():
-            cells = ", ".join(f"{read} {_percent(share)}" for read, share in row.items())
+            cells = ", ".join(f"{key} {_percent(share)}" for key, share in row.items())
             lines.append(f"  {layer}, {gate}: {cells}")
     lines += [f"  {name}: words without a weight left: {share.size - share.kept} of {share.size}"
               for name, share in survivors.words.items()]

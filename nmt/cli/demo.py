@@ -49,8 +49,8 @@ def run_demo(options: argparse.Namespace) -> None:
     console.print(f"Embedded corpus {options.source} to {options.target}: "
                   f"{several(len(corpus.train), 'phrase')} to train on, {len(corpus.dev.pairs)} "
                   "dev, and a test set that training never sees.")
-    beside = demo_files.replace(directory, file_names(System, recipe))
-    system = train(recipe, directory, ConsoleObserver(console), corpus=corpus, beside=beside)
+    extra_files = demo_files.replace(directory, file_names(System, recipe))
+    system = train(recipe, directory, ConsoleObserver(console), corpus=corpus, beside=extra_files)
     _report(system, corpus, directory, console)
 
 

@@ -79,8 +79,8 @@ def run_tune(options: argparse.Namespace) -> None:
     search = chosen(system.recipe.search, options.beam)
     scores = {}
     for beta in dict.fromkeys(options.weights):
-        together = with_language_model(system, language, beta, str(options.lm))
-        texts = [system.text(nbest[0]) for nbest in together.translate(sentences, search)]
+        fused_system = with_language_model(system, language, beta, str(options.lm))
+        texts = [system.text(nbest[0]) for nbest in fused_system.translate(sentences, search)]
         score = bleu(texts, references, options.tokenize or system.recipe.evaluate.bleu_tokenize)
         scores[beta] = score.score
         print(f"beta {beta:g}: BLEU {score.score:.2f}", flush=True)

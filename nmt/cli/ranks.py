@@ -92,8 +92,8 @@ def _join(communicator: Any, threads: int | None) -> None:
         world.use(world.Ranks(_nccl(communicator, local)))
         return
     if threads is None and "OPENBLAS_NUM_THREADS" not in os.environ:
-        together = set().union(*local.allgather(processors()))  # a launcher may bind each to some
-        use_threads(max(1, min(len(together) // local.Get_size(), len(processors()))))
+        available = set().union(*local.allgather(processors()))  # a launcher may bind each to some
+        use_threads(max(1, min(len(available) // local.Get_size(), len(processors()))))
     world.use(world.Ranks(Mpi(communicator)))
 
 

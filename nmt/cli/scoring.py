@@ -77,15 +77,15 @@ def run_score(options: argparse.Namespace) -> None:
     if options.trees is not None:
         score_trees(options)
         return
-    read = partial(read_parallel, read=lines_as_written)
-    hypotheses, *references = read(options.hypotheses, *options.references)
-    others = [read(path, options.references[0])[0] for path in options.compare or ()]
+    read_texts = partial(read_parallel, read=lines_as_written)
+    hypotheses, *references = read_texts(options.hypotheses, *options.references)
+    rivals = [read_texts(path, options.references[0])[0] for path in options.compare or ()]
     metrics = metrics_of(options.metrics, options.tokenize, options.lowercase)
     _advise_on_tokens(references[0], options)
     for name, metric in zip(options.metrics, metrics, strict=True):
         print(score_against(metric, hypotheses, references).as_text(NAMES[name]))
-    if others:
-        _compare([hypotheses, *others], references, metrics, options)
+    if rivals:
+        _compare([hypotheses, *rivals], references, metrics, options)
     if options.rarity is not None:
         sources, _ = read_parallel(options.source, options.references[0])
         rarity = rarities([split_words(line) for line in sources],

@@ -110,16 +110,16 @@ def tell_state_of_text(system: System, sentences: Sequence[Sequence[str]]) -> No
         print(f"the text looks tokenised already: {description}. The model tokenises it again "
               f"(data.tokenise {data.tokenise})", file=sys.stderr)
         return
-    read = sum(len(system.reader.pieces(words)) for words in sentences)
+    piece_count = sum(len(system.reader.pieces(words)) for words in sentences)
     unknown = Counter(word for words in sentences for word in system.reader.unknown(words))
-    if "source" in system.spellings or FEW * unknown.total() <= read:
+    if "source" in system.spellings or FEW * unknown.total() <= piece_count:
         return
     unit = "words" if system.source.codes is None else "pieces"
     raw = attached(texts) if data.tokenise == "none" and unit == "words" else ""
     advice = f"{raw}, and the model reads text in tokens (data.tokenise none): prepare this " \
         "text as its training text was" if raw else \
         "--replace-unk copies such words, and subwords (data.subwords) leave fewer"
-    print(f"{unknown.total()} of {read} {unit} are read as <unk> ("
+    print(f"{unknown.total()} of {piece_count} {unit} are read as <unk> ("
           f"{', '.join(word for word, _ in unknown.most_common(3))}); {advice}", file=sys.stderr)
 
 

@@ -191,9 +191,9 @@ def _named(
     """The texts to translate, each with the names of its files."""
     if reads(system) > 1:
         return [([str(path) for path in files], texts_of_files(system, files))]
-    read = partial(plain_lines, odd=odd)
-    return [([str(path)], stream_lines(path, read)) for path in files] or [
-        (["<stdin>"], read(stdin_in_time(before_waiting), "<stdin>"))]
+    read_lines = partial(plain_lines, odd=odd)
+    return [([str(path)], stream_lines(path, read_lines)) for path in files] or [
+        (["<stdin>"], read_lines(stdin_in_time(before_waiting), "<stdin>"))]
 
 
 def converse(lines: Lines, options: argparse.Namespace) -> None:

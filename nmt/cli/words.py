@@ -103,8 +103,8 @@ def run_words(options: argparse.Namespace) -> None:
         word for line in read_lines(options.words) for word in split_words(line)))
     system = System.open(options.model, options.checkpoint)
     vectors, has_vector = system.word_vectors(words)
-    drawn = [word for word, has in zip(words, has_vector, strict=True) if has]
-    missing = [word for word, has in zip(words, has_vector, strict=True) if not has]
+    drawn = [word for word, is_known in zip(words, has_vector, strict=True) if is_known]
+    missing = [word for word, is_known in zip(words, has_vector, strict=True) if not is_known]
     if len(drawn) < 2:
         raise UserError(f"{options.words}: expected at least two words with a vector, got "
                         f"{len(drawn)}")

@@ -123,11 +123,11 @@ def number_of_pairs(*paths: str | Path) -> int:
     where sentences without links have no line, it is the largest sentence number of the first file.
     Raises UserError, with file and line, for a line in neither format.
     """
-    read = [(path, read_lines(path)) for path in paths]
-    for _, lines in read:
+    files = [(path, read_lines(path)) for path in paths]
+    for _, lines in files:
         if _is_pharaoh(lines):
             return len(lines)
-    path, lines = read[0]
+    path, lines = files[0]
     last = max(_entries(path, lines), key=lambda entry: entry.sentence)
     if last.sentence >= MOST_PAIRS:
         raise UserError(f"{path}:{last.line}: expected a sentence from 1 to {MOST_PAIRS:,}, got "

@@ -287,7 +287,7 @@ def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int
         steps = min(length, positions - t)
         starts = range(t, t + batch_size * positions, positions)
         columns = [ids[start : start + steps + 1] for start in starts]
-        together = np.stack(columns, axis=1).astype(np.int64, copy=False)  # (steps + 1, B)
-        return Batch((), Side(together, np.full(batch_size, steps)), streams, begins=t == 0)
+        side_by_side = np.stack(columns, axis=1).astype(np.int64, copy=False)  # (steps + 1, B)
+        return Batch((), Side(side_by_side, np.full(batch_size, steps)), streams, begins=t == 0)
 
     return Mapped(piece, range(0, positions, length))

@@ -85,10 +85,10 @@ def decoded(
 
 def _skipped(file: Readable, line: bytes) -> bool:
     """Skip to the end of a line; False if the line does not end within LONGEST_OF_TEXT bytes."""
-    read = 0
+    byte_count = 0
     while line and not line.endswith(b"\n"):
-        read += len(line)
-        if read > LONGEST_OF_TEXT:
+        byte_count += len(line)
+        if byte_count > LONGEST_OF_TEXT:
             return False
         line = file.readline(BLOCK)
     return True
@@ -237,9 +237,9 @@ def prepare_pairs(
 
 def choose_pairs(
     pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False,
-    most: int | None = None,
+    max_pairs: int | None = None,
 ) -> PreparedPairs:
-    """The first `most` pairs that can be trained on, by the rules of `prepare_pairs`; None: all.
+    """The first `max_pairs` pairs, or all, that can be trained on by the rules of `prepare_pairs`.
 
     Raises ValueError for max_length < 1.
     """
@@ -256,6 +256,6 @@ def choose_pairs(
             too_long += 1
         else:
             chosen.append((source, target))
-            if len(chosen) == most:
+            if len(chosen) == max_pairs:
                 break
     return PreparedPairs(chosen, empty, too_long)

@@ -83,9 +83,9 @@ def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
 
 def dictionary_of(
     sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]],
-    links: Sequence[Sequence[Link]], min_count: int = 1, most: int = 1,
+    links: Sequence[Sequence[Link]], min_count: int = 1, max_translations: int = 1,
 ) -> dict[str, list[str]]:
-    """The `most` most frequent translations of each source word in an aligned corpus.
+    """The `max_translations` most frequent translations of each source word in an aligned corpus.
 
     Source: thesis section 3.2, footnote 2: the translation with the highest probability, estimated
     from alignment links; a pair is added "only if its alignment count exceeds 100", which is
@@ -99,6 +99,6 @@ def dictionary_of(
         counts.update((source[i], target[j]) for i, j in sentence)
     best: dict[str, list[str]] = {}
     for (word, translation), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if count >= min_count and len(best.get(word, ())) < most:
+        if count >= min_count and len(best.get(word, ())) < max_translations:
             best.setdefault(word, []).append(translation)
     return dict(sorted(best.items()))

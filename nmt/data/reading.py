@@ -68,8 +68,8 @@ class SourceReader:
 
     def rows(self, words: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
         """The ids of each factor of a sentence in pieces; the factors of `</s>` are 0."""
-        ends = [0] * (len(self.ids(pieces)) - len(pieces))
-        return [[*row, *ends] for row in self.factors.rows(words, pieces)]
+        zeros = [0] * (len(self.ids(pieces)) - len(pieces))
+        return [[*row, *zeros] for row in self.factors.rows(words, pieces)]
 
     def sides(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
         """Unpack sides of packed numbers into words and factors."""

@@ -39,9 +39,9 @@ def longest(words: Sequence[str]) -> int:
     return max(map(len, parts(words)))
 
 
-def shortened(words: Sequence[str], most: int | None) -> list[str]:
-    """The first `most` words of each source."""
-    return joined([source_words[:most] for source_words in parts(words)])
+def shortened(words: Sequence[str], max_length: int | None) -> list[str]:
+    """The first `max_length` words of each source."""
+    return joined([source_words[:max_length] for source_words in parts(words)])
 
 
 def tokenise_each(cutters: Sequence[Callable[[str], list[str]]], text: str) -> list[str]:

@@ -115,9 +115,9 @@ class Vocabulary:
         """
         words = decode_lines(path)
         for number, symbol in enumerate(SPECIALS, 1):
-            got = words[number - 1] if len(words) >= number else "the end of the file"
-            if got != symbol:
-                raise UserError(f"{path}:{number}: expected {symbol} on this line, got {got!r}")
+            word = words[number - 1] if len(words) >= number else "the end of the file"
+            if word != symbol:
+                raise UserError(f"{path}:{number}: expected {symbol} on this line, got {word!r}")
         first_line: dict[str, int] = {}
         for number, word in enumerate(words[len(SPECIALS) :], len(SPECIALS) + 1):
             problem = _problem(word)

@@ -77,9 +77,9 @@ def read_vectors(path: str | Path, words: Collection[str], size: int) -> dict[st
     for number, line in enumerate(lines if header else chain([first], lines), 2 if header else 1):
         word, *numbers = line.rstrip(" ").rsplit(" ", size)
         if len(numbers) != size or (number <= 2 and " " in word):
-            got = int(header[1]) if header else line.rstrip(" ").count(" ")
+            number_count = int(header[1]) if header else line.rstrip(" ").count(" ")
             raise UserError(f"{path}:{number}: expected a word and {size} numbers, the size of the "
-                            f"embeddings (model.embedding_size), got {got}")
+                            f"embeddings (model.embedding_size), got {number_count}")
         if word in words and word not in vectors:
             try:
                 vectors[word] = np.array(numbers, np.float32)

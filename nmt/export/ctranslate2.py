@@ -105,10 +105,10 @@ def _fill_stack(
                 _fill_linear(layer.ffn.linear_1, name, parameters, "2")
                 _fill_norm(layer.ffn.layer_norm, f"{name}.norm", parameters, layers)
                 continue
-            reads = sublayer == "source"
-            attention = layer.attention if reads else layer.self_attention
-            for linear, maps in zip(attention.linear, ("q", "kv", "o") if reads else ("qkv", "o"),
-                                    strict=True):
+            is_source = sublayer == "source"
+            attention = layer.attention if is_source else layer.self_attention
+            letters = ("q", "kv", "o") if is_source else ("qkv", "o")
+            for linear, maps in zip(attention.linear, letters, strict=True):
                 _fill_linear(linear, name, parameters, maps)
             _fill_norm(attention.layer_norm, f"{name}.norm", parameters, layers)
 

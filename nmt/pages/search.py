@@ -60,12 +60,12 @@ def searched(
                         f"log p {hypotheses[0].log_probability:.4f}")
     return {"beam": options.beam, "limit": recorder.limit, "steps": recorder.steps,
             "limit_penalty": recorder.penalty(recorder.limit), "first": recorder.first,
-            "found": [result(system, recorder, translation, at)
-                      for translation, at in zip(hypotheses, recorder.best, strict=True)]}
+            "found": [result(system, recorder, translation, place)
+                      for translation, place in zip(hypotheses, recorder.best, strict=True)]}
 
 
 def result(
-    system: System, recorder: Recorder, translation: Translation, at: tuple[int, int]
+    system: System, recorder: Recorder, translation: Translation, place: tuple[int, int]
 ) -> dict[str, Any]:
     """A returned hypothesis: its position among the steps' hypotheses, its text and its scores.
 
@@ -74,8 +74,8 @@ def result(
     """
     order = -1 if system.recipe.data.reverse_target else 1
     words = translation.unspelled[::order]
-    assert words_of(recorder.steps, at) == words
-    return {"at": list(at), "text": system.text(translation), "words": words,
+    assert words_of(recorder.steps, place) == words
+    return {"at": list(place), "text": system.text(translation), "words": words,
             "spelled": translation.words[::order], "log_p": translation.log_probability,
             "score": translation.score, "finished": translation.finished}
 

@@ -73,10 +73,10 @@ def masks(
     for name, mask in (before or {}).items():
         scores[name][~mask.reshape(-1)] = GONE
     size = sum(score.size for score in scores.values())
-    gone = sum(int((score == GONE).sum()) for score in scores.values())
+    pruned = sum(int((score == GONE).sum()) for score in scores.values())
     count = round(percent * size / 100)
-    if count < gone:
-        raise ValueError(f"percent: expected at least {100 * gone / size:.4g}, which have been "
+    if count < pruned:
+        raise ValueError(f"percent: expected at least {100 * pruned / size:.4g}, which have been "
                          f"pruned before, got {percent:g}")
     return _keep_all_but(count, scores, {name: parameters[name].shape for name in classes})
 

@@ -326,25 +326,25 @@ def _check_least(section: Any, least: int, *names: str) -> None:
 
 def _check_sources(data: DataConfig, model: Any) -> None:
     """Raise ValueError unless the data has as many sources as the model reads."""
-    reads, given = architecture_of(model).sources, data.train_second_source
-    if reads == 2 and not given:
+    source_count, given = architecture_of(model).sources, data.train_second_source
+    if source_count == 2 and not given:
         raise ValueError("data.train_second_source: expected the name of a file, since the model "
                          "reads two sources, got nothing")
-    if reads < 2 and given:
+    if source_count < 2 and given:
         raise ValueError("data.train_second_source: expected none of a model of one source "
                          f"(architecture two_sources reads two), got {given!r}")
 
 
 def _check_positions(data: DataConfig, model: Any) -> None:
     """Raise ValueError for data options that a Transformer does not support."""
-    most = getattr(model, "positions", None)
-    if most is None:
+    limit = getattr(model, "positions", None)
+    if limit is None:
         return
     if data.reverse_source:
         raise ValueError("data.reverse_source: expected false with the architecture transformer: "
                          "it reads all words at once, whose order their positions tell; got true")
-    if data.max_translate_length > most:
-        raise ValueError(f"data.max_translate_length: expected at most model.positions, {most}, "
+    if data.max_translate_length > limit:
+        raise ValueError(f"data.max_translate_length: expected at most model.positions, {limit}, "
                          f"got {data.max_translate_length}")
 
 

@@ -33,14 +33,14 @@ OTHERS = (-10**9, 10**9)
 def beyond_limits(key: str, value: Any) -> str | None:
     """The message on what was expected, if the value of a dotted key has a number out of range;
     otherwise None."""
-    least, most = LIMITS.get(key.rpartition(".")[2], OTHERS)
+    smallest, largest = LIMITS.get(key.rpartition(".")[2], OTHERS)
     for number in _numbers(value):
         if isinstance(number, float) and not math.isfinite(number):
             return "a finite number"
-        if number > most:
-            return f"at most {most:,.15g}"
-        if number < least:
-            return f"at least {least:,.15g}"
+        if number > largest:
+            return f"at most {largest:,.15g}"
+        if number < smallest:
+            return f"at least {smallest:,.15g}"
     return None
 
 

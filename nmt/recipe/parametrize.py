@@ -85,10 +85,10 @@ def _tied(
     """The parametrizations that make parameters equal to others, or to the first rows of others."""
     rows = {name: weight.shape[0] for name, weight in model.weights().items()}
     tied: dict[str, Parametrization] = {}
-    for name, to in names.items():
-        row_count, target_rows = rows.get(name, 0), rows.get(to, 0)
+    for name, original in names.items():
+        row_count, target_rows = rows.get(name, 0), rows.get(original, 0)
         is_leading = shared_vocabulary and row_count < target_rows
-        tied[name] = Leading(to, row_count, target_rows) if is_leading else Tied(to)
+        tied[name] = Leading(original, row_count, target_rows) if is_leading else Tied(original)
     return tied
 
 

@@ -69,8 +69,8 @@ class TasksRecipe(TranslationRecipe):
         """The tasks in groups that share a part, encoder or decoder. A task that shares it with no
         other is a group of one."""
         shared = self.share.get(part, [])
-        together = set(chain.from_iterable(shared))
-        return [*shared, *([task] for task in self.tasks if task not in together)]
+        sharing = set(chain.from_iterable(shared))
+        return [*shared, *([task] for task in self.tasks if task not in sharing)]
 
 
 def is_of_tasks(tree: Tree) -> bool:

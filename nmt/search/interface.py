@@ -41,12 +41,12 @@ class SearchOptions:
     lengths: int = 1  # with a countdown: number of most probable lengths to search (Nguyen 4.1)
 
     def __post_init__(self) -> None:
-        for name, most in LARGEST.items():
+        for name, largest in LARGEST.items():
             value, least = getattr(self, name), int(name != "minimum_length")
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name}: expected an integer of at least {least}, got {value!r}")
-            if value > most:
-                raise ValueError(f"{name}: expected at most {most:,}, got {value}")
+            if value > largest:
+                raise ValueError(f"{name}: expected at most {largest:,}, got {value}")
         if self.nbest > self.beam:
             raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
         if not 0 < self.length_factor <= MOST_FACTOR:

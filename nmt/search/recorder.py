@@ -116,15 +116,15 @@ def finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def path_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[dict[str, Any]]:
+def path_of(steps: Sequence[dict[str, Any]], place: Sequence[int]) -> list[dict[str, Any]]:
     """The candidates of a hypothesis, one for each step, from the first step on."""
-    path, (number, candidate) = [], at
+    path, (number, candidate) = [], place
     while candidate >= 0:
         path.append(steps[number]["candidates"][candidate])
         number, candidate = number - 1, path[-1]["parent"]
     return path[::-1]
 
 
-def words_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[str]:
+def words_of(steps: Sequence[dict[str, Any]], place: Sequence[int]) -> list[str]:
     """The words of a hypothesis, without the end marker."""
-    return [candidate["word"] for candidate in path_of(steps, at) if not candidate["end"]]
+    return [candidate["word"] for candidate in path_of(steps, place) if not candidate["end"]]

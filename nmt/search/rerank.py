@@ -114,16 +114,16 @@ def envelope(heights: np.ndarray, slopes: np.ndarray) -> list[tuple[float, int]]
     on."""
     points: list[tuple[float, int]] = []
     for line in np.lexsort((np.arange(len(slopes)), -heights, slopes)).tolist():
-        at = -np.inf
+        crossing = -np.inf
         while points:
-            before = points[-1][1]
-            if slopes[line] == slopes[before]:
+            previous = points[-1][1]
+            if slopes[line] == slopes[previous]:
                 break  # nowhere above it: of equal slopes the highest came first
-            at = (heights[before] - heights[line]) / (slopes[line] - slopes[before])
-            if at > points[-1][0]:
+            crossing = (heights[previous] - heights[line]) / (slopes[line] - slopes[previous])
+            if crossing > points[-1][0]:
                 break
             points.pop()
-            at = -np.inf
+            crossing = -np.inf
         if not points or slopes[line] != slopes[points[-1][1]]:
-            points.append((float(at), line))
+            points.append((float(crossing), line))
     return points

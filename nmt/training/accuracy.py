@@ -41,8 +41,8 @@ def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Prec
     errors = {name: _ratio(*pair) for name, pair in squares.items()}
     name = max(errors, key=lambda key: errors[key])
     total = _ratio(*(sum(squared) for squared in zip(*squares.values(), strict=True)))
-    off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
-    return PrecisionCost(gemm.precision(), off, total, errors[name], name)
+    relative_error = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
+    return PrecisionCost(gemm.precision(), relative_error, total, errors[name], name)
 
 
 def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
@@ -54,9 +54,9 @@ def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
     loss = nats()
     with gemm.using("float32"):
         loss_32 = nats()
-    off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
+    relative_error = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
     return (f"matrix products in {gemm.precision()}: against float32, log p of the first batch is "
-            f"off by {off:.1e}")
+            f"off by {relative_error:.1e}")
 
 
 def _step(

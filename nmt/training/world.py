@@ -135,20 +135,21 @@ class Ranks(World):
         nothing. A gradient that is dense on any rank becomes dense. The sums are the same numbers
         on all ranks."""
         losses = array_module(*parameters.values()).zeros(3, dtype=np.float64)
-        apart = counts = False  # whether there is a loss of words alone, and one of lengths
+        has_words = has_lengths = False  # whether there is a loss of words alone, one of lengths
         if sums is not None:
-            apart, counts = sums.word_loss is not sums.loss, sums.length_loss is not None
+            has_words, has_lengths = sums.word_loss is not sums.loss, sums.length_loss is not None
             losses[0], losses[1] = sums.loss, sums.word_loss
-            losses[2] = sums.length_loss if counts else 0.0
+            losses[2] = sums.length_loss if has_lengths else 0.0
         self._transport.sum(losses)
         gradients = Gradients() if sums is None else sums.gradients
-        apart_of, counts_of, *kinds = self._transport.gather_counts(np.array(
-            [apart, counts, *(_kind(gradients.get(name)) for name in parameters)], np.int64)).T
+        flags = [has_words, has_lengths, *(_kind(gradients.get(name)) for name in parameters)]
+        gathered = self._transport.gather_counts(np.array(flags, np.int64))  # (ranks, flags)
+        have_words, have_lengths, *kinds = gathered.T
         summed = self._sum_gradients(gradients, parameters,
                                      dict(zip(parameters, kinds, strict=True)))
         loss = losses[0]
-        return Sums(loss, losses[1] if apart_of.any() else loss, summed,
-                    losses[2] if counts_of.any() else None)
+        return Sums(loss, losses[1] if have_words.any() else loss, summed,
+                    losses[2] if have_lengths.any() else None)
 
     def _sum_gradients(self, gradients: Gradients, parameters: Mapping[str, Array],
                        kinds: Mapping[str, np.ndarray]) -> Gradients:

@@ -39,9 +39,10 @@ def test_help_of_recipe_lists_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "subwords.{kind, merges," in " ".join(recipe.format_help().split())
 
 
-def test_every_option_says_what_it_does() -> None:
-    silent = [f"{verb.prog} {action.option_strings[0]}" for verb in verbs(nmt.cli.build_parser())
-              for action in verb._actions if action.option_strings and (
+def test_every_argument_says_what_it_does() -> None:
+    silent = [f"{verb.prog} {(action.option_strings or [action.dest])[0]}"
+              for verb in verbs(nmt.cli.build_parser()) for action in verb._actions
+              if not isinstance(action, argparse._SubParsersAction) and (
                   not action.help or action.help.startswith("(default"))]
     assert silent == []
 

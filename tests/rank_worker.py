@@ -149,7 +149,7 @@ def check_resume(directory: Path) -> None:
         try:
             trainer(own, ALONE, kind, model=model).resume()
         except UserError as error:
-            assert f"with 1 ranks a run of {RANKS.size}" in str(error)
+            assert f"a run of {RANKS.size} ranks with 1, since" in str(error)
         else:
             raise AssertionError("resumed alone")
 

@@ -157,8 +157,9 @@ def _tuned(
         tuned: Tuned = tune(lists, statistics, [np.array(initial), np.array(models)])
     weights = dict(zip(names, tuned.weights.tolist(), strict=True))
     write_lines(options.weights, json.dumps(weights, indent=1).split("\n"))
-    print(f"BLEU {float(bleu_of(statistics[first].sum(axis=0))):.2f} of the first of each list, "
-          f"{tuned.bleu:.2f} of those chosen; {options.weights}: "
+    before = float(bleu_of(statistics[first].sum(axis=0)))
+    print(f"BLEU {before:.2f} for the first translation of each list, "
+          f"{tuned.bleu:.2f} for the chosen ones; {options.weights}: "
           + ", ".join(f"{name} {value:.4f}" for name, value in weights.items()), file=sys.stderr)
     return tuned.weights
 

@@ -128,8 +128,8 @@ class Lines:
             print(f"{sum(counts) / len(counts):.0f} of {self._shortlist.size} target words a batch "
                   "on average", file=sys.stderr)
             if self._options.shortlist_check:
-                print(f"{self._same} of {several(sentences, 'sentence')}: the translation of a "
-                      "search of all words", file=sys.stderr)
+                print(f"{self._same} of {several(sentences, 'sentence')}: the same translation "
+                      "as in a search of all words", file=sys.stderr)
         if self._cut_words:
             cut = several(self._cut_words, "spelled word was", "spelled words were")
             print(f"{cut} cut at {several(self.search.longest_word, 'character')} "

@@ -164,8 +164,8 @@ def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
     steps = np.array([len(tree) + 1 for tree in test.targets])  # and the end marker
     if long := int((steps > limits).sum()):
         needed = (steps / np.maximum([len(words) for words in test.sources], 1))[steps > limits]
-        print(f"{name}: longer than search may go with search.length_factor "
-              f"{search.length_factor:g}: {long} of {several(len(steps), 'tree')}; --length-factor "
+        print(f"{name}: {long} of {several(len(steps), 'tree')} are longer than the search may "
+              f"write with search.length_factor {search.length_factor:g}; --length-factor "
               f"{math.ceil(10 * needed.max()) / 10:g} is enough", file=sys.stderr)
 
 

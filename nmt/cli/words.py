@@ -110,7 +110,7 @@ def run_words(options: argparse.Namespace) -> None:
                         f"{len(drawn)}")
     if missing:
         named = ", ".join(missing[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
-        print(f"{len(missing)} of {several(len(words), 'word')} left out, without a vector: "
+        print(f"{len(missing)} of {several(len(words), 'word')} have no vector and are left out: "
               f"{named}",
               file=sys.stderr)
     drawn_vectors = vectors[has_vector]

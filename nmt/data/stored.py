@@ -100,8 +100,8 @@ class StoredSentences(Lazy[Words]):
             while remaining:
                 remaining = remaining[self._file.write(remaining):]
         except OSError as error:
-            raise UserError(f"{tempfile.gettempdir()}: cannot keep the sentences there: "
-                            f"{error.strerror}; TMPDIR says where else") from error
+            raise UserError(f"{tempfile.gettempdir()}: cannot store the sentences here: "
+                            f"{error.strerror}; set TMPDIR to another directory") from error
         self._before += len(self._block)
         self._block = bytearray()
 

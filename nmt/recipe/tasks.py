@@ -90,7 +90,7 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
     for name, entry in tree.items():
         if name not in KEYS:
             raise UserError(f"{entry.place}: key '{name}' is not known to a recipe of tasks"
-                            f"{nearest(name, KEYS)}; what is of one task stands in its recipe")
+                            f"{nearest(name, KEYS)}; keys of one task belong in its recipe")
     named = _named(tree[TASKS])
     by_task, ratios, common = _divided(given, named)
     tasks = {name: read(_tree_of(name, entry), f"{entry.place}: {TASKS}.{name}",

@@ -213,6 +213,6 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) ->
         name = str(key.value)
         if name in tree:
             first = tree[name].place.rpartition(":")[2]
-            raise UserError(f"{place}: key '{prefix}{name}' stands on line {first} already")
+            raise UserError(f"{place}: key '{prefix}{name}' is already on line {first}")
         tree[name] = Entry(_value(loader, value, path, f"{prefix}{name}."), place)
     return tree

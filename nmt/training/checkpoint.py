@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
         document = _document(path, header)
         arrays = {name: _array(path, file, name) for name in file.keys()}
     if _CHECKSUM in header and header[_CHECKSUM] != _checksum(arrays, header[_KEY]):
-        raise UserError(f"{path}: damaged: its content is not that of its checksum")
+        raise UserError(f"{path}: damaged: its content does not match its checksum")
     return Checkpoint(unpack(path, arrays, document), document["metadata"])
 
 

@@ -63,7 +63,7 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
 def _mask(path: Path, name: str, arrays: Mapping[str, np.ndarray], shape: Any) -> np.ndarray:
     """A mask from its bits."""
     if shape is None or PARAMETERS + name not in arrays:
-        raise UserError(f"{path}: mask of {name!r}: the file has no parameter, or no shape, for it")
+        raise UserError(f"{path}: the file has a mask of {name!r} but not its parameter or shape")
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise UserError(f"{path}: mask of {name!r}: expected a shape, found {shape!r:.60}")
     bits, size = arrays[MASKS + name], math.prod(shape)

@@ -123,13 +123,14 @@ class TrainingState:
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
         if ranks != self._world.size:
-            raise UserError(f"{path}: cannot resume with {self._world.size} ranks a run of {ranks}:"
-                            f" its dropout would be another; use mpiexec -n {ranks}")
+            raise UserError(f"{path}: cannot resume a run of {ranks} ranks with "
+                            f"{self._world.size}, since its dropout would change; use mpiexec -n "
+                            f"{ranks}")
         known = saved.metadata.get("model", {})
         for name, value in metadata.items():
             if differs(known.get(name, value), value):
                 raise UserError(f"{path}: cannot resume: its {name!r} is {known[name]}, this "
-                                f"run's {value}: vocabularies or data are not what they were")
+                                f"run's {value}: vocabularies or data have changed")
 
     def notes_on_host(self, saved: checkpoint.Checkpoint) -> list[str]:
         """A note that results may differ in their last bits, if a run is resumed on another host.

@@ -141,7 +141,7 @@ def test_a_disk_that_does_not_take_the_corpus_is_said(tmp_path, monkeypatch, cap
     monkeypatch.setattr(stored, "BLOCK", 100)
     monkeypatch.setattr(stored.tempfile, "TemporaryFile", full)
     said = complaint(capsys, "train", recipe, "--output", tmp_path / "run")
-    assert "cannot keep the sentences there: No space left on device; TMPDIR says where" in said
+    assert "cannot store the sentences here: No space left on device; set TMPDIR" in said
     assert not (tmp_path / "run").exists()
 
 

@@ -211,7 +211,7 @@ def test_a_resumed_run_has_the_same_mixture(mixed, override, message) -> None:
 def test_a_resumed_run_has_the_same_data(mixed) -> None:
     multitask.train(recipe_of(mixed), mixed / "run", Observer())
     (mixed / "train.de").write_text((mixed / "train.de").read_text().replace("zwei", "drei"))
-    with pytest.raises(UserError, match="vocabularies or data are not what they were"):
+    with pytest.raises(UserError, match="vocabularies or data have changed"):
         multitask.train(recipe_of(mixed, "--train.epochs=3"), mixed / "run", Observer(),
                         resume=True)
 

@@ -61,7 +61,7 @@ def test_an_older_run_has_all_pairs_whatever_train_size_it_wrote(run, capsys):
     """Its corpus of files did not read the key, of which it recorded the default."""
     edit(run / RECIPE, ("train_size: null", "train_size: 20"))
     said = complaint(capsys, "train", "--resume", run, "--train.epochs", 2)
-    assert "data are not what they were" in said  # a run of this version: 20 pairs
+    assert "data have changed" in said  # a run of this version: 20 pairs
     for path in run.glob("*.safetensors"):
         saved = checkpoint.load(path)
         saved.metadata["model"]["recipe"]["data.train_size"] = 20

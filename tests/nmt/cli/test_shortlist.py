@@ -48,7 +48,7 @@ def test_all_words_are_the_whole_search(capsys, models) -> None:
                            "--frequent", "0", "--shortlist-check")
     assert few == whole
     assert "9 of 9 target words a batch" in told
-    assert "6 of 6 sentences: the translation of a search of all words" in told
+    assert "6 of 6 sentences: the same translation as in a search of all words" in told
 
 
 def test_only_candidates_are_written_and_their_ids_are_put_back() -> None:

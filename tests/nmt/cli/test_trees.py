@@ -196,7 +196,7 @@ def test_a_search_that_ends_before_the_trees_do_is_told(capsys) -> None:
     test = TestSet([["a"] * 10, ["a"]], [["XX"] * 32, ["XX"] * 9], ["", ""], [])
     tell_long_trees("m", test, SearchOptions())
     assert capsys.readouterr().err == (
-        "m: longer than search may go with search.length_factor 1.5: 1 of 2 trees; "
+        "m: 1 of 2 trees are longer than the search may write with search.length_factor 1.5; "
         "--length-factor 3.3 is enough\n")
     tell_long_trees("m", test, SearchOptions(length_factor=3.3))
     assert capsys.readouterr().err == ""

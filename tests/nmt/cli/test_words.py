@@ -39,7 +39,7 @@ def test_words_draws_those_with_a_vector(trained, capsys) -> None:
     assert nmt("words", words, "--model", trained / "model", "-o", picture) == 0
     said = capsys.readouterr()
     assert said.out == f"{picture}\n" and picture.stat().st_size > 5000
-    assert said.err == "1 of 5 words left out, without a vector: spiritless\n"
+    assert said.err == "1 of 5 words have no vector and are left out: spiritless\n"
 
 
 def test_words_that_cannot_be_drawn(trained, capsys, monkeypatch) -> None:

@@ -272,8 +272,8 @@ WRONG = [
      r":3: train.criterion: expected perplexity, got 'bleu', which evaluate.bleu measures"),
     (BASE + "train: {criterion: character_perplexity}\n", r":2: train.criterion: .* bleu, got "
      r"'character_perplexity', which a hybrid model with target_characters has"),
-    (BASE + "model: {layers: 2, layers: 3}\n", r":2: key 'model.layers' stands on line 2 already"),
-    (BASE + "data: {seed: 2}\n", r"r.yaml:2: key 'data' stands on line 1 already"),
+    (BASE + "model: {layers: 2, layers: 3}\n", r":2: key 'model.layers' is already on line 2"),
+    (BASE + "data: {seed: 2}\n", r"r.yaml:2: key 'data' is already on line 1"),
     (BASE + "model: {layers: 2\n", r"r.yaml:3: expected YAML, got: "),
     (BASE + "model: !!python/name:os.system\n", r"r.yaml:2: expected YAML, got: "),
     (BASE + "model: {layers: 2000-99-99}\n",

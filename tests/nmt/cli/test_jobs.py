@@ -41,14 +41,14 @@ def test_what_several_write_is_what_one_writes(options, there, capsys) -> None:
 
 
 def test_a_process_that_is_killed_is_one_line(there, capsys, monkeypatch) -> None:
-    whole = System._found
+    whole = System._nbests
 
     def dying(self, own, *arguments):
         if len(own) < 64:  # the last batch is smaller
             os.kill(os.getpid(), signal.SIGKILL)
         return whole(self, own, *arguments)
 
-    monkeypatch.setattr(System, "_found", dying)
+    monkeypatch.setattr(System, "_nbests", dying)
     said = complaint(capsys, "translate", "many.en", "--model", "model", "--jobs", 2)
     assert "one of several that share the work, ended by SIGKILL" in said
 
@@ -57,7 +57,7 @@ def test_an_error_in_a_process_is_told_as_it_is(there, capsys, monkeypatch) -> N
     def full(self, own, *arguments):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(System, "_found", full)
+    monkeypatch.setattr(System, "_nbests", full)
     assert complaint(capsys, "translate", "many.en", "--model", "model", "--jobs", 2) == \
         "out of memory: no room"
 

@@ -20,7 +20,8 @@ from nmt.console.terminal import print
 
 
 def main(arguments: list[str]) -> None:
-    """Run the benchmarks named first, one after the other; all get the options that follow.
+    """Run the benchmarks that are named first, one after the other. All get the options that
+    follow.
 
     Errors end it as `nmt.console.command.guarded` has it.
     """
@@ -41,7 +42,8 @@ def main(arguments: list[str]) -> None:
 
 
 def find(name: str) -> Callable[[list[str]], None]:
-    """What runs the benchmark `name` with options; UserError where there is none."""
+    """The function that runs the benchmark `name` with options. Raises UserError if there is
+    none."""
     if name not in ABOUT:
         raise UserError(f"expected one of {', '.join(ABOUT)}, got {name!r}"
                         f"{nearest(name, ABOUT)}")

@@ -1,12 +1,12 @@
-"""Updates/s against ranks x threads, at a fixed and at a growing batch, and a model of the time.
+"""Measures updates/s by ranks and threads, at a fixed and a growing batch, and models the time.
 
-The passes take a + b B/p seconds on p ranks that share B sentences, fitted to the seconds of a
-processor, which other programs on the machine do not lengthen. A sum of n bytes takes 2 (p -
-1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005), or log2(p) (alpha +
-n beta) by recursive doubling; what fits better is kept. alpha, seconds a message, and beta, seconds
-a byte, are fitted to sums timed on this machine, and taken from NETWORKS for what the model says of
-more of them. Needs mpi4py and mpiexec (extra `mpi`). That n ranks update as one does is compared by
-`tests/nmt/training/test_world.py`.
+The passes take a + b B/p seconds on p ranks that share B sentences. a and b are fitted to processor
+seconds, which other programs on the machine do not lengthen. A sum of n bytes takes
+2 (p - 1) alpha + 2 (p - 1)/p n beta in a ring (Thakur, Rabenseifner and Gropp, 2005), or
+log2(p) (alpha + n beta) by recursive doubling; the formula that fits better is kept. alpha, seconds
+per message, and beta, seconds per byte, are fitted to sums timed on this machine. For predictions
+on several machines, they are taken from NETWORKS. Needs mpi4py and mpiexec (extra `mpi`).
+`tests/nmt/training/test_world.py` tests that n ranks make the same updates as one.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def fit(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def relative_fit(
     factors: list[tuple[float, float]], seconds: list[float]
 ) -> tuple[tuple[float, float], float]:
-    """Two coefficients, neither negative, that make up the seconds, and the mean relative error:
-    each row weighs the same, short or long."""
+    """The two coefficients, neither negative, of the seconds, and the mean relative error. Short
+    and long rows have the same weight."""
     y = np.array(seconds)
     X = np.array(factors) / y[:, None]
     coefficients = np.linalg.lstsq(X, np.ones(len(y)), rcond=None)[0]
@@ -103,7 +103,8 @@ def relative_fit(
 
 
 def gradient_bytes(sizes: dict[str, int], sentences: float) -> tuple[int, float]:
-    """Of dense gradients, and of the rows that a rank's sentences touch, at most, in float32."""
+    """The bytes, in float32, of dense gradients, and at most of the rows that a rank's sentences
+    use."""
     weights = make_model(sizes).weights()
     dense = sum(math.prod(weight.shape) for name, weight in weights.items()
                 if not name.endswith("W_e"))
@@ -133,7 +134,7 @@ def predicted_table(fits: dict[str, Any], options: dict[str, Any]) -> list[str]:
 
 
 def speed(row: dict[str, Any]) -> float:
-    """Sentences a second."""
+    """Sentences per second."""
     return float(row["amount"] / sum(row["parts"].values()))
 
 

@@ -61,9 +61,9 @@ def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
     """Findings unless, with other words on padding, the loss is the same to the last bit, and the
     gradients are the same up to the order of sums."""
     batch = made.batch
-    other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
-                    target=_repadded(batch.target, 1))
-    again = passes(on_device(model_case(made._replace(batch=other))))
+    repadded = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
+                       target=_repadded(batch.target, 1))
+    again = passes(on_device(model_case(made._replace(batch=repadded))))
     for name in same_bits(again.loss, right.loss):
         yield Finding("padding", name, "the output depends on what stands on padding")
     error = distance(again.gradients, right.gradients)
@@ -96,12 +96,12 @@ def unused_rows(case: Case, made: RandomModel, right: Passes) -> Iterator[Findin
     for name, weight in made.model.weights().items():
         is_table = weight.axes[0].name in ("word", "character") and name not in made.frozen
         for used in _sides(made) if is_table else ():
-            rest = np.setdiff1d(np.arange(weight.shape[0]), used)
-            if not right.gradients[name][rest].any():
+            unread = np.setdiff1d(np.arange(weight.shape[0]), used)
+            if not right.gradients[name][unread].any():
                 continue
-            other = {**case.inputs, name: case.inputs[name].copy()}
-            other[name][rest] = draw(rng, len(rest), *weight.shape[1:])
-            if not same_bits(_loss(case, other), right.loss):
+            redrawn = {**case.inputs, name: case.inputs[name].copy()}
+            redrawn[name][unread] = draw(rng, len(unread), *weight.shape[1:])
+            if not same_bits(_loss(case, redrawn), right.loss):
                 yield Finding("unused row", f"d{name}", "expected exact zeros in rows that no "
                               "step reads")
 

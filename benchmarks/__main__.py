@@ -59,7 +59,7 @@ def find(name: str) -> Callable[[list[str]], None]:
 
 def usage() -> str:
     """The benchmarks by name."""
-    lines = [f"  {name:14}{what}" for name, (_, what) in ABOUT.items()]
+    lines = [f"  {name:14}{about}" for name, (_, about) in ABOUT.items()]
     return "\n".join(["usage: python -m benchmarks NAME... [options]", "", *lines, "",
                       "NAME --help lists the options of one; what has run is in "
                       "benchmarks/results/"])

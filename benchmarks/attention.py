@@ -99,8 +99,8 @@ def check(name: str, task: Task) -> float:
     direction = np.random.default_rng(2).normal(size=task.states.shape)
     moved = contexts(task.states + TINY * 1j * direction)
     slope = np.array([(task.dc * moved.imag).sum() / TINY])
-    differences = {f"{name}, S={len(task.states)}: {what}": Difference(distance(got, b), what)
-             for what, got, b in (("contexts", c, expected),
+    differences = {f"{name}, S={len(task.states)}: {kind}": Difference(distance(got, b), kind)
+             for kind, got, b in (("contexts", c, expected),
                                   ("gradient", np.array([(d_states * direction).sum()]), slope))}
     return max(expect_equal("ours and the derivation's", differences,
                             dict.fromkeys(differences, TOLERANCE)).values())
@@ -119,10 +119,10 @@ def count(task: Task) -> int:
 def costs(task: Task) -> dict[str, Callable[[], Any]]:
     """The timed calls: all steps of a batch, and the work after the last step."""
     memory = task.memory()
-    given = all_steps(task, memory)
+    gradients_of_steps = all_steps(task, memory)
     return {
         STEPS: lambda: all_steps(task, memory),
-        MEMORY: lambda: memory.gradients(task.dc, task.h, *given),
+        MEMORY: lambda: memory.gradients(task.dc, task.h, *gradients_of_steps),
         ZEROS: lambda: np.zeros(task.states.shape, task.states.dtype).fill(0.0),
     }
 

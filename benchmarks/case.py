@@ -60,13 +60,13 @@ class Difference(NamedTuple):
 
 
 def expect_equal(
-    what: str, differences: Mapping[str, Difference], tolerances: Mapping[str, float]
+    results: str, differences: Mapping[str, Difference], tolerances: Mapping[str, float]
 ) -> dict[str, float]:
     """The sizes of the differences. Raises AssertionError naming the kind and the array that
     differs most."""
     for kind, (size, name) in differences.items():
         if not size <= tolerances[kind]:
-            raise AssertionError(f"{kind}: {what} differ by {size:.1e} in {name}")
+            raise AssertionError(f"{kind}: {results} differ by {size:.1e} in {name}")
     return {kind: difference.size for kind, difference in differences.items()}
 
 

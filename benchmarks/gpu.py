@@ -85,11 +85,11 @@ def main(arguments: list[str]) -> None:
     if not options.rehearse:
         backend.load("cupy")  # says what is missing
     print(describe(environment()))
-    for library, what in (("torch", "PyTorch beside ours"), ("pytest", "the tests")):
+    for library, purpose in (("torch", "PyTorch beside ours"), ("pytest", "the tests")):
         if find_spec(library) is None:
-            print(f"{what}: skipped, {library} is not installed")
-    with tempfile.TemporaryDirectory() as gone:
-        output = options.output or (Path(gone) if options.rehearse else RESULTS)
+            print(f"{purpose}: skipped, {library} is not installed")
+    with tempfile.TemporaryDirectory() as temporary:
+        output = options.output or (Path(temporary) if options.rehearse else RESULTS)
         output.mkdir(parents=True, exist_ok=True)
         run_sections(output, options.total * (SLOW if options.rehearse else 1), options.rehearse,
                      options.only or [""])

@@ -165,8 +165,8 @@ def verdicts(record: Record) -> list[str]:
     row: Row = record["rows"][0]
     return [f"{name}: {several(len(verdict['false_alarms']), 'false alarm')} of {row['right']}, "
             f"{several(len(verdict['misses']), 'miss', 'misses')} of {row['wrong']}"
-            + "".join(f"\n  {kind}: {what}" for kind in ("false_alarms", "misses")
-                      for what in verdict[kind]) for name, verdict in row["checkers"].items()]
+            + "".join(f"\n  {kind}: {function}" for kind in ("false_alarms", "misses")
+                      for function in verdict[kind]) for name, verdict in row["checkers"].items()]
 
 
 def chart(record: Record) -> Chart:

@@ -163,8 +163,8 @@ def autograd(
 
     def both() -> Results:
         outputs = run()
-        given = None if upstream is None else [upstream[name] for name in outputs]
-        gradients = torch.autograd.grad(list(outputs.values()), list(leaves.values()), given)
+        d_outputs = None if upstream is None else [upstream[name] for name in outputs]
+        gradients = torch.autograd.grad(list(outputs.values()), list(leaves.values()), d_outputs)
         return {**outputs, **dict(zip(leaves, gradients, strict=True))}
 
     return Passes({"forward": forward, "both": both}, read)

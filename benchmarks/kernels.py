@@ -40,8 +40,8 @@ def kernels_chart(record: Record) -> Chart:
     """Left: our time over each peer's; right: the share of the limit that ours reaches."""
     limits = {"FLOP": "of a matrix product's rate", "B": "of a copy's rate"}
 
-    def place(row: Row, other: str) -> str:
-        return f"{row['case'].partition(', ')[0]} {sizes_of(row).replace('=', '')} / {other}"
+    def place(row: Row, peer: str) -> str:
+        return f"{row['case'].partition(', ')[0]} {sizes_of(row).replace('=', '')} / {peer}"
 
     def pass_of(row: Row) -> str:
         return row["case"].partition(", ")[2] if "forward" in row["case"] else "update, norm"
@@ -76,16 +76,16 @@ def share(row: Row) -> float:
 
 def peer_cases(options: argparse.Namespace) -> Iterator[Case]:
     """Both passes of the layers with a goal."""
-    others = {"CS231n NumPy": peer_lstm.cs231n, "thinc": peer_lstm.thinc,
-              "JAX scan": peer_lstm.jax_scan}
+    peers = {"CS231n NumPy": peer_lstm.cs231n, "thinc": peer_lstm.thinc,
+             "JAX scan": peer_lstm.jax_scan}
     compiled = {} if options.quick else {"torch.compile loop": recurrent.compiled_loop}
     for kernel in lstm_layers(options.quick):
         packages = dict.fromkeys((*kernel.theirs, *compiled), "torch") | {
             "thinc": "thinc", "JAX scan": "jax"}
         absent = {name: "not installed" for name, package in packages.items()
                   if find_spec(package) is None}
-        there = {name: make for name, make in others.items() if name not in absent}
-        yield from replace(kernel, others=there, theirs={**kernel.theirs, **compiled}).cases(
+        installed = {name: make for name, make in peers.items() if name not in absent}
+        yield from replace(kernel, others=installed, theirs={**kernel.theirs, **compiled}).cases(
             {"thinc"}, absent)
 
 

@@ -63,8 +63,8 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
         needed = dict.fromkeys(NEEDED, covered(parameters.values()))
 
         def seen(name: str, value: Any) -> None:
-            both = covered([*parameters.values(), *reachable(value)])
-            needed[name] = both - needed["parameters"]
+            held = covered([*parameters.values(), *reachable(value)])
+            needed[name] = held - needed["parameters"]
 
         watch, peaks = PeakWatch(gauge), []
         step = our_step(model, parameters, random_batch(work, rng), work.train, watch, seen)

@@ -40,9 +40,9 @@ def time_update(
     model, optimizer = make_model(sizes), SGD(0.01)
     V, length = sizes["vocabulary"], sizes["length"]
     work = Workload(model.config, TrainOptions(batch_size=batch), True, V, V, length, length + 1)
-    whole, times = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
+    batch_of_all, times = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
     parameters = model.initial_parameters(np.random.default_rng(1))
-    share, results = world.share(whole), dict[str, Any]()
+    share, results = world.share(batch_of_all), dict[str, Any]()
 
     def timed(name: str, work: Callable[[], Any]) -> None:
         world.wait()  # so that the time of the sums is not that of waiting for the slowest

@@ -51,13 +51,13 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                  "repeats": options.repeats, "threads": threads, "lengths": lengths}
 
         def prepare(_: Any, ranks: int = ranks, asked: dict[str, Any] = asked) -> Prepared:
-            done = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
-                                   "benchmarks.rank_worker", json.dumps(asked)],
-                                  capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise UserError(f"ranks: mpiexec -n {ranks} ended with {done.returncode}: "
-                                f"{done.stderr.strip()[-300:]}")
-            fields = {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
+            process = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
+                                      "benchmarks.rank_worker", json.dumps(asked)],
+                                     capture_output=True, text=True, check=False)
+            if process.returncode:
+                raise UserError(f"ranks: mpiexec -n {ranks} ended with {process.returncode}: "
+                                f"{process.stderr.strip()[-300:]}")
+            fields = {"lengths": lengths, **json.loads(process.stdout.splitlines()[-1])}
             return Prepared({}, fields=lambda _: fields)
 
         yield Case(f"{kind} batch", {"ranks": ranks, "threads": threads, "batch": batch}, prepare,
@@ -145,12 +145,12 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()
-        base = next(other for other in rows if other["case"] == row["case"]
-                    and list(other["sizes"].values())[:2] == [1, 1])
+        base = next(candidate for candidate in rows if candidate["case"] == row["case"]
+                    and list(candidate["sizes"].values())[:2] == [1, 1])
         lines.append(f"{row['case']} | {p} x {threads} | {batch} | "
                      + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
                      + f" | {row['bytes'] / 1e6:.3g} | "
-                     + " / ".join(f"{1e3 * row['cpu'][other]:.3g}" for other in row["parts"])
+                     + " / ".join(f"{1e3 * row['cpu'][stage]:.3g}" for stage in row["parts"])
                      + f" ms | {speed(row) / speed(base) / p / threads:.0%} | "
                      + " / ".join(f"{processor(row, *of) / processor(base, *of):.0%}"
                                   for of in (tuple(row["parts"]), ("passes",))))

@@ -166,9 +166,9 @@ def split_step(
 
 def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     """The median seconds of each part that took any, in the order of `PARTS`."""
-    medians_by_part = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
-             for part in PARTS}
-    return {part: seconds for part, seconds in medians_by_part.items() if seconds}
+    by_part = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
+               for part in PARTS}
+    return {part: seconds for part, seconds in by_part.items() if seconds}
 
 
 def shares(row: Row) -> dict[str, float]:

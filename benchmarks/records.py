@@ -49,8 +49,8 @@ def timings(record: Record) -> Iterator[tuple[Row, str, Timing]]:
 
 def ratios(row: Row) -> dict[str, float]:
     """Our median divided by that of each other implementation. Ours is the first."""
-    ours, *others = medians(row).items()
-    return {name: ours[1] / seconds for name, seconds in others}
+    ours, *peers = medians(row).items()
+    return {name: ours[1] / seconds for name, seconds in peers}
 
 
 def medians(row: Row) -> dict[str, float]:

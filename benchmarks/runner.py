@@ -201,11 +201,11 @@ def rows_of(path: Path, record: Record) -> dict[str, Row]:
     if not path.exists():
         return {}
     before = read_record(path)
-    same = all(before["environment"][key] == record["environment"][key]
-               for key in ("cpu", "cores", "kernels", "versions", "gpu"))
+    same_machine = all(before["environment"][key] == record["environment"][key]
+                       for key in ("cpu", "cores", "kernels", "versions", "gpu"))
     timing = "seconds", "device"
-    if not same or any(before["options"].get(key, value) != value
-                       for key, value in record["options"].items() if key not in timing):
+    if not same_machine or any(before["options"].get(key, value) != value
+                               for key, value in record["options"].items() if key not in timing):
         return {}
     return {key_of(row): row for row in before["rows"]}
 

@@ -100,10 +100,10 @@ def compare(searches: Searches, steps: int, dtype: str) -> float:
     Raises AssertionError unless in float64 all hypotheses are the same, word for word, and all
     log-probabilities are close: in float32 rounding may decide between ties.
     """
-    first, *others = (search() for search in searches.values())
+    first, *peers = (search() for search in searches.values())
     largest = 0.0
-    for other in others:
-        pairs = [pair for mine, theirs in zip(first, other, strict=True)
+    for hypotheses in peers:
+        pairs = [pair for mine, theirs in zip(first, hypotheses, strict=True)
                  for pair in zip(mine, theirs, strict=True)]
         if dtype == "float64" and any(a.tokens != b.tokens for a, b in pairs):
             raise AssertionError(f"search: the hypotheses of {' and '.join(searches)} differ")

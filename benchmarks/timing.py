@@ -60,7 +60,7 @@ def interleave(
     for iteration in counted(range(warm_up + iterations), "timing, iterations"):
         names = list(implementations)
         for name in names if iteration % 2 == 0 else names[::-1]:
-            time.sleep(rest(last))
+            time.sleep(pause_after(last))
             last = stopped(implementations[name])
             if iteration >= warm_up:
                 samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
@@ -77,13 +77,13 @@ def timed(
     """`interleave` for about `seconds`, with at least `least` iterations. The first iteration warms
     up, and estimates the time of an iteration."""
     first = interleave(implementations, 1, 0)
-    each_once = sum(timing.median + rest(timing.median) for timing in first.values())
+    each_once = sum(timing.median + pause_after(timing.median) for timing in first.values())
     fewest, most = ITERATIONS
     iterations = max(least or fewest, min(most, int(seconds / each_once)))
     return interleave(implementations, iterations, 0)
 
 
-def rest(last: float) -> float:
+def pause_after(last: float) -> float:
     """Seconds to wait after a call that took `last` seconds."""
     return min(PAUSE, 30 * last)
 

@@ -172,12 +172,12 @@ def loss_difference(
     """The relative difference of the summed loss from the peer's, with the same dropout masks; from
     NumPy's without a peer."""
     loss = float(backend.to_host(model.loss(parameters, batch, noise)[0]))
-    same = on_host(noise)
+    same_noise = on_host(noise)
     if peer is not None:
-        theirs = float(peer(batch, same).item())
+        theirs = float(peer(batch, same_noise).item())
     else:
         with backend.using("numpy"):
-            theirs = float(model.loss(on_host(parameters), batch, same or None)[0])
+            theirs = float(model.loss(on_host(parameters), batch, same_noise or None)[0])
     return Difference(abs(loss / theirs - 1), "the loss")
 
 

@@ -106,9 +106,9 @@ def summary(record: Record) -> list[str]:
     """The ratios: of the trees, and of the other tree's two processes, which is the noise."""
     lines = []
     for row in record["rows"]:
-        this, other, again = medians(row).values()
-        lines.append(f"{row['case']} {sizes_of(row)}: this / other {this / other:.3f}, "
-                     f"other again / other {again / other:.3f}")
+        ours, theirs, theirs_again = medians(row).values()
+        lines.append(f"{row['case']} {sizes_of(row)}: this / other {ours / theirs:.3f}, "
+                     f"other again / other {theirs_again / theirs:.3f}")
     return lines
 
 

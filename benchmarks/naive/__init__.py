@@ -52,8 +52,8 @@ def check_forms(T: int, B: int, H: int) -> float:
     inputs, largest = draw_inputs(T, B, H, "float64"), 0.0
     results = {name: dict(zip(("h", "dx", "dW", "db"), form(*inputs), strict=True))
              for name, form in FORMS.items()}
-    trusted, *others = results
-    for name in others:
+    trusted, *compared = results
+    for name in compared:
         away, array = furthest(results[name], results[trusted])
         assert away <= TOLERANCE, f"form {name}: {array} differs by {away:.1e} of its norm"
         largest = max(largest, away)

@@ -1,6 +1,6 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
-grads/check/simple.py shows the idea on one page.
+The idea on one page: grads/check/simple.py.
 
 Two methods differentiate the function. The complex step is exact to machine precision, but needs a
 function that can be continued to complex arguments (`grads.check.continuation`). It is used for

@@ -101,7 +101,7 @@ class Form(NamedTuple):
             a = {name: a[name] if name in a else self.held[name].copy() for name in map(str, order)}
         if isinstance(self.inputs, Mapping):
             return g(like(self.inputs, a, "", holds_arrays) if self.nested else dict(a))
-        return g(*(like(part, a, name, holds_arrays) for name, part in zip(
+        return g(*(like(value, a, name, holds_arrays) for name, value in zip(
             self.names, self.inputs, strict=True))) if self.nested else g(*a.values())
 
     def gradients(self, gradients: Any) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     if hasattr(gradient, "dense"):
         return host(gradient.dense())
     if isinstance(gradient, tuple) and len(gradient) == 2 and name in inputs:
-        ids, rows = (host(part) for part in gradient)
+        ids, rows = map(host, gradient)
         full = np.zeros(np.shape(inputs[name]), rows.dtype)
         np.add.at(full, ids, rows)
         return full

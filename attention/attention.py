@@ -1,11 +1,11 @@
 """Global attention: from h_t to the context c_t and back (Luong, 2016, section 4.2.1).
 
-One forward and one backward serve every score of `attention.scores` that compares states, for one
-target state of each sentence (inside a decoder's step), for all T of them, or for K hypotheses. The
+The same forward and backward serve every score of `attention.scores` that compares states. They
+take one target state per sentence (inside a decoder's step), all T of them, or K hypotheses. The
 gradients of the memory and of the weights are computed once, after the last step. Local attention
-(`attention.local`) and the score by position (`attention.location`) are memories of their own.
+(`attention.local`) and the score by position (`attention.location`) have their own memories.
 
-Letters in this package, beside those of the whole code base:
+Letters in this package, in addition to those of the whole code base:
 
 | here | is |
 |---|---|
@@ -59,8 +59,8 @@ def memory_forward(
 ) -> Memory:
     """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
 
-    Arguments: lengths (B,) on the host, words of each sentence, or None where all have S; prefix,
-    of the names of the attention's weights.
+    Arguments: lengths (B,) on the host, the number of words of each sentence, or None if all have
+    S; prefix of the names of the attention's weights.
     """
     S, B, He = states.shape
     lengths = np.full(B, S) if lengths is None else lengths
@@ -84,7 +84,7 @@ def memory_forward(
 
 
 class GlobalCache(NamedTuple):
-    """What the backward passes read of one call of `attend`."""
+    """The data of a call of `attend` that the backward passes read."""
 
     q: Array  # (B, Q, A)
     align: Array  # (B, Q, S)
@@ -92,7 +92,7 @@ class GlobalCache(NamedTuple):
 
 @dataclass(frozen=True)
 class GlobalMemory(SourceMemory):
-    """The memory of a source of which every target state attends to all words."""
+    """The memory of a source. Every target state attends to all its words."""
 
     energy: Energy
 
@@ -108,7 +108,7 @@ class GlobalMemory(SourceMemory):
     def attend_backward(
         self, dc: Array, cache: GlobalCache, sums: Sums | None, d_align: Array | None = None
     ) -> tuple[Array, ScoreGradients]:
-        """`attend` in reverse order, down to h_t; as `Memory.attend_backward`."""
+        """`attend` in reverse order, as far as h_t; see `Memory.attend_backward`."""
         d_total = array_module(dc).matmul(dc, self.hbar.transpose(0, 2, 1))  # dc_t' hbar_s (2.13)
         if d_align is not None:
             d_total += d_align
@@ -120,7 +120,7 @@ class GlobalMemory(SourceMemory):
         self, dc: Array, h: Array, caches: Sequence[GlobalCache], steps: Sequence[ScoreGradients],
         sums: Sums | None,
     ) -> tuple[Array, Parameters]:
-        """Gradients of the states and of the weights, summed over all target states; as
+        """The gradients of the states and of the weights, summed over all target states; see
         `Memory.gradients`."""
         xp, dq = array_module(dc), [step.dq for step in steps]
         align = over_time([cache.align for cache in caches])               # (B, T, S)
@@ -133,7 +133,7 @@ class GlobalMemory(SourceMemory):
         return self.maps_backward(dhbar, dkeys, dq, h, None)
 
     def alignment(self, cache: GlobalCache) -> Array:
-        """a_t itself."""
+        """The alignment a_t itself."""
         return cache.align
 
 
@@ -143,8 +143,8 @@ class GlobalMemory(SourceMemory):
 def attentional_forward(joined: Array, W_c: Array, out: Array | None = None) -> Array:
     """h~_t = tanh(W_c [c_t; h_t]) (4.5).
 
-    Arguments: joined (N, He + H), [c_t; h_t] side by side; W_c (H, He + H); out (N, H), where to
-    write, or None. Returns h~ (N, H).
+    Arguments: joined (N, He + H), [c_t; h_t] side by side; W_c (H, He + H); out (N, H), which is
+    written, or None. Returns h~ (N, H).
     """
     xp = array_module(joined, W_c)
     a = xp.matmul(joined, W_c.T)                                           # (N, H)
@@ -156,9 +156,9 @@ def attentional_backward(
 ) -> tuple[Array, Array]:
     """Lemma 1 on Eq. 4.5.
 
-    Arguments: dh_tilde, h_tilde (N, H); da (N, H), where to write, or None. Returns djoined
-    (N, He + H) and da = (1 - h~^2) o dh~, from which dW_c = da' [c; h] follows in one GEMM for
-    all steps.
+    Arguments: dh_tilde, h_tilde (N, H); da (N, H), which is written, or None. Returns djoined
+    (N, He + H) and da = (1 - h~^2) o dh~. From da follows dW_c = da' [c; h], in one GEMM for all
+    steps.
     """
     xp = array_module(dh_tilde, h_tilde, W_c)
     if da is None:
@@ -178,7 +178,7 @@ def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
 
 @fused(cells.join_backward)
 def join_backward(d_out: Array, mask: Array | None, d_left: Array) -> None:
-    """Backward of `join`: d_out (B, n + m) becomes [d_left; d_right], and d_left (B, n) a copy."""
+    """Backward of `join`: d_out (B, n + m) becomes [d_left; d_right]; d_left (B, n) is a copy."""
     if mask is not None:
         d_out *= mask
     d_left[...] = d_out[:, : d_left.shape[1]]

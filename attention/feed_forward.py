@@ -1,6 +1,6 @@
 """The position-wise feed-forward layer (Nguyen Eq. 1.13): F(x) = W_2 max(0, W_1 x + b_1) + b_2.
 
-`W_1` (F, d) and `W_2` (d, F) are the transposed of those printed; F is the inner width.
+`W_1` (F, d) and `W_2` (d, F) are the transposes of the printed matrices; F is the inner width.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def feed_forward_weights(
 def feed_forward_forward(
     prefix: str, parameters: Mapping[str, Array], x: Array, mask: Array | None = None
 ) -> tuple[Array, FeedForwardCache]:
-    """F(x) (T, B, d) of x (T, B, d), and what the backward reads.
+    """F(x) (T, B, d) of x (T, B, d), and the cache of the backward.
 
-    mask: (T, B, F), dropout of the hidden layer, or None. At exactly zero the derivative of the
-    maximum is taken to be zero.
+    mask: (T, B, F), dropout of the hidden layer, or None. The derivative of the maximum at exactly
+    zero is defined as zero.
     """
     W_1, b_1, W_2, b_2 = (parameters[f"{prefix}.{name}"] for name in ("W_1", "b_1", "W_2", "b_2"))
     a = linear_forward(x, W_1, b_1)

@@ -1,9 +1,9 @@
 """Local attention: to the words in a window around p_t (Luong, 2016, section 4.2.2).
 
-Only the words in a window are gathered and computed with, so that a step's cost does not grow with
-the source. The gathered states, (B, Q, P, He), are the largest arrays of attention: they are made
-for a block of target states at a time, used and discarded. Letters as in `attention.attention`;
-where a window holds the whole source nothing is gathered.
+Only the words in a window are gathered and used, so that a step's cost does not grow with the
+source. The gathered states, (B, Q, P, He), are the largest arrays of attention: they are made for a
+block of target states at a time, used and discarded. If a window holds the whole source, nothing is
+gathered. Letters as in `attention.attention`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def in_window(score: str) -> Score:
 
 
 class BlockCache(NamedTuple):
-    """What the backward passes read of a block of Q' target states."""
+    """The data of a block of Q' target states that the backward passes read."""
 
-    states: slice  # which of the Q
+    states: slice  # of the Q target states
     rows: Array | None  # (B, Q', P), as in `Window`
     q: Array  # (B, Q', A)
     softmax: Array  # (B, Q', P), before the Gaussian
@@ -64,7 +64,7 @@ class BlockCache(NamedTuple):
 
 
 class LocalCache(NamedTuple):
-    """What they read of one call of `attend`."""
+    """The data of a call of `attend` that the backward passes read."""
 
     q: Array  # (B, Q, A)
     align: Array  # (B, Q, P)
@@ -74,7 +74,7 @@ class LocalCache(NamedTuple):
 
 
 class LocalGradients(NamedTuple):
-    """Gradients inside the attention, from which those of memory and weights follow."""
+    """Gradients inside the attention, from which the gradients of memory and weights follow."""
 
     de: Array  # (B, Q, P), of the energies
     dq: Array  # (B, Q, A), of the queries
@@ -84,7 +84,7 @@ class LocalGradients(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalMemory(SourceMemory):
-    """The memory of a source of which every target state attends to a window."""
+    """The memory of a source. Every target state attends to a window of its words."""
 
     energy: Energy
     lengths: Array  # (B,) real, words of each sentence
@@ -110,7 +110,7 @@ class LocalMemory(SourceMemory):
         return over_time([c for c, _ in attended]), LocalCache(q, align, rows, blocks, position)
 
     def _blocks(self, Q: int) -> Iterator[slice]:
-        """Slices of Q target states, each small enough that what it gathers fits the CPU's
+        """Slices of Q target states, so small that the gathered states of a slice fit the CPU's
         cache."""
         (B, S, He), P = self.hbar.shape, 2 * self.variant.D + 1
         return pieces(Q, Q if P >= S else block_size(array_module(self.hbar), B * P * He))
@@ -167,12 +167,12 @@ class LocalMemory(SourceMemory):
             d, dp = gaussian_backward(d, block.align, block.softmax, block.gaussian,
                                       self.variant.D)
         de = softmax_backward(d, block.softmax)
-        given = de.reshape(len(hbar), -1, hbar.shape[1]), block.q.reshape(len(hbar), -1, A)
+        d_local = de.reshape(len(hbar), -1, hbar.shape[1]), block.q.reshape(len(hbar), -1, A)
         if sums is None or block.rows is None:
-            dq = self.energy.backward(*given, keys, self.v, sums)
+            dq = self.energy.backward(*d_local, keys, self.v, sums)
         else:                                              # the keys were gathered
             gathered = Sums(xp.zeros_like(keys), sums.v)
-            dq = self.energy.backward(*given, keys, self.v, gathered)
+            dq = self.energy.backward(*d_local, keys, self.v, gathered)
             scatter_window(sums.keys, gathered.keys, block.rows)
         return de, dq.reshape(B, Q, A), dp
 
@@ -210,11 +210,11 @@ class LocalMemory(SourceMemory):
 def sum_of_reads(
     reads: Sequence[tuple[Array, Array]], rows: Array | None, hbar: Array
 ) -> Array:
-    """The gradient (B, S, He) of the states hbar: the sum over target states of weights (B, T, P)
-    times vectors (B, T, He), over all pairs `reads` (2.14).
+    """The gradient (B, S, He) of the states hbar: the sum, over target states and over all pairs
+    `reads`, of weights (B, T, P) times vectors (B, T, He) (2.14).
 
-    With windows only their rows are added to, a few sentences and one target state at a time; the
-    zeros elsewhere are written once a batch and not once a step.
+    With windows, only their rows are added to, for a few sentences and one target state at a time.
+    The zeros elsewhere are written once per batch, and not once per step.
     """
     xp, (_, T, P), He = array_module(hbar), reads[0][0].shape, hbar.shape[2]
     if rows is None:

@@ -1,8 +1,8 @@
 """Attention by position, the score `location`: e_t = W_a h_t, a row for each of L_max words (4.8).
 
-The softmax runs over all L_max, and weights after the sentence's end are dropped (footnote 5,
-erratum 7): those of a short sentence sum to less than one, and words of a long sentence after
-position L_max are ignored. Letters as in `attention.attention`.
+The softmax runs over all L_max words, and weights after the sentence's end are dropped (footnote 5,
+erratum 7). So the weights of a short sentence sum to less than one, and words of a long sentence
+after position L_max are ignored. Letters as in `attention.attention`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lstm.parameters import Parameters
 
 
 class LocationCache(NamedTuple):
-    """What the backward passes read of one call of `attend`; n is the smaller of S and L_max."""
+    """The data of a call of `attend` that the backward passes read; n = min(S, L_max)."""
 
     softmax: Array  # (B, Q, L_max)
     align: Array  # (B, Q, n), the first n of them, zero on padding
@@ -26,7 +26,7 @@ class LocationCache(NamedTuple):
 
 @dataclass(frozen=True)
 class LocationMemory(SourceMemory):
-    """The memory of a source whose words are attended to by their positions."""
+    """The memory of a source. Target states attend to its words by their positions."""
 
     def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, LocationCache]:
         """As `Memory.attend`."""
@@ -53,7 +53,7 @@ class LocationMemory(SourceMemory):
         self, dc: Array, h: Array, caches: Sequence[LocationCache],
         steps: Sequence[ScoreGradients], sums: None,
     ) -> tuple[Array, Parameters]:
-        """As `Memory.gradients`: the states are read by contexts alone."""
+        """As `Memory.gradients`. Only contexts read the states."""
         xp, align = array_module(dc), over_time([cache.align for cache in caches])
         dhbar = xp.zeros(self.hbar.shape, dtype=self.hbar.dtype)
         dhbar[:, : align.shape[2]] = xp.matmul(align.transpose(0, 2, 1), dc)  # (2.14)

@@ -1,6 +1,7 @@
-"""What a decoder attends to: what every memory can do, and what those of one source share.
+"""A memory: the source, or the sources, to which a decoder attends.
 
-The encoder's states are copied sentence by sentence, in the order of the written words, so that
+`Memory` is the interface of all memories, `SourceMemory` the base of those of one source. The
+encoder's states are copied sentence by sentence, in the order of the written words, so that
 attention by position does not depend on the direction in which the source was read (erratum 9).
 Letters as in `attention.attention`.
 """
@@ -19,12 +20,12 @@ from lstm.parameters import Parameters
 
 
 class Memory(Protocol):
-    """What a decoder asks of the source or sources that it attends to. Of several sources contexts
-    stand side by side, and He is the sum of their widths."""
+    """The interface of a memory of one or several sources. The contexts of several sources stand
+    side by side, and He is the sum of their widths."""
 
     @property
     def prefix(self) -> str:
-        """Of the names of the attentional vector's weights."""
+        """The prefix of the names of the attentional vector's weights."""
 
     @property
     def sentences(self) -> int:
@@ -35,32 +36,32 @@ class Memory(Protocol):
         """He."""
 
     def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, Any]:
-        """The contexts c (B, Q, He) of target states h (B, Q, H), and what backward reads.
+        """The contexts c (B, Q, He) of target states h (B, Q, H), and the cache of the backward.
 
-        t, the time step, from 1, of the first state; together, whether all states are of step t
-        (hypotheses) instead of t, t + 1, ... Only local-m reads the step.
+        Arguments: t, the time step of the first state, from 1; together, whether all states are of
+        step t (hypotheses) instead of t, t + 1, ... Only local-m reads the step.
         """
 
     def alignment(self, cache: Any) -> Array:
         """a_t (B, Q, S) over all words in written order, zero on padding and outside a window."""
 
     def accumulators(self) -> Any:
-        """Zeros that `attend_backward` adds gradients to; None where nothing is summed so."""
+        """Zeros to which `attend_backward` adds gradients; None if it adds none."""
 
     def attend_backward(
         self, dc: Array, cache: Any, sums: Any, d_align: Array | None = None
     ) -> tuple[Array, Any]:
-        """dh (B, Q, H), which a decoder's step needs at once, and what `gradients` reads.
+        """dh (B, Q, H), which a decoder's step needs at once, and the data for `gradients`.
 
-        Arguments: dc (B, Q, He); sums, from `accumulators`, added to; d_align (B, Q, S), gradient
-        of `alignment` where more than c_t reads a_t, or None.
+        Arguments: dc (B, Q, He); sums, from `accumulators`, to which gradients are added; d_align
+        (B, Q, S), gradient of `alignment` if not only c_t reads a_t, or None.
         """
 
     def gradients(
         self, dc: Array, h: Array, caches: Sequence[Any], steps: Sequence[Any], sums: Any
     ) -> tuple[Any, Parameters]:
-        """Once, after all steps: gradients of the encoder's states (S, B, He), of several encoders
-        a tuple, and of the scores' weights, by full name.
+        """The gradients of the encoder's states (S, B, He), for several encoders a tuple, and of
+        the scores' weights by full name. Called once, after all steps.
 
         Arguments: dc (B, T, He) and h (B, T, H), of all target states; caches and steps, from
         `attend` and `attend_backward`, of the calls that cover these T states in order.
@@ -71,7 +72,7 @@ class Memory(Protocol):
 
 
 class ScoreGradients(NamedTuple):
-    """Gradients inside the attention, from which those of memory and weights follow."""
+    """Gradients inside the attention, from which the gradients of memory and weights follow."""
 
     de: Array  # (B, Q, S), of the energies
     dq: Array  # (B, Q, A), of the queries
@@ -79,17 +80,17 @@ class ScoreGradients(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceMemory:
-    """The memory of one source, computed once per batch: what all kinds of attention share."""
+    """The memory of a source, computed once per batch. All kinds of attention share this base."""
 
     hbar: Array  # (B, S, He), the encoder's top states, in the order of the written words
-    keys: Array  # (B, S, A), the keys of the score; hbar itself where they are equal
+    keys: Array  # (B, S, A), the keys of the score; hbar itself if they are equal
     mask: Array | None  # (B, 1, S) bool, True on padding
     order: Array | None  # (B, S), of a reversed source: each word's row in the states (S B, He)
-    prefix: str  # of the weights' names
+    prefix: str  # of the names of the weights
     score: Score
     W_query: Array | None  # (A, H), the matrix of the queries; None is the identity
-    W_keys: Array | None  # (A, He), that of the keys
-    v: Array | None  # (A,), v_a, of the scores that have it
+    W_keys: Array | None  # (A, He), the matrix of the keys; None is the identity
+    v: Array | None  # (A,), v_a, for the scores that have it
 
     @property
     def sentences(self) -> int:
@@ -102,7 +103,7 @@ class SourceMemory:
         return self.hbar.shape[2]
 
     def accumulators(self) -> Sums | None:
-        """Of a score with a hidden layer: for the gradients of keys and v_a."""
+        """For a score with a hidden layer: zeros for the gradients of keys and v_a."""
         if self.v is None:
             return None
         xp = array_module(self.keys)
@@ -111,11 +112,11 @@ class SourceMemory:
     def maps_backward(
         self, dhbar: Array, dkeys: Array | None, dq: Sequence[Array], h: Array, sums: Sums | None
     ) -> tuple[Array, Parameters]:
-        """Through the maps of queries and keys: what `Memory.gradients` returns.
+        """The result of `Memory.gradients`: the backward of the maps of queries and keys.
 
-        Arguments: dhbar (B, S, He), of what contexts read, which is added to; dkeys (B, S, A), or
-        None where no key has a gradient of its own; dq (B, Q, A), of the queries of each call;
-        h and sums as there.
+        Arguments: dhbar (B, S, He), the gradient through the contexts, which is added to; dkeys
+        (B, S, A), or None if the keys have no gradient of their own; dq (B, Q, A), for the queries
+        of each call; h and sums as there.
         """
         dW_query = dW_keys = None
         if dkeys is not None:
@@ -139,7 +140,7 @@ class SourceMemory:
 
 
 def over_time(arrays: Sequence[Array]) -> Array:
-    """Arrays (B, Q, ...) of consecutive target states, joined: (B, T, ...)."""
+    """Arrays (B, Q, ...) of consecutive target states, concatenated: (B, T, ...)."""
     return arrays[0] if len(arrays) == 1 else array_module(arrays[0]).concatenate(arrays, axis=1)
 
 
@@ -148,7 +149,7 @@ def over_time(arrays: Sequence[Array]) -> Array:
 
 def by_words(states: Array, order: Array | None) -> Array:
     """States or embeddings (S, B, A) sentence by sentence, (B, S, A), in the order of the written
-    words; order, `SourceMemory.order` of a reversed source."""
+    words. order: `SourceMemory.order` of a reversed source."""
     if order is None:
         return array_module(states).ascontiguousarray(states.transpose(1, 0, 2))
     return array_module(states).take(states.reshape(-1, states.shape[2]), order, axis=0)
@@ -165,14 +166,14 @@ def by_steps(dhbar: Array, order: Array | None) -> Array:
 
 
 def written_steps(S: int, lengths: np.ndarray) -> np.ndarray:
-    """The steps (B, S) at which the words of a reversed source are read, in the order in which they
-    are written, padding behind them; lengths (B,), both on the host."""
+    """The steps (B, S) at which the words of a reversed source are read, in the order in which the
+    words are written, followed by padding. lengths: (B,). Both are on the host."""
     s, end = np.arange(S), lengths[:, None]
     return np.where(s < end, end - 1 - s, s)
 
 
 def padding_mask(lengths: np.ndarray, steps: int) -> Array | None:
-    """(B, 1, S) bool, True on padding; None where no sentence is shorter than S = steps.
+    """(B, 1, S) bool, True on padding; None if no sentence is shorter than S = steps.
 
     lengths: (B,) on the host, at least 1.
     """

@@ -1,18 +1,18 @@
-"""Multi-head attention (Vaswani et al., 2017; Nguyen Eqs. 1.7-1.12), of many heads and all steps.
+"""Multi-head attention (Vaswani et al., 2017; Nguyen Eqs. 1.7-1.12), for all heads and steps.
 
 | here | Nguyen |
 |---|---|
-| x (T, B, d), what asks | X in self-attention, Y where the decoder attends to X |
-| memory (S, B, d), what is attended to | X |
+| x (T, B, d), the queries' states | X in self-attention, Y if the decoder attends to X |
+| memory (S, B, d), the keys' and values' states | X |
 | `W_q`, `W_k`, `W_v` (d, d) | transposed, W_i^Q, W_i^K, W_i^V of all heads below one another |
 | `W_o` (d, d) | W^O transposed |
 | n heads of width d_k = d / n | the same |
 
-Biases `b_q`, `b_v`, `b_o`, which are not printed, are those of the author's code. Its fourth, of
-the keys, is left out: it adds q' b_k to all scores of a step, of which the softmax takes no notice,
-and its gradient is zero. A head is a block of columns of (T, B, d), so that all n B of them are one
-batched product (n B, T, d_k) over a view: nothing is copied. The weights align (B n, T, S) are
-kept, and, in dropout, their mask.
+Biases `b_q`, `b_v`, `b_o`, which are not printed, are those of the author's code. Its fourth bias,
+of the keys, is left out: it adds q' b_k to all scores of a step, which does not change the softmax,
+so its gradient is zero. A head is a block of columns of (T, B, d). Therefore all n B heads are one
+batched product (n B, T, d_k) over a view, and nothing is copied. The weights align (B n, T, S) are
+kept, and with dropout also their mask.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def heads_backward(dc: Array, cache: HeadsCache) -> tuple[Array, Array, Array]:
 
 
 def by_heads(x: Array, heads: int) -> Array:
-    """The heads of x (T, B, d) as a view (B n, T, d_k): neighbouring columns belong to one."""
+    """The heads of x (T, B, d) as a view (B n, T, d_k). A head has adjacent columns of x."""
     T, B, d = x.shape
     return x.reshape(T, B * heads, d // heads).transpose(1, 0, 2)
 
@@ -107,11 +107,11 @@ def by_heads(x: Array, heads: int) -> Array:
 def heads_softmax_forward(
     e: Array, scale: float, masked: Array | None, mask: Array | None
 ) -> tuple[Array, Array]:
-    """align = softmax(scale e) over the last axis, zero where masked, and the same with dropout
+    """align = softmax(scale e) over the last axis, zero where masked; and align with dropout
     (Nguyen 1.8).
 
     Arguments: e (B n, T, S), overwritten by align; masked and mask as in `heads_forward`. Padding
-    is a sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
+    is the same for all heads and steps of a sentence. Then e is viewed as (B, n T, S).
     """
     e *= scale
     rows = e if masked is None or masked.shape[0] == 1 else e.reshape(len(masked), -1, e.shape[2])
@@ -156,7 +156,7 @@ def multihead_forward(
     prefix: str, parameters: Mapping[str, Array], x: Array, memory: Array, heads: int,
     masked: Array | None = None, mask: Array | None = None,
 ) -> tuple[Array, MultiheadCache]:
-    """[H_1 .. H_n] W^O (Nguyen Eqs. 1.7-1.9): self-attention where memory is x, else 1.10-1.12.
+    """[H_1 .. H_n] W^O (Nguyen Eqs. 1.7-1.9): self-attention if memory is x, else 1.10-1.12.
 
     Arguments: x (T, B, d); memory (S, B, d); masked and mask as in `heads_forward`. Returns
     (T, B, d), and what the backward reads.
@@ -177,7 +177,7 @@ def queries(prefix: str, parameters: Mapping[str, Array], x: Array) -> Array:
 def keys_values(
     prefix: str, parameters: Mapping[str, Array], memory: Array
 ) -> tuple[Array, Array]:
-    """k and v (S, B, d) of a memory (S, B, d), which search keeps."""
+    """k and v (S, B, d) of a memory (S, B, d). A search keeps them."""
     k = linear_forward(memory, parameters[f"{prefix}.W_k"])                # (Nguyen 1.11)
     v = linear_forward(                                                    # (Nguyen 1.12)
         memory, parameters[f"{prefix}.W_v"], parameters[f"{prefix}.b_v"])
@@ -185,7 +185,7 @@ def keys_values(
 
 
 def joined_heads(prefix: str, parameters: Mapping[str, Array], c: Array) -> Array:
-    """What attention returns (T, B, d), of the heads side by side (T, B, d)."""
+    """The result of attention (T, B, d), from the heads side by side (T, B, d)."""
     return linear_forward(                                                 # (Nguyen 1.9)
         c, parameters[f"{prefix}.W_o"], parameters[f"{prefix}.b_o"])
 
@@ -193,7 +193,7 @@ def joined_heads(prefix: str, parameters: Mapping[str, Array], c: Array) -> Arra
 def multihead_backward(dy: Array, cache: MultiheadCache) -> tuple[Array, Array, Parameters]:
     """dx (T, B, d), dmemory (S, B, d) and the gradients of the weights by full name.
 
-    In self-attention the gradient of x is the sum of the first two.
+    In self-attention the gradient of x is dx + dmemory.
     """
     prefix, parameters, x, memory, heads, context = cache
     gradients = Parameters()

@@ -1,4 +1,4 @@
-"""What the forward pass of a norm (`attention.norms`) keeps, in Python and in its fused kernel."""
+"""The cache of a norm (`attention.norms`), for its Python form and for its fused kernel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ EPS = 1e-5
 
 
 class NormCache(NamedTuple):
-    """What a backward pass reads; in all norms y is made of x_hat, and x_hat of x."""
+    """The data that a backward pass reads. In all norms, y is made of x_hat, and x_hat of x."""
 
     x_hat: Array  # (..., d), x (centred, for `layer`) divided by `size`
-    size: Array  # (..., 1), what it was divided by
+    size: Array  # (..., 1), the divisor
     g: Array | float  # (d,), (1,), or the fixed sqrt(d)
-    free: Array | None = None  # (..., 1) bool, `scale`: whether size is the vector's own length
+    free: Array | None = None  # (..., 1) bool, for `scale`: whether size is the vector's length

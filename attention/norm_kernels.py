@@ -13,7 +13,7 @@ from backend.fused.source import Source
 from backend.switch import Array, array_module
 
 NORMS = Source("attention", "norms.cu")
-BLOCKS = 512  # of a backward pass, each with its own sum of the weights' gradients
+BLOCKS = 512  # blocks of a backward pass, each with its own sum of the weights' gradients
 
 
 def layer_norm_forward(launch: Any, x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
@@ -34,7 +34,7 @@ def rms_norm_forward(launch: Any, x: Array, g: Array) -> tuple[Array, NormCache]
 def layer_norm_backward(
     launch: Any, dy: Array, cache: NormCache
 ) -> tuple[Array, Array, Array]:
-    """Two launches: vectors and the sums of blocks, then the sum of those sums."""
+    """Two launches: first the vectors and the sums of blocks, then the total of these sums."""
     dx, weight_gradients = _backward(launch, dy, cache, centred=1, averaged=1)
     d = dy.shape[-1]
     return dx, weight_gradients[:d], weight_gradients[d:]

@@ -7,10 +7,10 @@
 | fixed-scale | the same with g = sqrt(d) | |
 | rms (Zhang and Sennrich, 2019) | g o x / sqrt(mean of x^2 + eps) | g (d,) |
 
-mu and sigma^2 are mean and (biased) variance over d. `eps` is 1e-5 in all of them, as in the
-author's code and in PyTorch's LayerNorm; RMSNorm is printed without one. A vector shorter than eps
-is divided by eps in ScaleNorm, so that nothing divides by zero and the derivative there is g / eps.
-A new norm is a row of `NORMS`.
+mu and sigma^2 are mean and (biased) variance over d. `eps` is 1e-5 in all norms, as in the author's
+code and in PyTorch's LayerNorm; RMSNorm is printed without eps. ScaleNorm divides a vector shorter
+than eps by eps: nothing divides by zero, and the derivative there is g / eps. To add a norm, add a
+row to `NORMS`.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
 
 @fused(kernels.scale_norm_backward)
 def scale_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
-    """dx = (g / length) (I - x_hat x_hat') dy, without the second term where eps took the length's
-    place; dg (1,), the sum of x_hat' dy over all vectors."""
+    """dx = (g / length) (I - x_hat x_hat') dy, without the second term if eps replaced the length;
+    dg (1,), the sum of x_hat' dy over all vectors."""
     x_hat, size, g, free = cache
     along = (dy * x_hat).sum(axis=-1, keepdims=True)                       # x_hat' dy, (..., 1)
     dx = (g / size) * (dy - x_hat * (along * free))                        # (Nguyen 3.6)
@@ -115,7 +115,7 @@ def over_vectors(d: Array) -> Array:
 
 
 class Norm(NamedTuple):
-    """A row: its weights, the initial value of each for a width; forward and backward.
+    """A row of the table: the weights with their initial values, forward and backward.
 
     forward(x, *weights) returns y and the cache; backward(dy, cache) dx and the gradients of the
     weights, in their order.
@@ -132,7 +132,7 @@ def fixed_forward(x: Array) -> tuple[Array, NormCache]:
 
 
 def fixed_backward(dy: Array, cache: NormCache) -> tuple[Array]:
-    """dx; there are no weights."""
+    """dx. There are no weights."""
     return scale_norm_backward(dy, cache)[:1]
 
 
@@ -154,7 +154,7 @@ class NormedCache(NamedTuple):
 def norm_weights(prefix: str, kind: str, width: int) -> dict[str, Weight]:
     """The weights of a norm of vectors (..., d), d = width: `{prefix}.g`, `{prefix}.b`.
 
-    Raises ValueError for a kind that is none of NORMS.
+    Raises ValueError for a kind that is not in NORMS.
     """
     if kind not in NORMS:
         raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {kind!r}")

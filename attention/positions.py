@@ -11,22 +11,22 @@ BASE = 10000.0
 
 
 def positions(first: int, steps: int, width: int, dtype: DTypeLike) -> Array:
-    """PE (steps, 1, d) of the positions first, first + 1, ...; d = width, one for all sentences.
+    """PE (steps, 1, d) of the positions first, first + 1, ... of all sentences; d = width.
 
-    Column 2i is sin(pos / 10000^(2i/d)), column 2i + 1 the cosine of the same.
+    Column 2i is sin(pos / 10000^(2i/d)), column 2i + 1 is cos(pos / 10000^(2i/d)).
     """
     return to_device(_waves(first, steps, width)[:, None].astype(dtype))
 
 
 def positions_at(places: np.ndarray, width: int, dtype: DTypeLike) -> Array:
-    """PE (..., d) of any places (...), host integers of at least 0."""
+    """PE (..., d) of any positions (...), host integers of at least 0."""
     first = int(places.min())
     waves = _waves(first, int(places.max()) + 1 - first, width).astype(dtype)
     return to_device(waves[places - first])
 
 
 def countdown(lengths: np.ndarray, steps: int) -> np.ndarray:
-    """Positions (T, B) of the words of targets of m words each: m - 1, m - 2 .. 0 (Nguyen 4.1.2).
+    """Positions (T, B) of the words of targets: m - 1, m - 2 .. 0 for m words (Nguyen 4.1.2).
 
     Arguments: lengths (B,), m; steps, T. Padding, which no word attends to, has position 0.
     """

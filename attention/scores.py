@@ -1,7 +1,7 @@
 """The attention variants, and the table of scores between h_t and hbar_s (section 4.2.1).
 
 Every score compares a query q_t, a linear map of h_t, with keys k_s, linear maps of the source
-states that are computed once per sentence; its energy is e_t(s):
+states. The keys are computed once per sentence. The energy of the score is e_t(s):
 
 | score | q_t | k_s | e_t(s) |
 |---|---|---|---|
@@ -14,10 +14,10 @@ states that are computed once per sentence; its energy is e_t(s):
 | additive (Bahdanau et al., 2015, A.1.2) | W_a h_t | U_a hbar_s | v_a' tanh(q_t + k_s) |
 | location | W_a h_t | | q_t(s) |
 
-The query of `additive` is made of h_t here, in RNNsearch of the previous state. `location` has a
-row of W_a for each of the first L_max words, in written order; the softmax runs over all L_max, and
-weights after the sentence's end are dropped (footnote 5, erratum 7). A new score is a row of
-`SCORES` and, if its energy is new, an `Energy`. Letters as in `attention.attention`.
+The query of `additive` is made of h_t here, and of the previous state in RNNsearch. `location` has
+a row of W_a for each of the first L_max words, in written order. Its softmax runs over all L_max
+words, and weights after the sentence's end are dropped (footnote 5, erratum 7). To add a score, add
+a row to `SCORES` and, if its energy is new, an `Energy`. Letters as in `attention.attention`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Variant(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether attention is local: to a window of the source instead of all of it."""
+        """Whether attention is local, to a window of the source instead of the whole source."""
         return self.window != "global"
 
     @property
@@ -64,7 +64,7 @@ Matrices = tuple[Array | None, Array | None]  # of queries and of keys
 class Sums(NamedTuple):
     """Accumulators: gradients that are summed step by step."""
 
-    keys: Array  # (B, S, A)
+    keys: Array  # (B, S, A), of the keys
     v: Array  # (A,), of v_a
 
 
@@ -73,9 +73,10 @@ class Energy(NamedTuple):
 
     forward(q, keys, v) returns e (B, Q, S); backward(de, q, keys, v, sums) returns dq.
 
-    The keys' gradient is computed in one of two ways. With a v_a, backward adds it to `sums`, step
-    by step, with that of v_a. Without, sums is None, and after the last step factors(de, q) returns
-    (B, T, S) and (B, T, A): their product, summed over the T target states, is dkeys (B, S, A).
+    The gradient of the keys is computed in one of two ways. For a score with v_a, backward adds it
+    and the gradient of v_a to `sums`, step by step. For a score without v_a, sums is None. After
+    the last step factors(de, q) returns (B, T, S) and (B, T, A). Their product, summed over the T
+    target states, is dkeys (B, S, A).
     """
 
     forward: Callable[[Array, Array, Array | None], Array]
@@ -118,7 +119,7 @@ def scaled_backward(
 
 
 def tanh_forward(q: Array, keys: Array, v: Array) -> Array:
-    """e_t(s) = v_a' tanh(q_t + k_s), block by block; the tanh is not kept."""
+    """e_t(s) = v_a' tanh(q_t + k_s), block by block. The tanh is not kept."""
     xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
     e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
     for b, t in rectangles(xp, B, Q, S * A):
@@ -133,7 +134,7 @@ def _hidden(q: Array, keys: Array) -> Array:
 
 
 def tanh_backward(de: Array, q: Array, keys: Array, v: Array, sums: Sums) -> Array:
-    """dq (B, Q, A); the gradients of keys and v_a are added to `sums`. The tanh is recomputed."""
+    """dq (B, Q, A). The gradients of keys and v_a are added to `sums`. The tanh is recomputed."""
     dkeys, dv = sums
     xp, (B, Q, A), S = array_module(de, q, keys, v), q.shape, keys.shape[1]
     dq = xp.empty(q.shape, dtype=np.result_type(de.dtype, q.dtype, keys.dtype, v.dtype))
@@ -176,12 +177,12 @@ class Widths(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A row: its weights, the energy, and the matrices of queries and keys."""
+    """A row of the table: the weights, the energy, and the matrices of queries and keys."""
 
     axes: Callable[[Widths], Axes]  # of its weights, by short name
     energy: Energy | None  # None: q_t(s) itself, by position, in `attention.location`
     matrices: Callable[[Weights, int], Matrices] = lambda W, He: (None, None)  # None: the identity
-    # The gradients of its weights, by short name, from those of the two matrices.
+    # The gradients of the weights, by short name, from the gradients of the two matrices.
     gradients: Callable[[Array, Array], Parameters] = lambda dW_query, dW_keys: {}
 
 
@@ -246,7 +247,7 @@ def score_weights(
 
 
 def map_forward(x: Array, W: Array | None) -> Array:
-    """y = W x for rows x (B, n, k), W (m, k): (B, n, m); x itself without a W."""
+    """y = W x for rows x (B, n, k), W (m, k): (B, n, m); x itself if W is None."""
     if W is None:
         return x
     B, n, k = x.shape
@@ -254,7 +255,7 @@ def map_forward(x: Array, W: Array | None) -> Array:
 
 
 def map_backward(dy: Array, W: Array | None) -> Array:
-    """dx = W' dy: (B, n, k). The gradient of W, `map_weight`, is computed once for all steps."""
+    """dx = W' dy: (B, n, k). `map_weight` computes the gradient of W once for all steps."""
     if W is None:
         return dy
     B, n, m = dy.shape
@@ -275,8 +276,8 @@ def map_weight(dy: Array, x: Array) -> Array:
 def softmax_forward(e: Array, mask: Array | None) -> Array:
     """align(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
 
-    Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None.
-    Returns align (..., S), exactly zero where masked. At least one position is not.
+    Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None. At
+    least one position must not be masked. Returns align (..., S), exactly zero where masked.
     """
     xp = array_module(e)
     if mask is not None:

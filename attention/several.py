@@ -1,8 +1,9 @@
-"""Attention over several encoders' memories: a context of each, side by side.
+"""Attention over the memories of several encoders: their contexts stand side by side.
 
-Source: Zoph and Knight (2016), section 4, "multi-source attention": each encoder is attended to by
-itself, and the attentional vector reads [c_t^1; c_t^2; h_t]. Letters as in `attention.attention`;
-He is the sum of the memories' widths, P the columns of a joint alignment.
+Source: Zoph and Knight (2016), section 4, "multi-source attention": the decoder attends to each
+encoder separately, and the attentional vector reads [c_t^1; c_t^2; h_t]. Letters as in
+`attention.attention`; He is the sum of the memories' widths, P the number of columns of a joint
+alignment.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from lstm.parameters import Parameters
 
 
 class Memories(NamedTuple):
-    """What a decoder of several sources attends to: a `Memory` like that of one source. Of its
-    alignments only search asks, so that no gradient reaches them."""
+    """The memory of several sources, with the interface `Memory`. Only search reads its alignments,
+    so that no gradient reaches them."""
 
     sources: tuple[Memory, ...]
-    columns: Array | None = None  # (B, P), of search: see `alignment_columns`
+    columns: Array | None = None  # (B, P), for search: see `alignment_columns`
 
     @property
     def prefix(self) -> str:
-        """Of the attentional vector's weights."""
+        """The prefix of the names of the attentional vector's weights."""
         return self.sources[0].prefix
 
     @property
@@ -36,17 +37,17 @@ class Memories(NamedTuple):
 
     @property
     def width(self) -> int:
-        """He of all."""
+        """The sum of the widths of all sources, He."""
         return sum(memory.width for memory in self.sources)
 
     def attend(self, h: Array, t: int = 1, together: bool = False) -> tuple[Array, tuple[Any, ...]]:
-        """As `Memory.attend`; a cache of each source."""
+        """As `Memory.attend`, with a cache for each source."""
         attended = [memory.attend(h, t, together) for memory in self.sources]
         c = array_module(h).concatenate([c for c, _ in attended], axis=2)  # [c_t^1; c_t^2]
         return c, tuple(cache for _, cache in attended)
 
     def accumulators(self) -> tuple[Any, ...]:
-        """Those of each source."""
+        """The accumulators of each source."""
         return tuple(memory.accumulators() for memory in self.sources)
 
     def attend_backward(
@@ -93,11 +94,12 @@ class Memories(NamedTuple):
 
 
 def alignment_columns(lengths: Sequence[np.ndarray], widths: Sequence[int]) -> np.ndarray:
-    """Where the columns of a joint alignment stand among those of all sources, padding included.
+    """For each column of a joint alignment, its place among the padded columns of all sources.
 
-    The joint alignment of a sentence has the words of each source as they are written, sources
-    parted by a column of zeros. lengths: of each source (B,), widths S_k. Returns (B, P) int64,
-    P = the most words of all sources together and the columns between; -1 is the zero.
+    The joint alignment of a sentence has the words of each source as they are written. A column of
+    zeros separates the sources. lengths: (B,) for each source; widths: S_k. Returns (B, P) int64,
+    where P is the largest number of words of all sources together and of the columns between them;
+    -1 is a column of zeros.
     """
     starts = np.cumsum([0, *widths])
     rows = []

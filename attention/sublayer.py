@@ -15,7 +15,7 @@ from lstm.parameters import Parameters
 
 
 class Placement(NamedTuple):
-    """Which norm, and where."""
+    """The norm of a sublayer, and its place."""
 
     norm: str  # one of `attention.norms.NORMS`
     pre: bool  # whether it is PreNorm
@@ -32,7 +32,7 @@ def sublayer_forward(
     prefix: str, placement: Placement, parameters: Mapping[str, Array], x: Array,
     layer: Callable[[Array], tuple[Array, Any]], mask: Array | None = None,
 ) -> tuple[Array, SublayerCache]:
-    """y (T, B, d) of x (T, B, d); prefix, of the norm's weights; layer, F: x to F(x) and its cache.
+    """y (T, B, d) of x (T, B, d). prefix: of the norm's weights. layer: F, x to F(x) and cache.
 
     mask: (T, B, d), dropout of F(x), or None.
     """
@@ -51,9 +51,10 @@ def sublayer_forward(
 def sublayer_backward(
     dy: Array, cache: SublayerCache, layer_backward: Callable[..., tuple[Any, ...]]
 ) -> tuple[Any, ...]:
-    """dx (T, B, d), what else F reads, and the gradients of all weights by full name.
+    """dx (T, B, d), the gradients of F's other inputs, and those of all weights by full name.
 
-    layer_backward: (d_out, F's cache) to dx, gradients of what else F reads, and of its weights.
+    layer_backward: from d_out and F's cache to dx, the gradients of F's other inputs, and those of
+    its weights.
     """
     pre, norm, layer, mask = cache
     gradients = Parameters()

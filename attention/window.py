@@ -1,12 +1,12 @@
 """Local attention: a window of the source around a position p_t (Luong, 2016, section 4.2.2).
 
-local-m has p_t = t; local-p predicts p_t (Eq. 4.9) and multiplies the weights by the Gaussian of
+local-m has p_t = t. local-p predicts p_t (Eq. 4.9) and multiplies the weights by the Gaussian of
 Eq. 4.10. The window holds the 2D + 1 words around floor(p_t) (erratum 8), as far as the sentence
-has them; only these are gathered and computed with, so that a step's cost does not grow with the
-source. A source of at most 2D + 1 words is not gathered. Letters as in `attention.attention`.
+has them. Only these are gathered and used, so that a step's cost does not grow with the source. A
+source of at most 2D + 1 words is not gathered. Letters as in `attention.attention`.
 
 Here s and p_t count the words in written order from 0: local-m has p_t = min(t, S) - 1, and Eq. 4.9
-is read likewise. The window moves where p_t passes an integer: there local-p has no derivative.
+counts from 0, too. When p_t passes an integer the window moves: there local-p has no derivative.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from backend import Array, array_module
 class Window(NamedTuple):
     """The P source positions that each of Q target states attends to.
 
-    Without `rows` they are all S, the same for all target states.
+    Without `rows` the positions are all S, the same for all target states.
     """
 
-    rows: Array | None  # (B, Q, P) int64, rows of the states (B S, He), distinct
+    rows: Array | None  # (B, Q, P) int64, distinct rows of the states (B S, He)
     offset: Array  # (B, Q, P), s - p_t
-    mask: Array  # (B, Q, P) bool, True where not attended to
+    mask: Array  # (B, Q, P) bool, True for positions that have no weight
 
 
 def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
@@ -49,7 +49,8 @@ def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
 def gather_window(states: Array, rows: Array | None) -> Array:
     """The states (B, S, A) in the windows: (B Q, P, A), a copy for each target state.
 
-    Arguments: rows (B, Q, P), or None for all: then the states themselves, which all share.
+    Arguments: rows (B, Q, P), or None for all: then the states themselves, which all target states
+    share.
     """
     if rows is None:
         return states
@@ -83,14 +84,14 @@ def spread_window(align: Array, rows: Array | None, S: int) -> Array:
 
 
 def pick_window(d_align: Array, rows: Array | None) -> Array:
-    """The gradient of those weights (B, Q, P), from that of all, (B, Q, S)."""
+    """Backward of `spread_window`: the gradient (B, Q, P) of the weights, from (B, Q, S)."""
     if rows is None:
         return d_align
     return array_module(d_align).take(d_align, _places(rows, d_align.shape[2]))
 
 
 def _places(rows: Array, S: int) -> Array:
-    """Where among (B, Q, S) the columns of windows stand, whose rows (B, Q, P) count (B, S)."""
+    """The flat positions in (B, Q, S) of windows with these rows (B, Q, P) of the states (B S)."""
     xp, (B, Q, _) = array_module(rows), rows.shape
     return rows + ((xp.arange(B)[:, None] * (Q - 1) + xp.arange(Q)) * S)[..., None]
 
@@ -99,7 +100,7 @@ def _places(rows: Array, S: int) -> Array:
 
 
 class PositionCache(NamedTuple):
-    """What `position_backward` reads of Eq. 4.9."""
+    """The data of Eq. 4.9 that `position_backward` reads."""
 
     hidden: Array  # (B, Q, H), the tanh
     sigmoid: Array  # (B, Q)
@@ -111,7 +112,7 @@ def position_forward(
     """p_t = S sigmoid(v_p' tanh(W_p h_t)) (4.9).
 
     Arguments: h (B, Q, H); lengths (B,) real, S of each sentence; W_p (H, H), v_p (H,). Returns
-    p (B, Q), real numbers between 0 and S, and what the backward reads.
+    p (B, Q), real numbers between 0 and S, and the cache of the backward.
     """
     xp = array_module(h, lengths, W_p, v_p)
     B, Q, H = h.shape
@@ -126,7 +127,7 @@ def position_backward(
 ) -> tuple[Array, Array, Array]:
     """dh (B, Q, H), and the gradients of v_p' tanh (B, Q) and of W_p h (B, Q, H), given dp (B, Q).
 
-    The weights' follow from the latter two for all steps at once: `position_weights`.
+    From the latter two, `position_weights` computes the weights' gradients for all steps at once.
     """
     hidden, sigmoid = cache
     xp = array_module(dp, hidden, sigmoid)
@@ -144,11 +145,11 @@ def position_weights(d_score: Array, da: Array, hidden: Array, h: Array) -> tupl
 
 
 class GaussianCache(NamedTuple):
-    """What `gaussian_backward` reads."""
+    """The data that `gaussian_backward` reads."""
 
     gauss: Array  # (B, Q, P)
     offset: Array  # (B, Q, P)
-    total: Array | None  # (B, Q, 1), the sum that the weights were divided by
+    total: Array | None  # (B, Q, 1), the sum by which the weights were divided
 
 
 def gaussian_forward(
@@ -171,7 +172,7 @@ def gaussian_forward(
 def gaussian_backward(
     d_align: Array, align: Array, softmax: Array, cache: GaussianCache, D: int
 ) -> tuple[Array, Array]:
-    """d_softmax (B, Q, P) and dp (B, Q), given d_align (B, Q, P); the rest as in
+    """d_softmax (B, Q, P) and dp (B, Q), given d_align (B, Q, P). Other arguments as in
     `gaussian_forward`."""
     if cache.total is not None:
         d_align = (d_align - (align * d_align).sum(axis=2, keepdims=True)) / cache.total

@@ -1,4 +1,4 @@
-"""Choosing the device, and CuPy as the kernels see it: with its matrix product replaced."""
+"""Chooses the device, and gives the kernels CuPy with another matrix product."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backend.switch import module, register, registered, select
 
 
 class DeviceModule:
-    """CuPy's module, with the `matmul` of `backend.gemm` in place of its own."""
+    """CuPy's module, with the `matmul` of `backend.gemm` in place of CuPy's."""
 
     __name__ = "cupy"
 
@@ -63,7 +63,7 @@ def load(name: str) -> Any:
         return known
     try:
         return install(cupy)
-    except ImportError as error:  # its CUDA libraries are found when they are first used
+    except ImportError as error:  # CuPy looks for its CUDA libraries when they are first used
         raise UserError(f"backend: 'cupy' is installed but cannot load cuBLAS: {error}") from error
 
 

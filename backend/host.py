@@ -1,4 +1,4 @@
-"""Which kernels the host's BLAS runs, and whether faster ones are available."""
+"""The kernels that the host's BLAS runs, and a warning if faster ones are available."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def use_threads(count: int) -> None:
 
 
 def processors() -> set[int]:
-    """Those that this process may run on, by number."""
+    """The numbers of the processors on which this process may run."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
 
 
 def cores() -> int:
-    """How many processors this process may run on."""
+    """The number of processors on which this process may run."""
     return len(processors())
 
 
 def crowded() -> str | None:
-    """A warning of one line if other programs use processors that the BLAS's threads need; or None.
+    """A warning in one line if other programs use processors that the BLAS's threads need; or None.
 
-    The threads wait for one another in a busy loop, so one without a processor delays all: with one
-    of two processors in use, a training step took 2.4 times as long with two threads, and no longer
-    than on an idle machine with one.
+    The threads wait for one another in a busy loop: a thread without a processor delays all. When
+    another program used one of two processors, a training step with two threads took 2.4 times as
+    long. A step with one thread took no longer than on an idle machine.
     """
     threads = blas_threads()
     free = cores() - _load()
@@ -68,15 +68,16 @@ def blas_threads() -> int:
 
 
 def _load() -> float:
-    """The load average of the last minute, in processes, or those that run at this moment beside
-    this one if they are fewer: a command that has ended is still in the average. 0 where the system
-    reports none."""
+    """The number of processes of the last minute's load average, or of the other processes that
+    run now, if they are fewer: a command that has ended still counts in the average. 0 if the
+    system reports no load average."""
     average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return min(average, _running())
 
 
 def _running() -> float:
-    """How many threads of other processes run or wait for a processor; infinity off Linux."""
+    """The number of threads of other processes that run or wait for a processor; infinity except on
+    Linux."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) - 1
     except (OSError, IndexError, ValueError):
@@ -84,10 +85,10 @@ def _running() -> float:
 
 
 def environment() -> dict[str, Any]:
-    """What the last bits of results depend on beside the program and its input: name -> value.
+    """The properties of the environment on which the last bits of results depend: name -> value.
 
-    The order of sums depends on the BLAS's threads and kernels; the rounding of some functions on
-    NumPy's version and the processor's vector instructions.
+    The order of sums depends on the BLAS's threads and kernels. The rounding of some functions
+    depends on NumPy's version and on the processor's vector instructions.
     """
     pools: list[dict[str, Any]] = threadpool_info()
     blas = next((pool for pool in pools if pool["user_api"] == "blas"), dict[str, Any]())
@@ -99,7 +100,7 @@ def environment() -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The entries of an environment that have changed, in words; "" if none has."""
+    """The entries of an environment that have changed, in words; "" if none has changed."""
     return ", ".join(f"{name}: was {before[name]}, now {value}" for name, value in now.items()
                      if name in before and before[name] != value)
 
@@ -113,8 +114,7 @@ def has_avx512() -> bool:
 
 
 def slow_blas() -> str | None:
-    """A warning where AVX2 kernels are forced on an AVX-512 processor, at about half the speed;
-    else
+    """A warning if AVX2 kernels are forced on an AVX-512 processor, at about half the speed; else
     None."""
     architecture = blas_architecture()
     if not os.environ.get("OPENBLAS_CORETYPE") or not has_avx512():

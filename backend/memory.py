@@ -1,4 +1,4 @@
-"""Memory: how much is free, how much is held, and the errors when there is too little."""
+"""Memory: how much is free, how much is held, and the errors if there is too little."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from backend.switch import module
 def pool_figures(xp: Any) -> dict[str, int]:
     """`pool_used_bytes` and `pool_total_bytes` of CuPy's memory pool; nothing for other modules.
 
-    Used is what arrays hold now, total what the pool has taken from the GPU. The pool never
-    releases memory by itself, so total is the peak demand, fragmentation included.
+    "Used" is the memory that arrays hold now, "total" the memory that the pool has taken from the
+    GPU. The pool never releases memory by itself, so total is the peak demand, including
+    fragmentation.
     """
     pool_of = getattr(xp, "get_default_memory_pool", None)
     if pool_of is None:
@@ -24,22 +25,23 @@ def pool_figures(xp: Any) -> dict[str, int]:
     return {"pool_used_bytes": pool.used_bytes(), "pool_total_bytes": pool.total_bytes()}
 
 
-def check_fits(needed: int, what: str, advice: str) -> None:
+def check_fits(needed: int, purpose: str, advice: str) -> None:
     """Raise UserError, before anything is allocated, if there is too little memory.
 
-    Arguments: needed, in bytes; what needs them, and advice, for the message. Where the system does
-    not report what is free, nothing is checked.
+    Arguments: needed, in bytes; purpose, the work that needs them, and advice, for the message. If
+    the system does not report the free memory, nothing is checked.
     """
     free = available_bytes()
     if free is not None and needed > free:
-        raise UserError(f"{what}: at least {_readable(needed)} of memory needed, {_readable(free)} "
-                        f"free; {advice}")
+        raise UserError(f"{purpose}: at least {_readable(needed)} of memory needed, "
+                        f"{_readable(free)} free; {advice}")
 
 
 def available_bytes() -> int | None:
-    """Bytes that can still be allocated on the device in use: of the GPU; or on the host the least
-    of the machine's free memory and the limits of the control group and of this process. None
-    if unknown."""
+    """The bytes that can still be allocated on the device in use; None if unknown.
+
+    On the host it is the least of the machine's free memory and the limits of the control group
+    and of this process."""
     xp = module()
     if (runtime := getattr(getattr(xp, "cuda", None), "runtime", None)) is not None:
         return int(runtime.memGetInfo()[0] + xp.get_default_memory_pool().free_bytes())
@@ -56,12 +58,12 @@ def available_bytes() -> int | None:
 
 
 def _left(limit: int | None, used: int | None) -> int | None:
-    """What is left of a limit, if both are known."""
+    """The unused part of a limit, if the limit and the use are known."""
     return None if limit is None or used is None else max(limit - used, 0)
 
 
 def _number(path: str, pattern: str, unit: int = 1) -> int | None:
-    """A number read from a system file, times `unit`; None if it is not there."""
+    """A number read from a system file, times `unit`; None if the file has no such number."""
     try:
         match = re.search(pattern, Path(path).read_text())
     except OSError:
@@ -74,14 +76,14 @@ def _readable(count: int) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
-def too_large(error: MemoryError, what: str, advice: str) -> UserError:
-    """The error to raise when there was no memory for `what`: bytes asked for, bytes free, advice.
+def too_large(error: MemoryError, purpose: str, advice: str) -> UserError:
+    """The error for work without enough memory: purpose, bytes requested, bytes free, advice.
 
     Free memory of a GPU includes the unused part of CuPy's pool.
     """
     match = re.search(r"allocat\w* ([\d,.]+ ?\w*)", str(error))
     asked = f"{match[1].strip()} asked for" if match else "memory asked for"
-    return UserError(f"{what}: too large for the memory: {asked}{_free()}; {advice}")
+    return UserError(f"{purpose}: too large for the memory: {asked}{_free()}; {advice}")
 
 
 def _free() -> str:

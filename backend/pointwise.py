@@ -1,4 +1,4 @@
-"""Pointwise functions that recurrent cells and attention share."""
+"""Pointwise functions that both recurrent cells and attention use."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Weights as the second factor of products `x W'`, in the form in which a host's BLAS is fast.
+"""Weights as the second factor of products `x W'`, in a form for which the host's BLAS is fast.
 
-`x W'` with x (M, K) and W (N, K) stored by rows is one GEMM, of which OpenBLAS spends part on
-copying W into its own order ("packing"), and with few rows most. A loop over time multiplies by a
-transposed copy of its weights (`backend.workspace.transposed`). A search (`for_search`) takes one
-of two ways, in float32, measured against a plain call on an Intel Xeon with AVX-512, N K from 0.07
-to 5 million, one thread:
+`x W'` with x (M, K) and W (N, K) stored by rows is one GEMM. OpenBLAS spends part of it on copying
+W into its own order ("packing"); with few rows, most of it. A loop over time multiplies by a
+transposed copy of its weights (`backend.workspace.transposed`). A search (`for_search`) in float32
+has two ways. The table shows their time relative to a plain call, measured on an Intel Xeon with
+AVX-512, with one thread and N K from 0.07 to 5 million:
 
 | rows M | how | AVX-512 kernels | AVX2 kernels |
 |---|---|---|---|
 | 2 to 10 | blocks of W that kernels for small products read in place | 0.25 to 0.6 | none such |
 | 11 and more | W stored by columns, which is packed faster | 0.4 to 0.9 | 0.65 to 1.0 |
 
-Sums are in another order than in a plain call: the last bits of a row depend on how many rows a
-product has, as they do with OpenBLAS itself.
+Sums are in another order than in a plain call. The last bits of a row depend on the number of rows
+of the product, as they do with OpenBLAS itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from backend.switch import Array, register
 from backend.workspace import BLOCK, PAD, copy_transpose, is_by_columns
 
 FEW = 10  # rows, at most
-LEAST = 1 << 16  # numbers of W, from which on it pays
+LEAST = 1 << 16  # elements of W from which on this is faster
 # OpenBLAS's limits for its small kernels with a transposed left operand (0.3.31, AVX-512): numbers
 # of the result, and multiplications; and the length of a sum below which it does not take them.
 RESULT, MULTIPLICATIONS, SHORTEST = 1200, 1_000_000, 32
@@ -36,8 +36,8 @@ WITH_SMALL_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
 
 def for_search(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array]:
-    """Parameters for a search of so many rows at most: weights as `FewRows` or, from 11 rows on,
-    stored by columns.
+    """Parameters for a search of at most this number of rows: weights as `FewRows` or, from 11 rows
+    on, stored by columns.
 
     Tables of embeddings, `W_e`, whose rows are looked up, arrays on a GPU, and small ones stay.
     Storing by columns takes some milliseconds for every million numbers, and their memory again.

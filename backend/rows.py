@@ -1,8 +1,8 @@
 """Rows of a table: gather for an embedding look-up, and its gradient, a scatter-add.
 
-The ids of a batch are known on the host, so what the backward needs to sum duplicate ids (their
-sorted order) is computed there, by `row_index`, before the forward pass looks them up; no kernel
-has to synchronise.
+The ids of a batch are known on the host. To sum duplicate ids, the backward needs their sorted
+order. `row_index` computes this order on the host before the forward pass looks the ids up, so that
+no kernel has to synchronise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from backend.fused import fused
 from backend.fused import tables as kernels
 from backend.switch import Array, array_module, on_host, to_device, to_host
 
-FEW = 16  # segments: with fewer, a loop over segments is faster than one over their rows
+FEW = 16  # with fewer segments, a loop over segments is faster than a loop over their rows
 
 
 class RowIndex(NamedTuple):
@@ -30,12 +30,12 @@ class RowIndex(NamedTuple):
 
 
 class RowGradient(NamedTuple):
-    """The gradient of a table of which only some rows were used."""
+    """The gradient of a table of which a batch used only some rows."""
 
     ids: Array  # (N,) distinct row numbers, ascending
     values: Array  # (N, E)
     shape: tuple[int, int]  # (V, E), of the whole table
-    on_host: np.ndarray | None = None  # the same ids on the host, where they are known there
+    on_host: np.ndarray | None = None  # the same ids on the host, if they are known there
 
     def dense(self) -> Array:
         """The same gradient as a full (V, E) array."""
@@ -61,7 +61,7 @@ def row_index(ids: np.ndarray) -> RowIndex:
 def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
     """Raise ValueError unless the host integers `ids` are rows of a table of `number` rows.
 
-    A GPU would not notice: CuPy wraps ids around, and a kernel would write where it should not.
+    A GPU would not notice: CuPy wraps ids around, and a kernel would write to wrong addresses.
     """
     for extreme in (ids.min(), ids.max()) if ids.size else ():
         if not 0 <= extreme < number:
@@ -96,9 +96,10 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
 
 
 def add_gradients(total: Any, other: Any) -> Any:
-    """The sum of two gradients of one parameter, arrays or RowGradients; an array is written to.
+    """The sum of two gradients of a parameter, arrays or RowGradients. An array is written to.
 
-    Rows and rows are merged by id, so that ids stay distinct; rows and an array make an array.
+    Two RowGradients are merged by id, so that ids stay distinct. A RowGradient and an array make an
+    array.
     """
     if isinstance(total, RowGradient) and isinstance(other, RowGradient):
         return _merge(total, other)
@@ -112,7 +113,7 @@ def add_gradients(total: Any, other: Any) -> Any:
 
 
 def _merge(total: RowGradient, other: RowGradient) -> RowGradient:
-    """The rows of both; where the ids of both are known on the host, without a synchronisation."""
+    """The rows of both. There is no synchronisation if the ids of both are known on the host."""
     first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (total, other))
     ids = np.union1d(first, second)
     xp = array_module(total.values)
@@ -139,8 +140,8 @@ def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Ar
 
 
 def _sum_on_host(rows: Array, order: Array, starts: Array) -> Array:
-    """Add the first rows of all segments, then the second ones and so on, each as one array
-    operation; the few segments that are longer than the rest are summed one by one.
+    """Add the first rows of all segments, then the second rows and so on, each as one array
+    operation. The few segments that are longer than the others are summed one by one.
     (`np.add.reduceat` along the first axis is 4 to 20 times slower.)
     """
     ends = np.append(starts[1:], len(order))

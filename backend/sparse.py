@@ -1,7 +1,7 @@
 """A sparse matrix as the second factor of matrix products, on the CPU (the extra `sparse`).
 
-It takes the place of a weight matrix in a kernel: it can be transposed, sliced and multiplied from
-the left, as in `xp.matmul(x, W[:, :E].T)`. Any other operation is an error.
+It replaces a weight matrix in a kernel. It can be transposed, sliced and multiplied from the left,
+as in `xp.matmul(x, W[:, :E].T)`. Any other operation is an error.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class SparseMatrix:
         return self._kept("T", lambda: SparseMatrix(self._rows, not self._transposed))
 
     def __getitem__(self, key: tuple[slice, slice]) -> SparseMatrix:
-        """A slice of rows and columns; each slice is made once and cached."""
+        """A slice of rows and columns. Each slice is made once and cached."""
         first, second = key[::-1] if self._transposed else key
         name = (first.start, first.stop, second.start, second.stop)
         return self._kept(name, lambda: SparseMatrix(self._rows[first, second].tocsr(),
                                                      self._transposed))
 
     def _kept(self, name: Any, make: Any) -> SparseMatrix:
-        """The part called `name`, made by `make` once and cached."""
+        """The matrix called `name`, which `make` makes once, and which is cached."""
         if name not in self._parts:
             self._parts[name] = make()
         return self._parts[name]

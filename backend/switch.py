@@ -1,4 +1,4 @@
-"""Which array library holds the arrays: NumPy on the CPU, CuPy on the GPU.
+"""The choice of the array library: NumPy on the CPU, CuPy on the GPU.
 
 `backend.device.use` decides where parameters and batches are made. A kernel never reads that
 choice: it finds the module from the arrays it is given (`array_module`), so one implementation
@@ -64,14 +64,14 @@ def array_module(*arrays: Array) -> Any:
     return module
 
 
-def name_mixture(function: str, given: Mapping[str, Any]) -> None:
-    """Raise TypeError naming the first of `given` that is no array, or is on another backend.
+def name_mixture(function: str, arguments: Mapping[str, Any]) -> None:
+    """Raise TypeError naming the first argument that is no array, or is on another backend.
 
-    Arguments: function, its name for the message; given, argument name -> value; None entries are
+    Arguments: function, its name for the message; arguments, name -> value, where None entries are
     skipped. Returns None if nothing is wrong.
     """
     first, home = "", None
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is None:
             continue
         owner = _modules.get(type(value))
@@ -92,15 +92,15 @@ def is_array(value: Any) -> bool:
 
 def _as_called(frame: FrameType, arrays: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
     """The calling function, and `arrays` by the names of its variables."""
-    given: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for place, array in enumerate(arrays, 1):
         names = [name for name, value in frame.f_locals.items() if value is array]
-        given[names[0] if names else f"array {place}"] = array
-    return frame.f_code.co_name, given
+        by_name[names[0] if names else f"array {place}"] = array
+    return frame.f_code.co_name, by_name
 
 
 def on_host(xp: Any) -> bool:
-    """Whether a module computes on the CPU: only for choices of speed (blocks that fit a cache)."""
+    """Whether a module computes on the CPU. For choices of speed only (blocks that fit a cache)."""
     return xp is np
 
 

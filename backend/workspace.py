@@ -1,10 +1,10 @@
-"""Recycled buffers: allocating megabyte temporaries costs more than the arithmetic done in them.
+"""Recycled buffers: allocating megabyte temporaries costs more than the arithmetic in them.
 
-A forward pass takes uninitialised arrays from the workspace and keeps them in its cache; a backward
-pass returns gradients in such arrays. A buffer becomes free again when nothing outside the
-workspace refers to it, which CPython's reference counts tell exactly (a view holds its base). So
-two forwards before two backwards never share a buffer, a gradient stays the caller's for as long as
-it is referenced, and no pass has to return buffers explicitly.
+A forward pass takes uninitialised arrays from the workspace and keeps them in its cache. A backward
+pass returns gradients in such arrays. A buffer becomes free again when nothing outside of the
+workspace refers to it. CPython's reference counts tell this exactly (a view refers to its base).
+Therefore two forwards before two backwards never share a buffer, a gradient belongs to the caller
+as long as it is referenced, and no pass has to return buffers explicitly.
 
 `transposed` makes a transposed copy of weights in such a buffer, for a loop over time.
 """
@@ -22,9 +22,9 @@ import numpy as np
 from backend.switch import Array, array_module
 
 _SMALL = 1 << 14  # bytes; smaller arrays are allocated as fast by malloc
-ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
+ENOUGH = 16  # products with a matrix from which on a transposed copy of it is faster: measured
 BLOCK = 64  # rows of a matrix transposed at a time, through a buffer that stays in the CPU's cache
-PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
+PAD = 16  # extra elements per row: with strides of a power of two, rows share few cache lines
 
 
 def _references_when_free() -> int:
@@ -64,7 +64,7 @@ class Workspace:
         return xp.matmul(a, b, out=self.empty(xp, (a.shape[0], b.shape[1]), a.dtype))
 
     def _raw(self, size: int) -> np.ndarray:
-        """The smallest free buffer of `size` to twice `size` bytes, new if there is none."""
+        """The smallest free buffer of `size` to twice `size` bytes; a new one if there is none."""
         start = bisect_left(self._buffers, size, key=len)
         for buffer in islice(self._buffers, start, None):
             if len(buffer) > 2 * size:
@@ -82,7 +82,7 @@ class Workspace:
 
 
 def _rounded(size: int) -> int:
-    """`size` rounded up to an eighth of its power of two, so that nearby shapes share."""
+    """`size` rounded up to an eighth of its power of two, so that similar shapes share buffers."""
     step = 1 << max(size.bit_length() - 4, 6)
     return -(-size // step) * step
 
@@ -93,8 +93,8 @@ def _rounded(size: int) -> int:
 def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -> Array:
     """The transpose (n, G) of `weights` (G, n), as the second factor of so many products of `rows`.
 
-    A copy where that pays, else a view: a BLAS on the host repacks a transposed factor every time,
-    at a tenth of the product's time; a product of one row reads it as it is.
+    It is a copy if that is faster, otherwise a view. A BLAS on the host repacks a transposed factor
+    for every product, at a tenth of the product's time. A product of one row reads it as it is.
     """
     if (products < ENOUGH or rows == 1 or type(weights) is not np.ndarray
             or is_by_columns(weights)):
@@ -115,5 +115,5 @@ def copy_transpose(weights: Array, copy: Array, block: Array) -> None:
 
 
 def is_by_columns(weights: Array) -> bool:
-    """Whether the numbers of each column of a matrix lie end to end."""
+    """Whether the elements of each column of a matrix are adjacent in memory."""
     return weights.strides[0] == weights.itemsize < weights.strides[1]

@@ -20,7 +20,8 @@ from nmt.console.terminal import print
 
 
 def main(arguments: list[str]) -> None:
-    """Run the benchmarks named first, one after the other; all get the options that follow.
+    """Run the benchmarks that are named first, one after the other. All get the options that
+    follow.
 
     Errors end it as `nmt.console.command.guarded` has it.
     """
@@ -41,7 +42,8 @@ def main(arguments: list[str]) -> None:
 
 
 def find(name: str) -> Callable[[list[str]], None]:
-    """What runs the benchmark `name` with options; UserError where there is none."""
+    """The function that runs the benchmark `name` with options. Raises UserError if there is
+    none."""
     if name not in ABOUT:
         raise UserError(f"expected one of {', '.join(ABOUT)}, got {name!r}"
                         f"{nearest(name, ABOUT)}")
@@ -57,7 +59,7 @@ def find(name: str) -> Callable[[list[str]], None]:
 
 def usage() -> str:
     """The benchmarks by name."""
-    lines = [f"  {name:14}{what}" for name, (_, what) in ABOUT.items()]
+    lines = [f"  {name:14}{about}" for name, (_, about) in ABOUT.items()]
     return "\n".join(["usage: python -m benchmarks NAME... [options]", "", *lines, "",
                       "NAME --help lists the options of one; what has run is in "
                       "benchmarks/results/"])

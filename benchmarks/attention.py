@@ -1,17 +1,17 @@
-"""The cost of global and local attention by the source's length.
+"""Measures the cost of global and local attention by the source's length.
 
-One decoder step, forward and backward, for sources of 10 to 320 words: wall-clock time, and the
-number of arithmetic operations, counted while it runs. Local attention computes only its window, so
-that neither grows once the source is longer than the window, 2D + 1 words. Printed are exponents n
-of cost ~ S^n, fitted to those sources.
+It runs a decoder step, forward and backward, for sources of 10 to 320 words, and measures
+wall-clock time and the number of arithmetic operations. Local attention computes only its window.
+Therefore neither grows when the source is longer than the window, 2D + 1 words. It prints the
+exponents n of cost ~ S^n, fitted to these longer sources.
 
-Not part of a step: the gradient of the encoder's states is computed once a batch, after the last
-step. It has S rows a sentence. Rows outside all windows are zero, and have to be written: this
-grows with S in every variant, and is timed separately, with its share of writing zeros. (The keys
-of `general` and `concat` are also computed once a batch, for all S words.)
+The gradient of the encoder's states is not part of a step: it is computed once per batch, after the
+last step. It has S rows per sentence. Rows outside of all windows are zero and must be written, so
+this part grows with S in every variant. It is timed separately, and so is the writing of zeros.
+(The keys of `general` and `concat` are also computed once per batch, for all S words.)
 
-Before anything is timed, contexts are compared with the literal derivation, and gradients with the
-complex step.
+Before the timing, contexts are compared with the literal derivation, and gradients with the complex
+step.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Task(NamedTuple):
     first: int  # the time of the first step, such that windows lie inside the sentence
 
     def memory(self) -> Memory:
-        """The memory, which is computed once a batch."""
+        """The memory, which is computed once per batch."""
         return memory_forward(self.states, None, self.variant, self.parameters, PREFIX)
 
 
@@ -67,7 +67,7 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
 
 
 def one_step(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Any, Any]:
-    """One decoder step, forward and backward: what each leaves for `Memory.gradients`."""
+    """Run a decoder step, forward and backward. Returns the data for `Memory.gradients`."""
     step = slice(t, t + 1)
     _, cache = memory.attend(task.h[:, step], task.first + t)
     return cache, memory.attend_backward(task.dc[:, step], cache, sums)[1]
@@ -99,8 +99,8 @@ def check(name: str, task: Task) -> float:
     direction = np.random.default_rng(2).normal(size=task.states.shape)
     moved = contexts(task.states + TINY * 1j * direction)
     slope = np.array([(task.dc * moved.imag).sum() / TINY])
-    differences = {f"{name}, S={len(task.states)}: {what}": Difference(distance(got, b), what)
-             for what, got, b in (("contexts", c, expected),
+    differences = {f"{name}, S={len(task.states)}: {kind}": Difference(distance(got, b), kind)
+             for kind, got, b in (("contexts", c, expected),
                                   ("gradient", np.array([(d_states * direction).sum()]), slope))}
     return max(expect_equal("ours and the derivation's", differences,
                             dict.fromkeys(differences, TOLERANCE)).values())
@@ -117,12 +117,12 @@ def count(task: Task) -> int:
 
 
 def costs(task: Task) -> dict[str, Callable[[], Any]]:
-    """What is timed: all steps of a batch, and what follows the last of them."""
+    """The timed calls: all steps of a batch, and the work after the last step."""
     memory = task.memory()
-    given = all_steps(task, memory)
+    gradients_of_steps = all_steps(task, memory)
     return {
         STEPS: lambda: all_steps(task, memory),
-        MEMORY: lambda: memory.gradients(task.dc, task.h, *given),
+        MEMORY: lambda: memory.gradients(task.dc, task.h, *gradients_of_steps),
         ZEROS: lambda: np.zeros(task.states.shape, task.states.dtype).fill(0.0),
     }
 

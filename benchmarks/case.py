@@ -1,4 +1,4 @@
-"""What is timed: a case and its implementations, and the comparison of results that comes first."""
+"""A case of a benchmark: its implementations, and the comparison of their results before timing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Results = Mapping[str, Any]  # outputs and gradients by name
 
 
 class Limit(NamedTuple):
-    """A call that runs at the machine's limit, timed beside the others."""
+    """A call that runs at the machine's limit, which is timed for comparison."""
 
     call: Call
     work: float  # of the case's unit
@@ -27,7 +27,7 @@ class Prepared(NamedTuple):
     """A case whose results were found equal, ready to be timed."""
 
     calls: Mapping[str, Call]  # by implementation, ours first; each returns when its work is done
-    differences: Mapping[str, float] = {}  # what the comparison found, relative
+    differences: Mapping[str, float] = {}  # relative differences of the results
     absent: Mapping[str, str] = {}  # implementations that are not timed, and why
     limit: Limit | None = None
     fields: Callable[[Mapping[str, Timing]], Mapping[str, Any]] = lambda _: {}  # fields of the row
@@ -39,12 +39,12 @@ class Case(NamedTuple):
 
     name: str
     sizes: Mapping[str, Any]
-    prepare: Callable[[Device], Prepared]  # raises AssertionError where results are not equal
-    amount: float = 1.0  # of the work that a call does
-    unit: str = ""  # that it is counted in: target tokens, sentences, FLOP, B
-    goals: Mapping[str, float] = {}  # our time / that of an implementation
-    seconds: float = 1.0  # timed for so many times the seconds of the options
-    least: int | None = None  # iterations, in place of `timing.ITERATIONS`
+    prepare: Callable[[Device], Prepared]  # raises AssertionError if results are not equal
+    amount: float = 1.0  # the work of a call
+    unit: str = ""  # of the amount: target tokens, sentences, FLOP, B
+    goals: Mapping[str, float] = {}  # our time / the time of an implementation
+    seconds: float = 1.0  # factor of the options' seconds for which it is timed
+    least: int | None = None  # iterations, instead of `timing.ITERATIONS`
 
     @property
     def title(self) -> str:
@@ -53,24 +53,25 @@ class Case(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The worst of several arrays."""
+    """The largest difference among several arrays."""
 
     size: float  # ||a - b|| / ||b||
     name: str  # of the array
 
 
 def expect_equal(
-    what: str, differences: Mapping[str, Difference], tolerances: Mapping[str, float]
+    results: str, differences: Mapping[str, Difference], tolerances: Mapping[str, float]
 ) -> dict[str, float]:
-    """The sizes. Raises AssertionError naming the kind and the array that differs most."""
+    """The sizes of the differences. Raises AssertionError naming the kind and the array that
+    differs most."""
     for kind, (size, name) in differences.items():
         if not size <= tolerances[kind]:
-            raise AssertionError(f"{kind}: {what} differ by {size:.1e} in {name}")
+            raise AssertionError(f"{kind}: {results} differ by {size:.1e} in {name}")
     return {kind: difference.size for kind, difference in differences.items()}
 
 
 def host_copy(value: Any) -> np.ndarray:
-    """A host copy of an array or a tensor; sparse tensors and row gradients made dense."""
+    """A host copy of an array or a tensor. Sparse tensors and row gradients become dense."""
     if isinstance(value, RowGradient):
         value = value.dense()
     if hasattr(value, "detach"):
@@ -87,7 +88,8 @@ def furthest(got: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) 
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """||a - b|| / ||b|| in float64; infinite where the shapes differ, or b is all zero or a nan."""
+    """||a - b|| / ||b|| in float64; infinite if the shapes differ, or if b is all zero or has a
+    NaN."""
     if a.shape != b.shape:
         return float("inf")
     scale = float(np.linalg.norm(b.astype(np.float64)))

@@ -1,9 +1,9 @@
-"""NumPy arrays that count the arithmetic done with them: costs without a clock, and without noise.
+"""NumPy arrays that count arithmetic operations: costs without a clock, and so without noise.
 
-`counted(act)` runs code on arrays from `counting` and returns the number of operations:
-a matrix product of (m, k) and (k, n) is 2 m k n of them, an element-wise function one for each
-element of its result, a sum or a maximum one for each element of its argument. Copies (gathering,
-zeros, concatenation) count nothing: no arithmetic is done in them.
+`counted(act)` runs code on arrays from `counting` and returns the number of operations. A matrix
+product of (m, k) and (k, n) counts 2 m k n, an element-wise function counts 1 for each element of
+its result, a sum or a maximum 1 for each element of its argument. Copies (gathering, zeros,
+concatenation) count 0: they do no arithmetic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _tally = [0]
 
 
 class Counted(np.ndarray):
-    """An array whose ufuncs count; views and results of it do so too."""
+    """An array whose ufuncs count. So do those of its views and results."""
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any

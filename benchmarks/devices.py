@@ -31,7 +31,7 @@ class Device(NamedTuple):
         return "NumPy" if self.name == "cpu" else "CuPy"
 
     def finished(self, work: Callable[[], Any]) -> Callable[[], Any]:
-        """`work`, run on this device, returning only when the device is done with it."""
+        """`work`, run on this device. It returns only when the device has finished."""
         def run() -> Any:
             with device.using(self.backend):
                 result = work()
@@ -53,10 +53,10 @@ def device_options(parser: argparse.ArgumentParser) -> None:
 
 
 def devices(wanted: str, precision: str = "float32") -> list[Device]:
-    """The devices to run on: "cpu", "gpu", "stand-in", or "all" that are here.
+    """The devices on which to run: "cpu", "gpu", "stand-in", or "all" that exist.
 
     Arguments: precision, "float32" or "tf32", of float32 products on the GPU.
-    Raises UserError where a GPU is asked for, or TF32, and CuPy is absent or finds none.
+    Raises UserError if a GPU or TF32 is requested, and CuPy is absent or finds no GPU.
     """
     if wanted == "cpu" and precision != "float32":
         raise UserError(f"--gemm: expected float32 on the CPU, got {precision}")
@@ -87,7 +87,7 @@ def _gpu(precision: str) -> Device:
 
 
 def _stand_in(precision: str) -> Device:
-    """The strict array module of the tests, which computes by NumPy what CuPy would."""
+    """The strict array module of the tests, which stands for CuPy and computes with NumPy."""
     if not TESTS.is_dir():
         raise UserError("--device stand-in: expected a checkout, which has tests/strict; got none")
     if str(TESTS) not in sys.path:

@@ -1,13 +1,14 @@
-"""All that a GPU is tested and timed by, in one command of at most nine minutes.
+"""All tests and timings of a GPU, in one command of at most nine minutes.
 
-First the kernels against their sources and matrix products, then training: a step with and without
-input feeding, a Transformer, the thesis's size, in float32 and with TF32, beside eager PyTorch and
-cuDNN; beam search, memory, where the GPU overtakes the CPU, the kernels' times, the commands, and
-with the rest of the time the gradient catalogue in float32 and float64. Each section has a budget:
-what it has no time for is cut, said, and left to the next run. What was done is in a journal beside
-the records, a line of JSON each, and is not done again: repeat the command until nothing is left.
+First the kernels are compared with their sources, and matrix products are tested. Then training is
+timed in float32 and with TF32, beside eager PyTorch and cuDNN: a step with and without input
+feeding, a Transformer, and the thesis's size. Then come beam search, memory, the size from which
+the GPU is faster than the CPU, the kernels' times, the commands, and in the remaining time the
+gradient catalogue in float32 and float64. Each section has a budget. A section without enough time
+is cut, and the next run continues it. Finished work is in a journal beside the records, a line of
+JSON for each piece, and is not repeated: run the command until nothing is left.
 
---rehearse runs all of it without a GPU, on the tests' stand-in, with tiny sizes and a few tests.
+--rehearse runs everything without a GPU, on the tests' stand-in, with tiny sizes and a few tests.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from nmt.console.arguments import PlainParser, above_zero
 from nmt.console.terminal import print
 
 TOTAL = 520.0  # seconds of all sections, without the grace of the last
-GRACE = 20.0  # over its budget, for a case or a test that was begun; then a section is ended
+GRACE = 20.0  # seconds over its budget after which a section with a running case or test is ended
 FEW = 3  # tests of a file in a rehearsal
-SLOW = 20  # times as long may a rehearsal take, beside other work on a small machine
+SLOW = 20  # factor by which a rehearsal may be slower, beside other work on a small machine
 JOURNAL = "gpu.journal"
 CUT = 75  # exit status of tests that were stopped by the budget: EX_TEMPFAIL of sysexits
 
@@ -68,8 +69,8 @@ SECTIONS = (
 
 
 def main(arguments: list[str]) -> None:
-    """Run the sections that the journal does not have. Raises UserError where a test or a section
-    failed, after all have run."""
+    """Run the sections that the journal does not have. Raises UserError at the end if a test or a
+    section has failed."""
     parser = PlainParser(prog="python -m benchmarks gpu", description=__doc__)
     parser.add_argument("--output", type=Path, default=None, metavar="DIR",
                         help="records and journal, default benchmarks/results; of a rehearsal a "
@@ -84,18 +85,18 @@ def main(arguments: list[str]) -> None:
     if not options.rehearse:
         backend.load("cupy")  # says what is missing
     print(describe(environment()))
-    for library, what in (("torch", "PyTorch beside ours"), ("pytest", "the tests")):
+    for library, purpose in (("torch", "PyTorch beside ours"), ("pytest", "the tests")):
         if find_spec(library) is None:
-            print(f"{what}: skipped, {library} is not installed")
-    with tempfile.TemporaryDirectory() as gone:
-        output = options.output or (Path(gone) if options.rehearse else RESULTS)
+            print(f"{purpose}: skipped, {library} is not installed")
+    with tempfile.TemporaryDirectory() as temporary:
+        output = options.output or (Path(temporary) if options.rehearse else RESULTS)
         output.mkdir(parents=True, exist_ok=True)
         run_sections(output, options.total * (SLOW if options.rehearse else 1), options.rehearse,
                      options.only or [""])
 
 
 def run_sections(output: Path, total: float, rehearse: bool, names: list[str]) -> None:
-    """Run them in turn, each written into the journal when it ends."""
+    """Run the sections in turn, and write each into the journal when it ends."""
     end, journal = time.monotonic() + total, output / JOURNAL
     write(journal, {"environment": environment()})
     for section in SECTIONS:
@@ -122,7 +123,7 @@ def run_sections(output: Path, total: float, rehearse: bool, names: list[str]) -
 
 
 def run_section(section: Section, budget: float, output: Path, rehearse: bool) -> dict[str, Any]:
-    """The state of a section after its process: done, cut, ended or failed; and its seconds."""
+    """The state of a section after its process (done, cut, ended or failed), and its seconds."""
     if section.tests:
         words = ["gpu_session", str(output / JOURNAL), str(budget),
                  str(FEW if rehearse else 0),
@@ -162,7 +163,7 @@ def write(journal: Path, entry: dict[str, Any]) -> None:
 
 
 def read(journal: Path) -> dict[str, dict[str, Any]]:
-    """The last entry of each section and of each test. A line that was cut short is left out."""
+    """The last entry of each section and of each test. An incomplete line is left out."""
     journalled: dict[str, dict[str, Any]] = {"sections": {}, "tests": {}}
     for line in journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []:
         try:
@@ -176,7 +177,7 @@ def read(journal: Path) -> dict[str, dict[str, Any]]:
 
 
 def report(journal: Path) -> list[str]:
-    """A line for each section, and what failed."""
+    """A line for each section, and the failures."""
     entries = read(journal)
     lines = [f"{name:44}{entry['state']:8}{entry.get('seconds', 0):7.1f} s  {entry.get('why', '')}"
              for name, entry in entries["sections"].items()]

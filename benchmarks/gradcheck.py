@@ -1,14 +1,15 @@
-"""Our gradient check beside `torch.autograd.gradcheck` on the same translator.
+"""Compares our gradient check with `torch.autograd.gradcheck` on the same translator.
 
-Two LSTM layers, general attention, input feeding, float64, a ragged batch: the loss as a function
-of all parameters. PyTorch checks its own gradients of the reference, we check ours; the two
-gradients agree before anything is timed. gradcheck takes one central difference an entry; ours
-takes a complex step and Ridders' extrapolated differences with an error estimate.
+The function is the loss by all parameters, of a translator with two LSTM layers, general attention
+and input feeding, in float64, for a ragged batch. PyTorch checks its gradients of the reference, we
+check ours. Before the timing, the two gradients must agree. gradcheck takes a central difference
+for each entry; ours takes a complex step and Ridders' extrapolated differences with an error
+estimate.
 
-`checkers`: gradient checkers on the corpus of right and wrong functions (tests/grads/corpus): false
-alarms, misses, and the time of checking all right functions, float64. Ours beside gradcheck and
-`jax.test_util.check_grads`, all with their defaults. A false alarm is a right function that is not
-accepted, a miss a wrong one that is.
+`checkers` runs gradient checkers on the corpus of right and wrong functions (tests/grads/corpus) in
+float64: ours, gradcheck and `jax.test_util.check_grads`, all with their defaults. It reports false
+alarms, misses, and the time for all right functions. A false alarm is a right function that is not
+accepted. A miss is a wrong function that is accepted.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ from nmt.models.translator_config import ModelConfig
 
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
 VOCABULARY = 8
-TOLERANCE = 1e-10  # of a gradient's norm, between theirs and ours
+TOLERANCE = 1e-10  # relative to a gradient's norm, between theirs and ours
 CORPUS = TESTS / "gradient_corpus.py"
 OURS, GRADCHECK, CHECK_GRADS = "grads.check", "torch.autograd.gradcheck", "jax check_grads"
-EVERY = 25  # --quick: one in so many functions, and its first mistake
+EVERY = 25  # --quick: one function in 25, and its first mistake
 
 Check = Callable[[Case], bool]
 
 
 def translator_case(options: argparse.Namespace) -> Iterator[Timed]:
-    """The one case. Raises UserError where the gradients differ."""
+    """The only case. Raises UserError if the gradients differ."""
     size = options.hidden
     config = ModelConfig(layers=2, hidden_size=size, embedding_size=size - 1, scale=0.5)
     model = Translator(config, VOCABULARY, VOCABULARY)
@@ -92,7 +93,7 @@ def prepare_checks(model: Translator) -> Prepared:
 
 
 def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
-    """The one case: all right functions."""
+    """The only case: all right functions."""
     if not CORPUS.is_file():
         raise UserError("checkers: the corpus is not installed; run it in a checkout, which has "
                         "tests/grads/corpus")
@@ -114,7 +115,7 @@ def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
 
 
 def make_case(pair: Any, wrong: Any = None) -> Case:
-    """A pair of the corpus as a case; a scalar's backward multiplies by the upstream gradient."""
+    """A pair of the corpus as a case. A scalar's backward multiplies by the upstream gradient."""
     forward, backward = pair.functions(wrong)
     if not pair.scalar:
         return pair_case(forward, backward, pair.inputs(), {})
@@ -139,7 +140,7 @@ def make_checks() -> dict[str, Check]:
 
 
 def accepts(check: Check, case: Case) -> bool:
-    """The verdict; a check that ends in an error has not accepted."""
+    """Whether a checker accepts a case. A check that ends in an error does not accept it."""
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             return check(case)
@@ -160,12 +161,12 @@ def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) 
 
 
 def verdicts(record: Record) -> list[str]:
-    """What each checker got wrong."""
+    """The false alarms and misses of each checker."""
     row: Row = record["rows"][0]
     return [f"{name}: {several(len(verdict['false_alarms']), 'false alarm')} of {row['right']}, "
             f"{several(len(verdict['misses']), 'miss', 'misses')} of {row['wrong']}"
-            + "".join(f"\n  {kind}: {what}" for kind in ("false_alarms", "misses")
-                      for what in verdict[kind]) for name, verdict in row["checkers"].items()]
+            + "".join(f"\n  {kind}: {function}" for kind in ("false_alarms", "misses")
+                      for function in verdict[kind]) for name, verdict in row["checkers"].items()]
 
 
 def chart(record: Record) -> Chart:

@@ -1,10 +1,11 @@
-"""What a training step of a hybrid model costs over the word model's (Luong, 5.4.2: "10-20 %").
+"""Measures the cost of a hybrid model's training step over a word model's (Luong: "10-20 %").
 
-Both are those of recipes/hybrid-small (one layer, 192 units), on real text, since the cost depends
-on the share of rare words. DIR has the files that these recipes name. A step is the trainer's:
-forward, backward, clip, update. The two are timed alternately on the same batches, at equal
-distances in an epoch. First the hybrid's loss of words, with only the target's characters, is
-compared with the word model's in float64: with the same weights they are the same model.
+Section 5.4.2 has the quoted number. Both models are those of recipes/hybrid-small (one layer, 192
+units). The text is real, since the cost depends on the share of rare words; DIR has the files that
+the recipes name. A step is the trainer's: forward, backward, clip, update. The two models are timed
+alternately on the same batches, taken at equal distances in an epoch. First the hybrid model's loss
+of words, with only the target's characters, is compared with the word model's loss in float64: with
+the same weights they must be equal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SMALL = ("--data.corpus=cldr", "--data.train_size=40", "--data.dev_size=2", "--d
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    """Every size of the vocabulary, with every depth of the characters' networks."""
+    """A case for every vocabulary size and every depth of the character networks."""
     if options.data is None and not options.quick:
         raise UserError("--data: expected the directory of the text, got none")
     corpus = cache(lambda: load_corpus(recipe_of(WORD, options).data))
@@ -57,8 +58,8 @@ def prepare(
     size: int, layers: int, load: Callable[[], ParallelCorpus], options: argparse.Namespace,
     _: Device,
 ) -> Prepared:
-    """Compare one vocabulary and depth; both models' steps over all batches, and the share of the
-    target's words that are rare."""
+    """Compare both models for a vocabulary and a depth. Returns their steps over all batches, and
+    the share of rare words among the target's words."""
     corpus, vocabulary = load(), f"--data.max_vocabulary={size}"
     deep = (vocabulary, f"--model.character_layers={layers}",
             *["--model.character_embedding_size=5"] * options.quick)
@@ -84,7 +85,7 @@ def prepare(
 
 
 def chosen(source: TextBatches, options: argparse.Namespace) -> list[Batch]:
-    """Batches of one epoch, in equal distances."""
+    """Batches of an epoch, at equal distances."""
     indices = source.epoch(np.random.default_rng(options.seed))
     places = np.linspace(0, len(indices) - 1, min(options.batches, len(indices))).astype(int)
     return [source.batch(indices[place]) for place in places]

@@ -1,4 +1,4 @@
-"""A kernel of the product and equivalent code of others, over the same inputs.
+"""A kernel of the product and equivalent code of others, for the same inputs.
 
 Every result of every pass is compared with ours on NumPy before it is timed.
 """
@@ -19,8 +19,8 @@ from backend.host import blas_threads
 from benchmarks.case import Case, Limit, Prepared, Results, furthest, host_copy
 from benchmarks.devices import CPU, Device
 
-# Relative to an array's norm. Implementations sum float32 numbers in different orders, some 1e-6
-# apart where the sums have thousands of terms: this is far above that and far below a mistake.
+# Relative to an array's norm. Implementations sum float32 numbers in different orders. Sums of
+# thousands of terms differ by some 1e-6. The tolerance is far above that and far below a mistake.
 TOLERANCE = 1e-4
 TITLES = {"forward": "forward", "both": "forward and backward"}  # of passes
 
@@ -31,7 +31,7 @@ class Passes(NamedTuple):
     """The passes of one implementation, over its own inputs."""
 
     run: Mapping[str, Callable[[], Results]]  # by name of pass: "forward", "both", "update", ...
-    read: Callable[[Results], Results] = lambda results: results  # into our layout
+    read: Callable[[Results], Results] = lambda results: results  # converts into our layout
 
 
 Make = Callable[[Arrays], Passes]
@@ -41,7 +41,7 @@ def differentiated(
     forward: Callable[[], tuple[Results, Any]], backward: Callable[[Any], Results],
     read: Callable[[Results], Results] = lambda results: results,
 ) -> Passes:
-    """The passes of a forward that returns outputs and a cache, and the backward that takes it."""
+    """The passes of a forward that returns outputs and a cache, and of its backward."""
     def both() -> Results:
         outputs, cache = forward()
         return {**outputs, **backward(cache)}
@@ -109,7 +109,7 @@ class Kernel:
 def implementations(
     kernel: Kernel, device: Device, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, Passes]:
-    """Every implementation that there is on a device, ours first, by name."""
+    """All implementations that exist for a device, by name, ours first."""
     calls = {device.ours: our_passes(kernel, inputs, device)}
     if device.name == "cpu":
         for name, make in kernel.others.items():
@@ -163,8 +163,8 @@ def autograd(
 
     def both() -> Results:
         outputs = run()
-        given = None if upstream is None else [upstream[name] for name in outputs]
-        gradients = torch.autograd.grad(list(outputs.values()), list(leaves.values()), given)
+        d_outputs = None if upstream is None else [upstream[name] for name in outputs]
+        gradients = torch.autograd.grad(list(outputs.values()), list(leaves.values()), d_outputs)
         return {**outputs, **dict(zip(leaves, gradients, strict=True))}
 
     return Passes({"forward": forward, "both": both}, read)
@@ -176,8 +176,8 @@ def leaves_of(a: Arrays, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def limit_of(kernel: Kernel, device: Device) -> Limit:
-    """A large product of float32 matrices, or a copy far larger than any cache; small where the
-    kernel is. No kernel of ours multiplies or moves memory faster."""
+    """A large product of float32 matrices, or a copy far larger than any cache; small if the kernel
+    is small. No kernel of ours multiplies or moves memory faster."""
     big = max(kernel.work.values()) > 1e6
     with backend.using(device.backend):
         xp = backend.module()

@@ -1,15 +1,16 @@
-"""Each kernel: ours against PyTorch, and against the machine's limit.
+"""Times each kernel against PyTorch, and against the machine's limit.
 
-Forward, and forward and backward together, in float32, interleaved in one process, on the CPU or on
-a GPU. Kernels bound by matrix products are stated in floating-point operations a second beside one
-large float32 product, kernels bound by memory in bytes a second beside one large copy, both timed
-in the same iterations. All results and gradients of all implementations are compared before
-anything is timed.
+Forward, and forward and backward together, are timed in float32, interleaved in one process, on the
+CPU or on a GPU. Kernels bound by matrix products are stated in floating-point operations per
+second, beside a large float32 product. Kernels bound by memory are stated in bytes per second,
+beside a large copy. Product and copy are timed in the same iterations. Before the timing, all
+results and gradients of all implementations are compared.
 
-`peers`: an LSTM layer beside PyTorch's nn.LSTM and an eager loop over nn.LSTMCell, thinc's LSTM,
-and the plain NumPy LSTM that the course CS231n teaches; a pass of thinc's that is wrong is named,
-with its error, and not timed. `crossover`: where the GPU overtakes the CPU, by batch and width.
-`scaling`: the growth of time with length, width, batch and vocabulary; each sweep doubles one size.
+`peers` compares an LSTM layer with PyTorch's nn.LSTM, an eager loop over nn.LSTMCell, thinc's LSTM,
+and the plain NumPy LSTM of the course CS231n. A wrong pass of thinc's is named with its error, and
+not timed. `crossover` finds the batch and width from which on the GPU is faster than the CPU.
+`scaling` measures the growth of time with length, width, batch and vocabulary; each sweep doubles
+one size.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def kernels_chart(record: Record) -> Chart:
     """Left: our time over each peer's; right: the share of the limit that ours reaches."""
     limits = {"FLOP": "of a matrix product's rate", "B": "of a copy's rate"}
 
-    def place(row: Row, other: str) -> str:
-        return f"{row['case'].partition(', ')[0]} {sizes_of(row).replace('=', '')} / {other}"
+    def place(row: Row, peer: str) -> str:
+        return f"{row['case'].partition(', ')[0]} {sizes_of(row).replace('=', '')} / {peer}"
 
     def pass_of(row: Row) -> str:
         return row["case"].partition(", ")[2] if "forward" in row["case"] else "update, norm"
@@ -61,7 +62,7 @@ def kernels_chart(record: Record) -> Chart:
 
 
 def has_share_goal(row: Row) -> bool:
-    """Whether a row is the LSTM layer whose share of NumPy's own matrix product has a goal."""
+    """Whether a row is the LSTM layer for which a share of NumPy's matrix product is the goal."""
     return (row["case"], row["sizes"]) == (BOTH, ROOFLINE_SIZES)
 
 
@@ -75,16 +76,16 @@ def share(row: Row) -> float:
 
 def peer_cases(options: argparse.Namespace) -> Iterator[Case]:
     """Both passes of the layers with a goal."""
-    others = {"CS231n NumPy": peer_lstm.cs231n, "thinc": peer_lstm.thinc,
-              "JAX scan": peer_lstm.jax_scan}
+    peers = {"CS231n NumPy": peer_lstm.cs231n, "thinc": peer_lstm.thinc,
+             "JAX scan": peer_lstm.jax_scan}
     compiled = {} if options.quick else {"torch.compile loop": recurrent.compiled_loop}
     for kernel in lstm_layers(options.quick):
         packages = dict.fromkeys((*kernel.theirs, *compiled), "torch") | {
             "thinc": "thinc", "JAX scan": "jax"}
         absent = {name: "not installed" for name, package in packages.items()
                   if find_spec(package) is None}
-        there = {name: make for name, make in others.items() if name not in absent}
-        yield from replace(kernel, others=there, theirs={**kernel.theirs, **compiled}).cases(
+        installed = {name: make for name, make in peers.items() if name not in absent}
+        yield from replace(kernel, others=installed, theirs={**kernel.theirs, **compiled}).cases(
             {"thinc"}, absent)
 
 
@@ -103,7 +104,7 @@ def peers_chart(record: Record) -> Chart:
 
 
 def crossover_cases(options: argparse.Namespace) -> Iterator[Case]:
-    """An LSTM layer's forward and backward over batch and width: NumPy's, and CuPy's beside it."""
+    """An LSTM layer's forward and backward by batch and width, with NumPy and with CuPy."""
     for B, H in product(options.batches, options.hidden):
         kernel = replace(recurrent.layer("lstm", options.steps, B, H), theirs={})
 
@@ -137,7 +138,7 @@ def crossover_chart(record: Record) -> Chart:
 def sweep_case(
     name: str, letter: str, values: Sequence[int], make: Callable[[int], Kernel]
 ) -> Case:
-    """One size that grows; the smallest is compared with PyTorch."""
+    """A sweep of one size. The results for the smallest are compared with PyTorch."""
     def prepare(device: Device) -> Prepared:
         first = make(values[0]).prepare("both", device)
         calls = {str(value): device.finished(
@@ -153,7 +154,7 @@ def sweep_case(
 
 
 def sweep_cases(options: argparse.Namespace) -> Iterator[Case]:
-    """All of them; quick ones are tiny."""
+    """All sweeps; tiny with --quick."""
     small = 16 if options.quick else 1  # what sizes are divided by
 
     def doubling(first: int, number: int) -> list[int]:

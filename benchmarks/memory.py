@@ -1,10 +1,10 @@
-"""Peak memory of a training step, compared with the memory that it needs at least.
+"""Measures the peak memory of a training step, compared with the least memory that it needs.
 
-At least it needs parameters, gradients and saved activations: the arrays reachable from the cache
-that the forward passes to the backward, each byte counted once. The peak is the growth of the
-process since before the parameters were made (Linux's high-water mark, in a fresh process), or the
-size of CuPy's memory pool. Two steps are run: the second reuses the buffers of the first. Default:
-the model of the thesis's size, half a minute a step on two cores.
+A step needs at least parameters, gradients and saved activations: the arrays reachable from the
+cache that the forward passes to the backward, each byte counted once. The peak is the growth of a
+fresh process since before the parameters were made (Linux's high-water mark), or the size of CuPy's
+memory pool. Two steps are run; the second reuses the buffers of the first. The default is the model
+of the thesis's size, which takes half a minute per step on two cores.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 
 def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[str, Any]:
-    """The bytes of one recipe; to be called in a process that has done nothing else."""
+    """The bytes of a recipe. Call it in a process that has done nothing else."""
     (device,) = devices(device_name)
     work, rng = load(name, options), np.random.default_rng(options.seed)
     with backend.using(device.backend):
@@ -63,8 +63,8 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
         needed = dict.fromkeys(NEEDED, covered(parameters.values()))
 
         def seen(name: str, value: Any) -> None:
-            both = covered([*parameters.values(), *reachable(value)])
-            needed[name] = both - needed["parameters"]
+            held = covered([*parameters.values(), *reachable(value)])
+            needed[name] = held - needed["parameters"]
 
         watch, peaks = PeakWatch(gauge), []
         step = our_step(model, parameters, random_batch(work, rng), work.train, watch, seen)
@@ -81,7 +81,7 @@ class Gauge:
     """The growth of this process in bytes since `start`, on the host or in CuPy's pool."""
 
     def __init__(self, xp: Any) -> None:
-        """Raises UserError where Linux's high-water mark cannot be read and reset."""
+        """Raise UserError if Linux's high-water mark cannot be read and reset."""
         pool_of = getattr(xp, "get_default_memory_pool", None)
         self._pool = None if pool_of is None else pool_of()
         self._before = 0
@@ -89,21 +89,21 @@ class Gauge:
             raise UserError("memory: expected Linux's /proc/self/status and clear_refs, got none")
 
     def start(self) -> None:
-        """Count from the memory held now."""
+        """Count from the memory that is held now."""
         np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
         self._before = 0 if self._pool is not None else _status("VmRSS")
 
     def reset(self) -> None:
-        """Reset the peak to the memory held now. CuPy's pool never shrinks, so its peak is not
-        reset."""
+        """Reset the peak to the memory that is held now. CuPy's pool never shrinks, so its peak is
+        not reset."""
         if self._pool is None:
             CLEAR.write_text("5")
 
     def peak(self) -> int:
-        """The most that was held since `reset`."""
+        """The largest amount of memory since `reset`."""
         if self._pool is not None:
             return int(self._pool.total_bytes())
-        return max(_status("VmHWM") - self._before, 0)  # of a small step pages given back are more
+        return max(_status("VmHWM") - self._before, 0)  # a small step may give back more pages
 
 
 def _status(name: str) -> int:
@@ -114,7 +114,7 @@ def _status(name: str) -> int:
 
 
 class PeakWatch(Stopwatch):
-    """Notes instead of seconds in which part the highest peak is reached."""
+    """A stopwatch that notes, instead of seconds, the part in which the highest peak is reached."""
 
     def __init__(self, gauge: Gauge) -> None:
         super().__init__()
@@ -127,8 +127,8 @@ class PeakWatch(Stopwatch):
 
 
 def reachable(value: Any) -> Iterator[Any]:
-    """All arrays in a cache or in gradients, however nested. Raises TypeError for what is neither a
-    container nor known to hold no array."""
+    """All arrays in a cache or in gradients, at any depth. Raises TypeError for an object that is
+    neither a container nor known to hold no array."""
     if hasattr(value, "strides") and not isinstance(value, np.generic):
         yield value
     elif isinstance(value, dict):
@@ -147,7 +147,7 @@ def reachable(value: Any) -> Iterator[Any]:
 
 
 def covered(arrays: Iterable[Any]) -> int:
-    """Bytes from the first to the last element of each array, shared ones counted once."""
+    """The bytes from the first to the last element of each array. Shared bytes count once."""
     total = end = 0
     for low, high in sorted(extent(array) for array in arrays if array.size):
         total += max(0, high - max(low, end))
@@ -156,7 +156,7 @@ def covered(arrays: Iterable[Any]) -> int:
 
 
 def extent(array: Any) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last."""
+    """The addresses of an array's first byte and of the byte after its last."""
     array = getattr(array, "_data", array)  # of the tests' stand-in for CuPy's
     data = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]

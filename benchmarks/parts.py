@@ -1,8 +1,8 @@
-"""The time of a training step by part, measured by wrapping the functions of each part.
+"""Measures the time of a training step by part, by wrapping the functions of each part.
 
-The product is not changed for it. A part's time excludes other parts called from it, so the parts
-add up to the step; "rest" is the time outside all parts. On a GPU there is a synchronisation after
-each part, and the step takes longer than without: both times are reported.
+The product itself is not changed. The time of a part excludes other parts called from it, so the
+parts add up to the step; "rest" is the time outside of all parts. On a GPU there is a
+synchronisation after each part, which makes the step longer. Both times are reported.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ TIMED: dict[str, dict[str, str]] = {
 
 
 class Stopwatch:
-    """Seconds by part; one part runs at a time, the innermost that was entered."""
+    """Seconds by part. At any time the part runs that was entered last."""
 
     def __init__(self, synchronise: Callable[[], Any] = lambda: None) -> None:
-        """`synchronise` waits for what a device still computes."""
+        """synchronise: waits until a device has finished."""
         self.seconds: dict[str, float] = defaultdict(float)
         self._synchronise, self._entered, self._since = synchronise, list[str](), 0.0
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Context: the time inside belongs to `name`."""
+        """Context whose time belongs to the part `name`."""
         self._account()
         self._entered.append(name)
         try:
@@ -70,7 +70,7 @@ class Stopwatch:
             self._entered.pop()
 
     def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, each call of which belongs to `name`."""
+        """The function, whose calls belong to the part `name`."""
         @wraps(function)
         def watched(*arguments: Any, **named: Any) -> Any:
             with self.part(name):
@@ -88,7 +88,7 @@ class Stopwatch:
 
 @contextmanager
 def watching(stopwatch: Stopwatch) -> Iterator[None]:
-    """Wrap all functions of `TIMED` for `stopwatch`; undone afterwards."""
+    """Context in which all functions of `TIMED` are wrapped for `stopwatch`."""
     with ExitStack() as undo:
         for place, functions in TIMED.items():
             owner = resolve_name(place)

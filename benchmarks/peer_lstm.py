@@ -1,19 +1,19 @@
-"""Others' LSTM layers on NumPy's arrays, as peers of ours: the one that CS231n teaches, thinc's,
-and one of `jax.lax.scan` under `jax.jit`.
+"""LSTM layers of others on NumPy's arrays, as peers: CS231n's, thinc's, and a layer of
+`jax.lax.scan` under `jax.jit`.
 
-CS231n's (Stanford), written anew: examples first, then time, (N, T, D); a = x Wx + h Wh + b; a
-function for a step and one for the sequence; each step's backward returns whole weight gradients,
-which the sequence's sums. It is the code that most people write first. `Wx` (D, 4H), `Wh` (H, 4H),
-`b` (4H,); gates in the order i, f, o, g, which is also ours.
+CS231n's layer (Stanford), written anew, is the code that most people write first: examples first,
+then time, (N, T, D); a = x Wx + h Wh + b; a function for a step and a function for the sequence.
+The backward of a step returns whole weight gradients, which the backward of the sequence sums.
+`Wx` (D, 4H), `Wh` (H, 4H), `b` (4H,); gates in the order i, f, o, g, which is also ours.
 
-thinc's (explosion/thinc, the extra `peers`): on NumPy thinc 9.1.1's forward is right and its
-backward is not (a central difference of its own forward says so too): the first step's dx is
-exactly zero, because the loop over pairs of steps never reaches it; the weights' gradients start
-from the weights, not from zeros; and dW_h pairs the gradient of step t with h_t in place of
-h_{t-1}. So the comparison, which requires equal results, leaves its backward out.
+thinc's layer (explosion/thinc, the extra `peers`): on NumPy, the forward of thinc 9.1.1 is right
+and its backward is wrong, as a central difference of its own forward also shows. The first step's
+dx is exactly zero, because the loop over pairs of steps never reaches it. The weights' gradients
+start from the weights, not from zeros. And dW_h pairs the gradient of step t with h_t in place of
+h_{t-1}. The comparison requires equal results, so it leaves this backward out.
 
-JAX's (the extra `peers`) is the plainest layer that one writes in it; both passes are compiled, and
-compiling is not timed. It runs on as many threads as NumPy's BLAS where that is one.
+JAX's layer (the extra `peers`) is the plainest layer that people write in JAX. Both passes are
+compiled, and compiling is not timed. If NumPy's BLAS has one thread, so has JAX.
 """
 
 from __future__ import annotations

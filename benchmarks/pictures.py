@@ -1,6 +1,6 @@
-"""Pictures of the records: panels of bars, points, stacks or lines, each with declared axes.
+"""Draws pictures of the records: panels of bars, points, stacks or lines, with declared axes.
 
-matplotlib (extra `plot`) is imported when one is drawn.
+matplotlib (extra `plot`) is imported when a picture is drawn.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Chart(NamedTuple):
 
 
 def draw_record(path: Path, chart: Chart, record: Mapping[str, Any]) -> None:
-    """Write a record's picture, in the format that its name ends in, or say why there is none."""
+    """Write a record's picture, in the format of its file extension, or say why there is none."""
     if find_spec("matplotlib") is None:
         print(f"no picture: {MISSING}; the numbers are written")
         return

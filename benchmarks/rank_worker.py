@@ -1,4 +1,4 @@
-"""One rank of `python -m benchmarks ranks`: times updates and sums of flat arrays.
+"""A rank of `python -m benchmarks ranks`: it times updates and sums of flat arrays.
 
 The update is the trainer's: passes over this rank's share, sums over the ranks, the optimizer.
 """
@@ -26,7 +26,7 @@ from nmt.training.world import Ranks, Transport, World
 
 
 def make_model(sizes: dict[str, int]) -> Translator:
-    """With input feeding and global attention, as the thesis's."""
+    """A translator with input feeding and global attention, as in the thesis."""
     return Translator(ModelConfig(layers=sizes["layers"], hidden_size=sizes["hidden"],
                                   embedding_size=sizes["hidden"], dropout=0.0),
                       sizes["vocabulary"], sizes["vocabulary"], True)
@@ -35,14 +35,14 @@ def make_model(sizes: dict[str, int]) -> Translator:
 def time_update(
     world: World, sizes: dict[str, int], batch: int, repeats: int
 ) -> dict[str, list[tuple[float, float]]]:
-    """Seconds of passes, sums and the optimizer in each update: wall-clock, and of this rank's
-    processor."""
+    """Seconds of passes, sums and the optimizer in each update, by the clock and by this rank's
+    processor time."""
     model, optimizer = make_model(sizes), SGD(0.01)
     V, length = sizes["vocabulary"], sizes["length"]
     work = Workload(model.config, TrainOptions(batch_size=batch), True, V, V, length, length + 1)
-    whole, times = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
+    batch_of_all, times = random_batch(work, np.random.default_rng(0)), dict[str, list[Any]]()
     parameters = model.initial_parameters(np.random.default_rng(1))
-    share, results = world.share(whole), dict[str, Any]()
+    share, results = world.share(batch_of_all), dict[str, Any]()
 
     def timed(name: str, work: Callable[[], Any]) -> None:
         world.wait()  # so that the time of the sums is not that of waiting for the slowest

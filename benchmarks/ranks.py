@@ -1,12 +1,12 @@
-"""Updates/s against ranks x threads, at a fixed and at a growing batch, and a model of the time.
+"""Measures updates/s by ranks and threads, at a fixed and a growing batch, and models the time.
 
-The passes take a + b B/p seconds on p ranks that share B sentences, fitted to the seconds of a
-processor, which other programs on the machine do not lengthen. A sum of n bytes takes 2 (p -
-1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005), or log2(p) (alpha +
-n beta) by recursive doubling; what fits better is kept. alpha, seconds a message, and beta, seconds
-a byte, are fitted to sums timed on this machine, and taken from NETWORKS for what the model says of
-more of them. Needs mpi4py and mpiexec (extra `mpi`). That n ranks update as one does is compared by
-`tests/nmt/training/test_world.py`.
+The passes take a + b B/p seconds on p ranks that share B sentences. a and b are fitted to processor
+seconds, which other programs on the machine do not lengthen. A sum of n bytes takes
+2 (p - 1) alpha + 2 (p - 1)/p n beta in a ring (Thakur, Rabenseifner and Gropp, 2005), or
+log2(p) (alpha + n beta) by recursive doubling; the formula that fits better is kept. alpha, seconds
+per message, and beta, seconds per byte, are fitted to sums timed on this machine. For predictions
+on several machines, they are taken from NETWORKS. Needs mpi4py and mpiexec (extra `mpi`).
+`tests/nmt/training/test_world.py` tests that n ranks make the same updates as one.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                  "repeats": options.repeats, "threads": threads, "lengths": lengths}
 
         def prepare(_: Any, ranks: int = ranks, asked: dict[str, Any] = asked) -> Prepared:
-            done = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
-                                   "benchmarks.rank_worker", json.dumps(asked)],
-                                  capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise UserError(f"ranks: mpiexec -n {ranks} ended with {done.returncode}: "
-                                f"{done.stderr.strip()[-300:]}")
-            fields = {"lengths": lengths, **json.loads(done.stdout.splitlines()[-1])}
+            process = subprocess.run([launcher, "-n", str(ranks), sys.executable, "-m",
+                                      "benchmarks.rank_worker", json.dumps(asked)],
+                                     capture_output=True, text=True, check=False)
+            if process.returncode:
+                raise UserError(f"ranks: mpiexec -n {ranks} ended with {process.returncode}: "
+                                f"{process.stderr.strip()[-300:]}")
+            fields = {"lengths": lengths, **json.loads(process.stdout.splitlines()[-1])}
             return Prepared({}, fields=lambda _: fields)
 
         yield Case(f"{kind} batch", {"ranks": ranks, "threads": threads, "batch": batch}, prepare,
@@ -89,8 +89,8 @@ def fit(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def relative_fit(
     factors: list[tuple[float, float]], seconds: list[float]
 ) -> tuple[tuple[float, float], float]:
-    """Two coefficients, neither negative, that make up the seconds, and the mean relative error:
-    each row weighs the same, short or long."""
+    """The two coefficients, neither negative, of the seconds, and the mean relative error. Short
+    and long rows have the same weight."""
     y = np.array(seconds)
     X = np.array(factors) / y[:, None]
     coefficients = np.linalg.lstsq(X, np.ones(len(y)), rcond=None)[0]
@@ -103,7 +103,8 @@ def relative_fit(
 
 
 def gradient_bytes(sizes: dict[str, int], sentences: float) -> tuple[int, float]:
-    """Of dense gradients, and of the rows that a rank's sentences touch, at most, in float32."""
+    """The bytes, in float32, of dense gradients, and at most of the rows that a rank's sentences
+    use."""
     weights = make_model(sizes).weights()
     dense = sum(math.prod(weight.shape) for name, weight in weights.items()
                 if not name.endswith("W_e"))
@@ -133,7 +134,7 @@ def predicted_table(fits: dict[str, Any], options: dict[str, Any]) -> list[str]:
 
 
 def speed(row: dict[str, Any]) -> float:
-    """Sentences a second."""
+    """Sentences per second."""
     return float(row["amount"] / sum(row["parts"].values()))
 
 
@@ -144,12 +145,12 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
     for row in rows:
         p, threads, batch = row["sizes"].values()
-        base = next(other for other in rows if other["case"] == row["case"]
-                    and list(other["sizes"].values())[:2] == [1, 1])
+        base = next(candidate for candidate in rows if candidate["case"] == row["case"]
+                    and list(candidate["sizes"].values())[:2] == [1, 1])
         lines.append(f"{row['case']} | {p} x {threads} | {batch} | "
                      + " | ".join(f"{1e3 * seconds:.3g} ms" for seconds in row["parts"].values())
                      + f" | {row['bytes'] / 1e6:.3g} | "
-                     + " / ".join(f"{1e3 * row['cpu'][other]:.3g}" for other in row["parts"])
+                     + " / ".join(f"{1e3 * row['cpu'][stage]:.3g}" for stage in row["parts"])
                      + f" ms | {speed(row) / speed(base) / p / threads:.0%} | "
                      + " / ".join(f"{processor(row, *of) / processor(base, *of):.0%}"
                                   for of in (tuple(row["parts"]), ("passes",))))

@@ -1,9 +1,9 @@
-"""Target tokens/s of a training step of the recipes, with the time split by part.
+"""Measures target tokens/s of a training step of the recipes, with the time split by part.
 
-Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
-length, so that no corpus is needed. A step is the trainer's: forward, backward, clip, update. The
-peer is eager PyTorch. `recipes-large` is thesis-size (4 layers, 1000 units, 50,000 words, batch
-128, no dropout): minutes on two cores.
+Each recipe keeps its model, optimizer, dropout and batch size. Words are random and sentences have
+one length, so that no corpus is needed. A step is the trainer's: forward, backward, clip, update.
+The peer is eager PyTorch. `recipes-large` has the thesis's size (4 layers, 1000 units, 50,000
+words, batch 128, no dropout) and takes minutes on two cores.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ TINY = ("--model.hidden_size=8", "--model.embedding_size=6", "--train.batch_size
 
 
 def load(name: str, options: argparse.Namespace) -> Workload:
-    """A known workload, or the recipe in a file; tiny where `--quick` says so.
+    """A known workload, or the recipe in a file; tiny with `--quick`.
 
-    Raises UserError for a name that is neither.
+    Raises UserError if the name is neither.
     """
     tiny = TINY if options.quick else ()
     if name in KNOWN:
@@ -80,7 +80,7 @@ def load(name: str, options: argparse.Namespace) -> Workload:
 
 
 def short(name: str) -> str:
-    """A recipe's name: of a file of ours with its directory, of another the file's."""
+    """A recipe's name: the file's name, for our own files with the directory."""
     path = Path(name).resolve().with_suffix("")
     return str(path.relative_to(DIRECTORY)) if path.is_relative_to(DIRECTORY) else path.name
 
@@ -133,8 +133,8 @@ def step_case(
 
 
 def products_alone(step: Callable[[], Any]) -> Callable[[], Any]:
-    """NumPy's matrix products of a step once more, in their order, on the same memory: what no step
-    with these products can be faster than."""
+    """NumPy's matrix products of a step alone, in their order, on the same memory. No step with
+    these products can be faster."""
     multiply, products = np.matmul, list[tuple[Any, Any, Any]]()
 
     def noted(a: Any, b: Any, out: Any = None) -> Any:
@@ -166,9 +166,9 @@ def split_step(
 
 def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     """The median seconds of each part that took any, in the order of `PARTS`."""
-    medians_by_part = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
-             for part in PARTS}
-    return {part: seconds for part, seconds in medians_by_part.items() if seconds}
+    by_part = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
+               for part in PARTS}
+    return {part: seconds for part, seconds in by_part.items() if seconds}
 
 
 def shares(row: Row) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What charts and tables read from a record: its timings, ratios and speeds, by the keys they need.
+"""Reads timings, ratios and speeds from a record, for charts and tables.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def timings(record: Record) -> Iterator[tuple[Row, str, Timing]]:
 
 
 def ratios(row: Row) -> dict[str, float]:
-    """Our median over each other implementation's; ours is the first."""
-    ours, *others = medians(row).items()
-    return {name: ours[1] / seconds for name, seconds in others}
+    """Our median divided by that of each other implementation. Ours is the first."""
+    ours, *peers = medians(row).items()
+    return {name: ours[1] / seconds for name, seconds in peers}
 
 
 def medians(row: Row) -> dict[str, float]:
@@ -59,7 +59,7 @@ def medians(row: Row) -> dict[str, float]:
 
 
 def speeds(row: Row) -> dict[str, float]:
-    """Amount a second by implementation."""
+    """The amount per second, by implementation."""
     return {name: row["amount"] / seconds for name, seconds in medians(row).items()}
 
 
@@ -77,7 +77,7 @@ def sizes_of(row: Row, between: str = " ") -> str:
 def exponent(row: Row, amounts: Mapping[str, float]) -> float:
     """p of amount = a size^p by least squares of the logarithms, over a row's fitted sizes.
 
-    Fixed costs of a call lower the exponent of times, arrays that no longer fit a cache raise it.
+    Fixed costs of a call lower the exponent of times. Arrays that no longer fit a cache raise it.
     """
     x, y = (np.log([float(value) for value in values]) for values in
             (row["fitted"], [amounts[size] for size in row["fitted"]]))

@@ -1,4 +1,4 @@
-"""The benchmarks by name: the module of each, and what it does in a line."""
+"""The benchmarks by name: for each its module, and a line on what it does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The runner of all benchmarks: options, equality, interleaved timing, rows, records, pictures.
+"""Runs all benchmarks: options, equality, interleaved timing, rows, records, pictures.
 
-A benchmark declares its cases. Each is compared first, then timed, printed, and written into the
-record, so that what has run stays: `--resume` goes on, `--only` adds or replaces some rows.
+A benchmark declares its cases. Each case is compared first, then timed, printed, and written into
+the record. So finished cases are kept: `--resume` continues, `--only` adds or replaces some rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 class Benchmark(NamedTuple):
-    """The declaration of a benchmark; its module's docstring says what it does."""
+    """The declaration of a benchmark. Its module's docstring says what it does."""
 
     cases: Callable[[argparse.Namespace], Iterable[Case]]
     sizes: Mapping[str, Any] = {}  # options and their defaults; a list takes several
@@ -62,7 +62,7 @@ def run(name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
 
 
 def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Namespace) -> None:
-    """All cases on one device. Raises UserError where --only names none."""
+    """Run all cases on a device. Raises UserError if --only names none of them."""
     cases = list(benchmark.cases(options))
     chosen = [case for case in cases
               if any(text.lower() in case.title.lower() for text in options.only or [""])]
@@ -102,7 +102,7 @@ def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Na
 
 
 def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
-    """Compare, time, and make the row."""
+    """Compare and time a case. Returns its row."""
     with backend.using(device.backend):
         made = case.prepare(device)
     calls = dict(made.calls)
@@ -126,7 +126,7 @@ def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
 def parse(
     name: str, benchmark: Benchmark, about: str | None, arguments: list[str]
 ) -> argparse.Namespace:
-    """The options, with the directory that the results go to.
+    """The options, with the directory of the results.
 
     Raises UserError if a part of a benchmark, or another size of it, would overwrite its record.
     """
@@ -201,17 +201,17 @@ def rows_of(path: Path, record: Record) -> dict[str, Row]:
     if not path.exists():
         return {}
     before = read_record(path)
-    same = all(before["environment"][key] == record["environment"][key]
-               for key in ("cpu", "cores", "kernels", "versions", "gpu"))
+    same_machine = all(before["environment"][key] == record["environment"][key]
+                       for key in ("cpu", "cores", "kernels", "versions", "gpu"))
     timing = "seconds", "device"
-    if not same or any(before["options"].get(key, value) != value
-                       for key, value in record["options"].items() if key not in timing):
+    if not same_machine or any(before["options"].get(key, value) != value
+                               for key, value in record["options"].items() if key not in timing):
         return {}
     return {key_of(row): row for row in before["rows"]}
 
 
 def key_of(case: Case | Row) -> str:
-    """What tells a row from others of its record."""
+    """The key that distinguishes a row from the others of its record."""
     name, sizes = (case.name, case.sizes) if isinstance(case, Case) else (case["case"],
                                                                           case["sizes"])
     return json.dumps([name, dict(sizes)])

@@ -1,10 +1,11 @@
-"""Sentences/s of greedy and beam search, ours against batched PyTorch; with a pruned model, sparse
-matrix products against dense ones (`sparse`).
+"""Measures sentences/s of greedy and beam search, ours against batched PyTorch; with a pruned
+model, sparse matrix products against dense products (`sparse`).
 
-A 2x512 translator with general attention and input feeding, 10,000 words, and a Transformer of
-three layers of 256 a side with as many, whose keys and values are kept. Their end marker is never
-chosen, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
-and scores are compared, in float64 exactly, before anything is timed in float32.
+The models are a 2x512 translator with general attention, input feeding and 10,000 words, and a
+Transformer with three layers of 256 units on each side and 10,000 words, whose keys and values are
+kept. The end marker is never chosen, so that every hypothesis takes the same number of steps and
+both searches do the same work. Before the timing in float32, hypotheses and scores are compared, in
+float64 exactly.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ Make = Callable[[Device, str, list[list[int]], int], Searches]  # dtype, words, 
 
 
 def make_models(options: argparse.Namespace) -> dict[str, tuple[Any, dict[str, np.ndarray]]]:
-    """Translators by name, and their parameters in float64, such that no hypothesis ever ends.
+    """Translators by name, and their parameters in float64, with which no hypothesis ever ends.
 
     Weights of the recurrent one have a larger range than for training, so that scores of words
     differ.
@@ -76,16 +77,16 @@ def make_models(options: argparse.Namespace) -> dict[str, tuple[Any, dict[str, n
 
 def search_case(
     name: str, beam: int, sentences: int, make: Make, options: argparse.Namespace,
-    both: tuple[str, ...] = ("float64", "float32"), **declared: Any,
+    dtypes: tuple[str, ...] = ("float64", "float32"), **declared: Any,
 ) -> Case:
-    """One beam and number of sentences; both, the dtypes that are compared."""
+    """The case of a beam and a number of sentences. dtypes: those that are compared."""
     rng = np.random.default_rng(options.seed)
     words = rng.integers(2, options.vocabulary, (sentences, options.source)).tolist()
 
     def prepare(device: Device) -> Prepared:
         compared = {
             dtype: compare(make(device, dtype, words[:COMPARED], beam), options.steps, dtype)
-            for dtype in both}
+            for dtype in dtypes}
         calls = make(device, "float32", words, beam)
         return Prepared({name: device.finished(call) for name, call in calls.items()}, compared)
 
@@ -94,15 +95,15 @@ def search_case(
 
 
 def compare(searches: Searches, steps: int, dtype: str) -> float:
-    """The largest relative difference of log-probabilities; 0 of one search alone.
+    """The largest relative difference of log-probabilities; 0 for a single search.
 
     Raises AssertionError unless in float64 all hypotheses are the same, word for word, and all
     log-probabilities are close: in float32 rounding may decide between ties.
     """
-    first, *others = (search() for search in searches.values())
+    first, *peers = (search() for search in searches.values())
     largest = 0.0
-    for other in others:
-        pairs = [pair for mine, theirs in zip(first, other, strict=True)
+    for hypotheses in peers:
+        pairs = [pair for mine, theirs in zip(first, hypotheses, strict=True)
                  for pair in zip(mine, theirs, strict=True)]
         if dtype == "float64" and any(a.tokens != b.tokens for a, b in pairs):
             raise AssertionError(f"search: the hypotheses of {' and '.join(searches)} differ")
@@ -116,7 +117,7 @@ def compare(searches: Searches, steps: int, dtype: str) -> float:
 
 
 def how(beam: int, steps: int) -> SearchOptions:
-    """Search of the `beam` best hypotheses of exactly so many words."""
+    """The options of a search for the `beam` best hypotheses of exactly this number of words."""
     return SearchOptions(beam=beam, nbest=beam, length_factor=1e-9, minimum_steps=steps)
 
 
@@ -134,7 +135,7 @@ def beside_pytorch(
     model: Any, parameters: Parameters, steps: int, device: Device, dtype: str,
     words: list[list[int]], beam: int,
 ) -> Searches:
-    """Our search and PyTorch's; where PyTorch cannot use the device NumPy's, to compare with."""
+    """Our search and PyTorch's. If PyTorch cannot use the device, NumPy's, for the comparison."""
     sources, options = make_sources(words, reverse=False), how(beam, steps)
     on_host = {name: array.astype(dtype) for name, array in parameters.items()}
 
@@ -159,7 +160,7 @@ def beside_pytorch(
 
 
 def chart(record: Record) -> Chart:
-    """Sentences/s against how many are searched at once; a panel for each beam."""
+    """Sentences/s by the number of sentences searched at once, with a panel for each beam."""
     panels = nested((row["case"], name, row["sizes"]["sentences"],
                      tuple(row["amount"] / timing[key] for key in ("median", "high", "low")))
                     for row, name, timing in timings(record))

@@ -1,11 +1,11 @@
-"""One training step, ours against eager PyTorch: forward, backward, clip, SGD update.
+"""Times a training step, ours against eager PyTorch: forward, backward, clip, SGD update.
 
-The model is a small one of the thesis's section 4.3: two LSTM layers, global `general` attention,
-sentences of one length, with input feeding and without. `variants` are all variants of attention
-except the renormalised Gaussian of local-p, RNNsearch (Bahdanau et al., 2015) and a Transformer of
-four heads and as many layers a side, both of the same width. Losses, gradients and updated
-parameters agree in float64 before float32 is timed. Beside the steps with a goal their matrix
-products are timed alone: the bound of any step that has them.
+The model is a small model of the thesis's section 4.3: two LSTM layers, global `general` attention,
+sentences of one length, with input feeding and without. `variants` times all variants of attention
+except the renormalised Gaussian of local-p, and RNNsearch (Bahdanau et al., 2015) and a Transformer
+with four heads, with the same width and number of layers. Losses, gradients and updated parameters
+must agree in float64 before float32 is timed. For steps with a goal, their matrix products are also
+timed alone: no step with these products can be faster.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def variants(options: argparse.Namespace, smaller: int = 1) -> dict[str, Any]:
 
 
 def workload(config: Any, options: argparse.Namespace, smaller: int = 1) -> Workload:
-    """The step of the options, or one with a fraction of its sentences and words."""
+    """The step of the options, or a step with a fraction of its sentences and words."""
     V, B = max(3, options.vocabulary // smaller), max(1, options.batch // smaller)
     train = TrainOptions(batch_size=B, learning_rate=LEARNING_RATE, max_norm=MAX_NORM)
     return Workload(config, train, True, V, V, options.source, options.target)
 
 
 def every_variant(options: argparse.Namespace) -> Iterator[Case]:
-    """A case for each."""
+    """A case for each variant."""
     sizes = {"layers": options.layers, "H": options.hidden, "B": options.batch,
              "S": options.source, "T": options.target, "V": options.vocabulary}
     smaller = 1 if options.quick else SMALLER

@@ -1,4 +1,4 @@
-"""Interleaved timing of implementations in one process, and the environment of the measurement."""
+"""Times implementations, interleaved in one process, and describes the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KERNELS = {"haswell": "Haswell kernels", "native": "native kernels"}  # of the B
 
 
 class Timing(NamedTuple):
-    """Wall-clock times of one implementation, in seconds."""
+    """Wall-clock times of an implementation, in seconds."""
 
     median: float
     low: float  # first quartile
@@ -60,7 +60,7 @@ def interleave(
     for iteration in counted(range(warm_up + iterations), "timing, iterations"):
         names = list(implementations)
         for name in names if iteration % 2 == 0 else names[::-1]:
-            time.sleep(rest(last))
+            time.sleep(pause_after(last))
             last = stopped(implementations[name])
             if iteration >= warm_up:
                 samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
@@ -74,22 +74,22 @@ def interleave(
 def timed(
     implementations: Mapping[str, Callable[[], Any]], seconds: float, least: int | None = None
 ) -> dict[str, Timing]:
-    """`interleave` for about `seconds`, with at least `least` iterations; a first one warms up and
-    estimates the time of one."""
+    """`interleave` for about `seconds`, with at least `least` iterations. The first iteration warms
+    up, and estimates the time of an iteration."""
     first = interleave(implementations, 1, 0)
-    each_once = sum(timing.median + rest(timing.median) for timing in first.values())
+    each_once = sum(timing.median + pause_after(timing.median) for timing in first.values())
     fewest, most = ITERATIONS
     iterations = max(least or fewest, min(most, int(seconds / each_once)))
     return interleave(implementations, iterations, 0)
 
 
-def rest(last: float) -> float:
+def pause_after(last: float) -> float:
     """Seconds to wait after a call that took `last` seconds."""
     return min(PAUSE, 30 * last)
 
 
 def stopped(run: Callable[[], Any]) -> float:
-    """Seconds that one call takes."""
+    """The seconds that a call takes."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
@@ -107,7 +107,7 @@ def environment() -> dict[str, Any]:
 
 def gpu() -> dict[str, Any] | None:
     """Name, memory (bytes), driver and runtime (CUDA's version numbers, 12040 for 12.4) of the GPU
-    that CuPy computes on, and the precision of float32 products; None without."""
+    on which CuPy computes, and the precision of float32 products; None without a GPU."""
     if installed(*LIBRARIES["cupy"]) is None:
         return None
     cupy = importlib.import_module("cupy")
@@ -129,7 +129,7 @@ def blas_kernels() -> str:
 
 
 def cpu_model() -> str:
-    """The processor's name, from the kernel where it tells."""
+    """The processor's name, from the kernel if it tells it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -137,7 +137,7 @@ def cpu_model() -> str:
 
 
 def installed(*names: str) -> str | None:
-    """The version of the first of these distributions that is there, None where none is."""
+    """The version of the first of these distributions that is installed; None if none is."""
     for name in names:
         with suppress(PackageNotFoundError):
             return version(name)

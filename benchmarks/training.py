@@ -1,9 +1,9 @@
-"""A training step without a corpus, ours and eager PyTorch's, and that both compute the same.
+"""A training step without a corpus, ours and eager PyTorch's, and their comparison.
 
-The two are compared in float64, where rounding cannot hide a mistake: loss and every gradient, each
-tensor relative to its norm, and with SGD an update. Timing is in float32, where sums are in
-different orders and a score's gradients, small differences of large numbers, keep few digits;
-there only the loss is compared.
+The two are compared in float64, where rounding cannot hide a mistake: the loss, every gradient
+relative to the tensor's norm, and with SGD an update. Timing is in float32. There sums are in
+different orders, and a score's gradients, small differences of large numbers, keep few digits.
+Therefore only the loss is compared in float32.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Workload(NamedTuple):
         return Tables((self.source_size,), self.target_size, self.reverse_source)
 
     def of_few_words(self) -> Workload:
-        """The same with small vocabularies, for comparing gradients."""
+        """The workload with small vocabularies, for comparing gradients."""
         return self._replace(source_size=50, target_size=51)
 
 
 def random_batch(work: Workload, rng: np.random.Generator, sentences: int | None = None) -> Batch:
-    """Random token ids; all sentences have the workload's lengths."""
+    """Random token ids. All sentences have the workload's lengths."""
     B = sentences or work.train.batch_size
     source = rng.integers(2, work.source_size, (B, work.source)).tolist()
     target = rng.integers(2, work.target_size, (B, work.target - 1)).tolist()
@@ -65,7 +65,7 @@ def our_step(
     model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
     watch: Stopwatch | None = None, seen: Callable[[str, Any], None] = lambda name, value: None,
 ) -> Step:
-    """One update as `nmt.training.trainer` makes it; returns the summed loss.
+    """An update as `nmt.training.trainer` makes it. Returns the summed loss.
 
     Arguments: watch, which is told of its parts; seen, what is called with "saved" and the cache of
     the forward, and with "gradients" and these.
@@ -90,7 +90,7 @@ def our_step(
 
 
 def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
-    """The same update in eager PyTorch at its fastest; dropout masks are drawn by PyTorch."""
+    """The same update in eager PyTorch at its fastest. PyTorch draws the dropout masks."""
     import torch
 
     weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
@@ -119,7 +119,7 @@ def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
 
 
 def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:
-    """The same model in PyTorch, on the same device; None where PyTorch is not."""
+    """The same model in PyTorch, on the same device; None without PyTorch."""
     if device.torch is None:
         return None
     import torch
@@ -160,8 +160,8 @@ def compare(work: Workload, seed: int = 7, sentences: int | None = 2) -> dict[st
 
 
 def random_parameters(model: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Parameters in float64, normals of standard deviation `STD`: with freshly initialised ones
-    scores hardly differ, and rounding leaves few digits of their gradients."""
+    """Parameters in float64, normals of standard deviation `STD`. With freshly initialised
+    parameters scores hardly differ, and rounding leaves few digits of their gradients."""
     return {name: rng.normal(scale=STD, size=weight.shape)
             for name, weight in model.weights().items()}
 
@@ -169,15 +169,15 @@ def random_parameters(model: Any, rng: np.random.Generator) -> dict[str, np.ndar
 def loss_difference(
     model: Any, parameters: Mapping[str, Any], batch: Batch, noise: Any, peer: Any
 ) -> Difference:
-    """The relative difference of the summed loss from the peer's with the same dropout masks, or
-    without a peer from NumPy's."""
+    """The relative difference of the summed loss from the peer's, with the same dropout masks; from
+    NumPy's without a peer."""
     loss = float(backend.to_host(model.loss(parameters, batch, noise)[0]))
-    same = on_host(noise)
+    same_noise = on_host(noise)
     if peer is not None:
-        theirs = float(peer(batch, same).item())
+        theirs = float(peer(batch, same_noise).item())
     else:
         with backend.using("numpy"):
-            theirs = float(model.loss(on_host(parameters), batch, same or None)[0])
+            theirs = float(model.loss(on_host(parameters), batch, same_noise or None)[0])
     return Difference(abs(loss / theirs - 1), "the loss")
 
 
@@ -192,5 +192,5 @@ def gradient_difference(
 
 
 def on_host(arrays: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
-    """The same arrays where PyTorch can read them; none of None."""
+    """The same arrays on the host, where PyTorch can read them; nothing for None."""
     return {name: backend.to_host(array) for name, array in (arrays or {}).items()}

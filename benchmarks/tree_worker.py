@@ -1,9 +1,9 @@
-"""The worker process of `benchmarks.two_trees`: a piece of work, by the packages of one tree.
+"""The worker process of `benchmarks.two_trees`: it works with the packages of one tree.
 
-Started as a script with that tree alone on its path: `benchmarks` below is that tree's own, which
-knows the names of its functions. Arguments: a JSON object with the kind of work, its sizes and the
-number of calls. It writes a number that all trees should agree on, and then, for each line that it
-reads, does the work so many times and answers with a line.
+It is started as a script, with only this tree on its path: `benchmarks` below is the tree's own,
+which knows the names of its functions. Arguments: a JSON object with the kind of work, its sizes
+and the number of calls. It writes a number on which all trees should agree. Then, for each line
+that it reads, it does the work this number of times and answers with a line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step(sizes: Sizes) -> Run:
 
 
 def beam(sizes: Sizes) -> Run:
-    """Beam search of sentences that never end; the best log-probability of a word."""
+    """Beam search for sentences that never end; the best log-probability of a word."""
     from nmt.data.batches import make_sources
     from nmt.data.vocabulary import END
     from nmt.search.beam import beam_search

@@ -1,8 +1,8 @@
-"""The same work by two work trees: an LSTM layer, a training step, beam search, at three sizes.
+"""Times the same work in two work trees: an LSTM layer, a training step, beam search, three sizes.
 
-Each tree works in a process of its own, which imports that tree's packages alone. The processes
-take turns, and a second process of the other tree shows the noise: its time over that of the first
-should be 1. The trees' results are compared before anything is timed, in float32.
+Each tree works in its own process, which imports only this tree's packages. The processes take
+turns. A second process of the other tree shows the noise: its time over that of the first should be
+1. The trees' results are compared in float32 before the timing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Worker:
     """A process with the packages of one tree, ready to do one piece of work."""
 
     def __init__(self, tree: Path, asked: Mapping[str, Any]) -> None:
-        """Raises UserError where the tree's work ends in an error."""
+        """Raise UserError if the tree's work ends in an error."""
         script = Path(__file__).with_name("tree_worker.py")
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(script), json.dumps(asked)], cwd=tree, text=True,
@@ -58,7 +58,7 @@ class Worker:
         self._answer()
 
     def end(self) -> None:
-        """Its input ends, and with it the process."""
+        """End the process, by closing its input."""
         self._process.communicate()
 
     def _answer(self) -> str:
@@ -70,7 +70,7 @@ class Worker:
 
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
-    """Every kind of work at every size. Raises UserError where --other is no tree of this code."""
+    """Every kind of work at every size. Raises UserError if --other is not a tree of this code."""
     if options.quick and options.other is None:
         options.other = ROOT
     if options.other is None or not (Path(options.other) / "benchmarks").is_dir():
@@ -88,7 +88,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 
 def prepare(trees: Mapping[str, Path], asked: Mapping[str, Any], _: Any) -> Prepared:
-    """The trees' processes. Raises UserError where their results differ."""
+    """The trees' processes. Raises UserError if their results differ."""
     workers = {name: Worker(tree, asked) for name, tree in trees.items()}
 
     def end() -> None:
@@ -106,9 +106,9 @@ def summary(record: Record) -> list[str]:
     """The ratios: of the trees, and of the other tree's two processes, which is the noise."""
     lines = []
     for row in record["rows"]:
-        this, other, again = medians(row).values()
-        lines.append(f"{row['case']} {sizes_of(row)}: this / other {this / other:.3f}, "
-                     f"other again / other {again / other:.3f}")
+        ours, theirs, theirs_again = medians(row).values()
+        lines.append(f"{row['case']} {sizes_of(row)}: this / other {ours / theirs:.3f}, "
+                     f"other again / other {theirs_again / theirs:.3f}")
     return lines
 
 

@@ -1,6 +1,6 @@
-"""The subcommand `grads check`: one report for each name.
+"""The subcommand `grads check`: a report for each name.
 
-Only what the names need is built: a user's file is checked without the catalogue.
+Only the modules that the names need are imported: a user's file is checked without the catalogue.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _extent(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _facts(options: argparse.Namespace) -> dict[str, str]:
-    """The facts on the page about how it was made."""
+    """The facts on how the page was made, which it shows."""
     facts = {"seed": str(options.seed), "method": options.method or METHOD}
     facts["accepted"] = "what rounding explains" + (
         f", or a relative error of {options.rtol:g}" if options.rtol else "")
@@ -128,7 +128,7 @@ def _tiers(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _fitting(pattern: str, options: argparse.Namespace) -> Checks:
-    """The checks of the catalogue and of the derivations whose names match a pattern. Only the
+    """The checks of the catalogue and of the derivations whose names match a pattern. Only
     architectures that can match are built."""
     from grads.verification import catalogue, derivations
 
@@ -142,7 +142,7 @@ def _fitting(pattern: str, options: argparse.Namespace) -> Checks:
 
 
 def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Report]:
-    """One report for each file's function, and for each check whose name fits a pattern."""
+    """A report for each function of a file, and for each check whose name fits a pattern."""
     for name in options.names or ["*"]:
         if ".py:" in name or name.endswith(".py"):
             target = name if ".py:" in name else f"{name}:"
@@ -162,7 +162,7 @@ def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Re
 
 
 def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
-    """The extent for a page, whose maps need entries differentiated one by one."""
+    """The extent for a page. Its maps need entries that are differentiated one by one."""
     if page is None:
         return extent
     asked = extent["every_entry"] or extent["sample"] is not None

@@ -23,13 +23,13 @@ VERBS = (
 
 
 def build_parser(arguments: Sequence[str] | None = None) -> Parser:
-    """All verbs and their arguments, or of the verb among `arguments` alone."""
+    """The parser of all verbs, or only of the verb in `arguments`."""
     parser = Parser(prog="grads", description="Verification of hand-written gradients.")
     return verbs.build_parser(parser, VERBS, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exit status 1 for a wrong gradient, 2 for an error of the user's."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    parser = build_parser(given)
-    run_command("grads", lambda: parser.parse_args(given))
+    """Run the command line. Exit status 1: a wrong gradient; 2: an error of the user's."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser = build_parser(words)
+    run_command("grads", lambda: parser.parse_args(words))

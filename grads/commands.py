@@ -1,6 +1,6 @@
-"""`grads matrix`, `grads mutants` and `grads equations`: all that is verified, as pages.
+"""`grads matrix`, `grads mutants` and `grads equations`: they write pages on all that is verified.
 
-Each imports its modules when it runs: importing models takes longer than a check.
+Each command imports its modules when it runs: importing models takes longer than a check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WIDE = 200  # columns of a table in a pipe
 
 
 def console() -> Console:
-    """The terminal; a pipe gets wide lines without colours."""
+    """The terminal. A pipe gets wide lines without colours."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
 
@@ -56,7 +56,7 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
 
 
 def run_mutants(options: argparse.Namespace) -> int:
-    """`grads mutants`: 0 if the checks notice every mistake that is one."""
+    """`grads mutants`: 0 if the checks notice every real mistake."""
     from grads.verification.mutation.equivalents import EQUIVALENTS
     from grads.verification.mutation.report import page, problems, summary
     from grads.verification.mutation.run import run as run_mutants
@@ -73,7 +73,7 @@ def run_mutants(options: argparse.Namespace) -> int:
 
 
 def _mistakes(names: list[str]) -> int:
-    """Make the papers' mistakes of those names, and print what the check says."""
+    """Make the papers' mistakes of these names, and print the reports of the checks."""
     from grads.verification.mutation.run import check_mistake
 
     for name in names:
@@ -98,7 +98,7 @@ def add_equations(parser: argparse.ArgumentParser) -> None:
 
 
 def run_equations(options: argparse.Namespace) -> int:
-    """`grads equations`: 0 if every number has a line, every line a number and a check."""
+    """`grads equations`: 0 if every number has a line, and every line has a number and a check."""
     from grads.verification import equations as index
 
     source = index.read_source()

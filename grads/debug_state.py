@@ -1,5 +1,5 @@
-"""`grads debug-state`: every tensor of a model on one sentence, forward and backward, by name in
-one safetensors file, so that an implementation in another language can be compared tensor by
+"""`grads debug-state` writes every tensor of a model for a sentence, forward and backward, by name
+into a safetensors file. An implementation in another language can be compared with it, tensor by
 tensor.
 
 The tensors are those of the model's derivation (`grads.derivations`), run by the stepper's tracer
@@ -13,8 +13,8 @@ in float64 with the checkpoint's parameters; vectors are columns (n, 1).
 | `forward/FUNCTION LOOPS/VARIABLE` | what a line assigned: `forward/lstm t=2 l=1/h_hat` |
 | `backward/FUNCTION LOOPS/VARIABLE` | the same, backward: `backward/lstm_grad t=2 l=1/dh_hat` |
 
-FUNCTION is the one in whose code the line stands, LOOPS the indices of the loops around it, those
-of its callers included. A name that is assigned again in the same iteration ends in #2, #3, ...
+FUNCTION is the function with the line, LOOPS the indices of the loops around it, including those of
+its callers. A name that is assigned again in the same iteration ends in #2, #3, ...
 The file's metadata has `lines`: as JSON, name -> the statement with its file, line and equations.
 """
 
@@ -36,7 +36,7 @@ from nmt.console.terminal import print
 from nmt.files import write_file
 from nmt.training import tensor_file
 
-ALL = 1 << 62  # numbers of an array that a trace keeps
+ALL = 1 << 62  # most elements of an array that a trace keeps
 
 
 def add_debug_state(parser: argparse.ArgumentParser) -> None:
@@ -62,16 +62,17 @@ def run_debug_state(options: argparse.Namespace) -> None:
 
 
 def debug_state(
-    directory: Path, sentence: str | None = None, target: str | None = None, which: str = "best"
+    directory: Path, sentence: str | None = None, target: str | None = None,
+    checkpoint: str = "best",
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The tensors by name, and the metadata, both as the module describes.
 
-    Arguments: directory of a run; sentence and target, words between spaces; which checkpoint.
+    Arguments: directory of a run; sentence and target, words between spaces; checkpoint.
     Raises `UserError` as `grads.stepper.explorer.models.open_model` does.
     """
     from grads.stepper.explorer.models import open_model
 
-    model = open_model(directory, sentence, target, which)
+    model = open_model(directory, sentence, target, checkpoint)
     run = model.derivation.run(keep=ALL)
     arrays: dict[str, np.ndarray] = {"loss": np.asarray(run.loss(run.forward.result))}
     names = inspect.signature(model.derivation.forward).parameters
@@ -81,8 +82,8 @@ def debug_state(
         elif name in ("x", "y"):
             arrays[f"batch/{name}"] = np.asarray(value, np.int64)
     result = run.backward.result
-    gradients = next(part for part in (result if isinstance(result, tuple) else (result,))
-                     if isinstance(part, Mapping))
+    gradients = next(mapping for mapping in (result if isinstance(result, tuple) else (result,))
+                     if isinstance(mapping, Mapping))
     arrays |= {f"gradients/{key}": array for key, array in gradients.items()}
     lines: dict[str, str] = {}
     for name, value, line in (*assigned("forward", run.forward),
@@ -95,8 +96,10 @@ def debug_state(
 
 
 def assigned(side: str, trace: Trace) -> Iterator[tuple[str, np.ndarray, str]]:
-    """Name, value and line of every number and array that a line assigned, in their order; without
-    what a call was given, and other names of that."""
+    """The name, value and line of every number and array that a line assigned, in their order.
+
+    Arguments of a call, and other names for them, are left out.
+    """
     seen: dict[str, int] = {}
     for step in trace.steps:
         if step.kind != "assign":
@@ -104,8 +107,9 @@ def assigned(side: str, trace: Trace) -> Iterator[tuple[str, np.ndarray, str]]:
         loops = "".join(f" {index}={value}" for index, value in step.loops)
         line = f"{Path(step.file).name}:{step.line}: {step.text} {' '.join(step.equations)}".strip()
         for target in step.targets:
-            given = target.same_as and trace.steps[target.same_as[0]].kind == "call"
-            if given or target.shape is None or np.asarray(target.value).dtype.kind not in "fiu":
+            is_argument = target.same_as and trace.steps[target.same_as[0]].kind == "call"
+            kind = np.asarray(target.value).dtype.kind
+            if is_argument or target.shape is None or kind not in "fiu":
                 continue
             name = f"{side}/{step.function}{loops}/{target.name}"
             seen[name] = seen.get(name, 0) + 1

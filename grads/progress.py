@@ -15,11 +15,11 @@ from nmt.console import progress
 def watching(title: str, limit: float | None) -> Iterator[Watch]:
     """The watch of one check, with its bar (`nmt.console.progress`).
 
-    Arguments: title of the check; limit in seconds, None for none. An alarm ends a run of the
-    user's function that goes on beyond the limit.
+    Arguments: title of the check; limit in seconds, None for no limit. An alarm ends a run of the
+    user's function at the limit.
     """
     with progress.told(title) as tell:
-        watch = Watch(limit, (lambda what, done, of: tell(done, of, what))
+        watch = Watch(limit, (lambda stage, done, total: tell(done, total, stage))
                       if progress.wanted() else None)
         with _alarm(watch):
             yield watch
@@ -35,7 +35,7 @@ def limited(limit: float | None) -> Iterator[None]:
 
 @contextmanager
 def _alarm(watch: Watch) -> Iterator[None]:
-    """Context of an alarm at the watch's limit, where the system has alarms."""
+    """Context of an alarm at the watch's limit, if the system has alarms."""
     if watch.limit is None or not hasattr(signal, "setitimer") or (
             threading.current_thread() is not threading.main_thread()):
         yield

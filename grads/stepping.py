@@ -1,6 +1,7 @@
 """`grads walk` and `grads explore`: a derivation or a search, step by step.
 
-Each imports its modules when it runs: importing the explorer or models takes longer than a check.
+Each command imports its modules when it runs: importing the explorer or models takes longer than a
+check.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from nmt.console.terminal import print
 from nmt.search.combine import AVERAGES
 
 EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
-           "seed", "model", "checkpoint")  # options of the example to step through
-SEARCH, VANISHING = "search", "vanishing"  # names that are no derivation; the second, a page only
-SHARED = ("sentence", "model", "checkpoint")  # options that it has too
+           "seed", "model", "checkpoint")  # options of the example
+SEARCH, VANISHING = "search", "vanishing"  # names that are no derivations; the second is a page
+SHARED = ("sentence", "model", "checkpoint")  # options that a search has, too
 OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
 
 
@@ -93,13 +94,13 @@ def run_explore(options: argparse.Namespace) -> int:
 
 
 def _not_finished(options: argparse.Namespace) -> int:
-    """Say that the time was up; the exit status, as that of `grads check`."""
+    """Say that the time was up. Returns the exit status, as of `grads check`."""
     print(f"{options.name}: NOT FINISHED: the time was up after {options.time_limit:g} s")
     return 3
 
 
 def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """The example to step through: a derivation, its sentence, its sizes or a trained model."""
+    """Add the options of the example: a derivation, its sentence, its sizes or a trained model."""
     parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--sentence", metavar="WORDS",
                         help="words between spaces")
@@ -121,7 +122,7 @@ def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
 
 
 def _add_search(group: argparse._ArgumentGroup) -> None:
-    """The models and options of a search; their defaults are the recipe's."""
+    """Add the models and options of a search. Their defaults are those of the recipe."""
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
                        help="more run directories, searched as one with --model")
     group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
@@ -135,12 +136,12 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
 
 
 def _size(text: str) -> int:
-    """A size of an example to step through; small, since every number is kept and shown."""
+    """A size of an example. It is small, since every number is kept and shown."""
     return natural(text, 1, 1000)
 
 
 def _of_derivation(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a derivation. Raises UserError for its name, or an option of a search."""
+    """The options of a derivation. Raises UserError for an unknown name, or a search option."""
     from grads.stepper.explorer.own import is_own
 
     known, name = [*DERIVATIONS, SEARCH], options.name
@@ -155,7 +156,7 @@ def _of_derivation(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _walk_search(options: argparse.Namespace) -> None:
-    """A search, printed."""
+    """Print a search."""
     from grads.stepper.explorer.search import SearchSettings, build_search
     from grads.stepper.explorer.search_text import as_text
 
@@ -163,14 +164,14 @@ def _walk_search(options: argparse.Namespace) -> None:
 
 
 def _explore_search(options: argparse.Namespace) -> Path:
-    """The page of a search, written."""
+    """Write the page of a search."""
     from grads.stepper.explorer.search import SearchSettings, explore_search
 
     return explore_search(options.output, SearchSettings(**_of_search(options)))
 
 
 def _explore_vanishing(options: argparse.Namespace) -> Path:
-    """The page of vanishing gradients, written."""
+    """Write the page of vanishing gradients."""
     from grads.stepper.explorer.vanishing import explore_vanishing
 
     _only(options, {*EXAMPLE, *OF_SEARCH, "time_limit"}, VANISHING, "")
@@ -184,8 +185,8 @@ def _of_search(options: argparse.Namespace) -> dict[str, Any]:
             if getattr(options, name) is not None}
 
 
-def _only(options: argparse.Namespace, others: Iterable[str], name: str, who: str) -> None:
-    """Raise UserError if an option of `others` was given."""
-    for key in sorted(others):
+def _only(options: argparse.Namespace, excluded: Iterable[str], name: str, who: str) -> None:
+    """Raise UserError if an option of `excluded` was given."""
+    for key in sorted(excluded):
         if getattr(options, key) is not None:
             raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")

@@ -13,7 +13,7 @@ from lstm.parameters import Scheme, Weight, axis
 def embedding_weight(
     vocabulary_size: int, embedding_size: int, scheme: Scheme, of: str = "word"
 ) -> Weight:
-    """W_e (V, E); of: what a row stands for, the label of its first axis."""
+    """W_e (V, E). of: the label of its first axis, such as "word"."""
     return Weight((axis(of, vocabulary_size), axis("input", embedding_size)),
                   scheme.embedding())
 
@@ -22,7 +22,7 @@ def embedding_forward(W_e: Array, index: RowIndex) -> tuple[Array, tuple[RowInde
     """x_t = the embedding of word t (Algorithm 3, line 7).
 
     Arguments: W_e (V, E); index of ids (T, B), made by `backend.rows.row_index`.
-    Returns x (T, B, E) and what `embedding_backward` reads.
+    Returns x (T, B, E) and the data that `embedding_backward` reads.
     """
     return gather(W_e, index), (index, W_e.shape[0])
 

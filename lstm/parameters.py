@@ -30,7 +30,7 @@ STD = 0.01  # standard deviation of normals under `orthogonal` (Bahdanau B.1)
 
 
 class Axis(NamedTuple):
-    """The label of an axis (what it counts) and the named parts along it, in order."""
+    """The label of an axis, which says what it counts, and the named parts along it, in order."""
 
     name: str  # "word", "gate", "unit", "column" ...
     size: int
@@ -38,7 +38,7 @@ class Axis(NamedTuple):
 
 
 def axis(name: str, size: int | Mapping[str, int]) -> Axis:
-    """An axis of a size, or of the sizes of its parts: axis("gate", {"i": H, "f": H})."""
+    """An axis of this size, or with parts of these sizes: axis("gate", {"i": H, "f": H})."""
     if isinstance(size, int):
         return Axis(name, size)
     return Axis(name, sum(size.values()), tuple(size.items()) if len(size) > 1 else ())
@@ -69,7 +69,7 @@ def initialise(
 
 @dataclass(frozen=True)
 class Scheme:
-    """The initialisation of a model's weights; each method returns the `initial` of one kind of
+    """The initialisation of a model's weights. Each method returns the `initial` of a kind of
     weight."""
 
     name: str = "uniform"  # one of SCHEMES
@@ -134,7 +134,7 @@ def constant(value: float) -> Initial:
 
 
 def block_bias(blocks: tuple[str, ...], name: str, value: float) -> Initial:
-    """Zeros, and `value` in the block of that name."""
+    """Zeros, but `value` in the block of that name."""
 
     def initial(rng: np.random.Generator, shape: Shape) -> np.ndarray:
         bias = np.zeros(shape)
@@ -146,7 +146,7 @@ def block_bias(blocks: tuple[str, ...], name: str, value: float) -> Initial:
 
 def uniform(limit: float) -> Initial:
     """From [-limit, limit]."""
-    most = limit + 0.0  # -0.0 becomes 0.0: NumPy takes its interval for one that ends too early
+    most = limit + 0.0  # -0.0 becomes 0.0, since NumPy refuses an interval from 0.0 to -0.0
     return lambda rng, shape: rng.uniform(-most, most, shape)
 
 
@@ -178,7 +178,7 @@ def xavier_normal(blocks: int) -> Initial:
 
 
 def orthogonal_states(blocks: int) -> Initial:
-    """Normals, but for the state's columns: a random orthogonal matrix in each block."""
+    """Normals; but each block of the state's columns is a random orthogonal matrix."""
 
     def initial(rng: np.random.Generator, shape: Shape) -> np.ndarray:
         value, H = rng.normal(0.0, STD, shape), shape[0] // blocks  # (Bahdanau B.1 initialisation)

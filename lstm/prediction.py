@@ -1,9 +1,9 @@
 """The prediction layer: logits, softmax, cross-entropy and their gradient, at real words only.
 
 Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
-ds_t with the opposite sign (erratum 1); the code follows Eq. 2.21, which is the gradient. With
-label smoothing (Nguyen 3.3.3.1) a share eps of the target's probability is spread over all V words,
-the target included: q(y) = (1 - eps) 1_y + eps / V.
+ds_t with the opposite sign (erratum 1); the code follows Eq. 2.21, which is the gradient. Label
+smoothing (Nguyen 3.3.3.1) spreads a share eps of the target's probability over all V words,
+including the target: q(y) = (1 - eps) 1_y + eps / V.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class PredictionCache(NamedTuple):
     W_hy: Array  # (V, H)
     has_bias: bool
     nll: Array  # 0-d, the sum of -log p_t(y_t), which without smoothing is the loss
-    biased: Array | None = None  # (N, U), the words with a bias of their own
+    biased: Array | None = None  # (N, U), the words with their own bias
 
 
 class Bias(NamedTuple):
-    """What is added to some logits of each word of a batch: U words, no two alike."""
+    """Numbers that are added to some logits of each word of a batch: those of U distinct words."""
 
-    words: Array  # (B, U), a sentence's
+    words: Array  # (B, U), those of each sentence
     values: Array  # (B, T, U)
 
 
@@ -143,8 +143,8 @@ def output_weights(
     prefix: str, width: int, vocabulary_size: int, bias: bool, scheme: Scheme, name: str = "W_hy",
     of: str = "word",
 ) -> dict[str, Weight]:
-    """`{prefix}.{name}` (V, H), H = width, and with `bias` also `{prefix}.b` (V,); of: what a row
-    stands for, the label of the first axis."""
+    """`{prefix}.{name}` (V, H), H = width, and with `bias` also `{prefix}.b` (V,). of: the label of
+    the first axis, such as "word"."""
     words = axis(of, vocabulary_size)
     weights = {f"{prefix}.{name}": Weight((words, axis("unit", width)), scheme.matrix())}
     if bias:
@@ -181,7 +181,7 @@ def output_forward(
 
 
 def _of_rows(bias: Bias, rows: Array | None) -> tuple[Array, Array]:
-    """Words (N, U) and values (N, U) of rows of (T, B), flat; None for all of them."""
+    """Words (N, U) and values (N, U) of flat rows of (T, B), None for all rows."""
     xp, (B, T, U) = array_module(bias.values), bias.values.shape
     values = bias.values.transpose(1, 0, 2).reshape(T * B, U)
     rows = xp.arange(T * B) if rows is None else rows

@@ -1,8 +1,9 @@
-"""The one loop over time: any cell over a whole sequence, forward and backward through time.
+"""The loop over time: any cell over a whole sequence, forward and backward through time.
 
-The input's share of all steps is one GEMM before the loop; weight, bias and input gradients are one
-GEMM each after it. The loop holds no calculus: that is the cell's. Sequences of different lengths
-share a batch, padded at the end: at a padded step the state is copied through.
+The input's share of all steps is one GEMM before the loop. The gradients of weights, biases and
+inputs are one GEMM each after the loop. The loop itself has no calculus: that is in the cell. In a
+batch, sequences of different lengths are padded at the end. At a padded step the state is copied
+through.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from backend import Array, array_module, to_device
 from backend.workspace import Workspace, transposed
 from lstm.cells import Cell, State, Step
 
-# Of each step of a padded batch: which sequences are padded, (B, 1) bool; None where none is.
+# For each step of a padded batch, whether each sequence is padded, (B, 1) bool; None if none is.
 Padding = Sequence[Array | None]
 
 
@@ -37,8 +38,8 @@ def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
 class Steps(NamedTuple):
     """The arrays of all steps of a sequence."""
 
-    u: Array  # (T, B, G): W_x x_t before step t, its gates after it
-    states: State  # (T + 1, B, H) each, the initial state where the loop starts
+    u: Array  # (T, B, G): W_x x_t before step t, the gates after it
+    states: State  # (T + 1, B, H) each, with the initial state at the start of the loop
     saved: Array | None  # (T, B, H), as in `Step`
     scratch: Array  # (B, G), of the step that runs
     reverse: bool  # whether the loop runs from the last step to the first
@@ -104,10 +105,10 @@ def recurrent_backward(
 ) -> tuple[Array, State, Array, Array]:
     """Backpropagation through time, from line 1 of Algorithms 1 and 2 on, over a batch.
 
-    Arguments: dh_out (T, B, H), gradient of the returned h; d_last, of the returned last state;
-    None, for any of these or for one array of d_last, stands for zeros; clip is tau of the
-    element-wise clipping of dh_t at every step (section 2.2.2). Returns dx (T, B, E), d_state
-    (B, H) each, of the initial state, dW (G, E + H), db (G,).
+    Arguments: dh_out (T, B, H), gradient of the returned h; d_last, gradient of the returned last
+    state; None for either of them, or for an array of d_last, means zeros; clip, tau of the
+    element-wise clipping of dh_t at every step (section 2.2.2). Returns dx (T, B, E); d_state
+    (B, H) each, gradient of the initial state; dW (G, E + H); db (G,).
     """
     cell, x, W, steps, padding, workspace = cache
     xp, (T, B, E) = array_module(x), x.shape
@@ -129,8 +130,8 @@ def parameter_gradients(
 ) -> tuple[Array, Array]:
     """dW (G, E + H) and db, sums over all steps (Algorithm 2, lines 14 and 15).
 
-    Arguments: da (T B, G); inputs, the arrays (T B, ...) that the layer reads beside its state, in
-    the order of their columns in W; steps, buffers of the forward pass.
+    Arguments: da (T B, G); inputs, the arrays (T B, ...) that the layer reads in addition to its
+    state, in the order of their columns in W; steps, buffers of the forward pass.
     """
     xp, h = array_module(da), steps.states[0]
     h_prev = (h[1:] if steps.reverse else h[:-1]).reshape(len(da), -1)
@@ -144,7 +145,7 @@ def parameter_gradients(
 
 
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:
-    """One step alone, for search: x (N, E), state (N, H) each. Returns the new state."""
+    """A single step, for search: x (N, E), state (N, H) each. Returns the new state."""
     xp, E = array_module(x, W), x.shape[1]
     now = tuple(xp.empty_like(before) for before in state)
     saved = xp.empty_like(state[0]) if cell.saves else None

@@ -7,10 +7,10 @@ expectation is taken over a few words V' with importance weights:
     E_p[ds_k] ~ sum over V' of (w_k / sum of w) ds_k,  w_k = exp(s_k - log Q(k))     (Jean 12)
 
 which is the exact gradient of -log (exp(s_y - log Q(y)) / sum over V' of exp(s_k - log Q(k))). V'
-holds the words that the batch predicts, with Q = 1, and others drawn without replacement, with Q
-the chance to be drawn: then the sum over V' has the sum over all words as its mean. Jean et al.
-take the same Q for all of V', so that Q cancels (`equal`). With all V words in V' the loss is
-exact.
+holds the words that the batch predicts, with Q = 1, and other words drawn without replacement,
+where Q is the chance to be drawn. Then the mean of the sum over V' is the sum over all words. Jean
+et al. take the same Q for all of V', so that Q cancels (`equal`). If V' has all V words, the loss
+is exact.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ def draw_sample(
     targets: np.ndarray, lengths: np.ndarray, vocabulary_size: int, count: int, weights: str,
     rng: np.random.Generator, dtype: DTypeLike,
 ) -> np.ndarray:
-    """(V,) host, 1 / Q(k) for the words sampled for a batch, 0 for all others.
+    """(V,) host, 1 / Q(k) for the words sampled for a batch, 0 for all other words.
 
-    Arguments: targets (T, B) host ids; lengths (B,) host; count: words drawn beside those of the
-    batch, or all others if there are fewer; weights, "inverse" or "equal".
+    Arguments: targets (T, B) host ids; lengths (B,) host; count, the number of words drawn in
+    addition to those of the batch (all, if there are fewer); weights, "inverse" or "equal".
     """
     real = np.arange(len(targets))[:, None] < lengths
     sample = np.zeros(vocabulary_size)
     sample[targets[real]] = 1.0
-    others = np.flatnonzero(sample == 0.0)
-    drawn = rng.choice(others, min(count, len(others)), replace=False)
-    sample[drawn] = len(others) / max(len(drawn), 1) if weights == INVERSE else 1.0
+    absent = np.flatnonzero(sample == 0.0)
+    drawn = rng.choice(absent, min(count, len(absent)), replace=False)
+    sample[drawn] = len(absent) / max(len(drawn), 1) if weights == INVERSE else 1.0
     return sample.astype(dtype)
 
 
 def check_sample(config: Any) -> None:
-    """Raise ValueError where a configuration's `target_sample` or `sample_weights` is out of range.
+    """Raise ValueError if a configuration's `target_sample` or `sample_weights` is out of range.
     """
     if config.target_sample is not None and config.target_sample < 1:
         raise ValueError(f"target_sample: expected at least 1, got {config.target_sample}")
@@ -64,7 +64,7 @@ def check_sample(config: Any) -> None:
 def sample_of(
     config: Any, batch: Any, vocabulary_size: int, rng: np.random.Generator, dtype: DTypeLike
 ) -> dict[str, np.ndarray]:
-    """The noise of a configuration that samples: at SITE, `draw_sample` of the batch."""
+    """The noise of a configuration that samples: `draw_sample` of the batch, at SITE."""
     if config.target_sample is None:
         return {}
     return {SITE: draw_sample(batch.target_out, batch.target.lengths, vocabulary_size,
@@ -105,7 +105,7 @@ def sampled_forward(
 
 
 def sampled_backward(cache: SampledCache, workspace: Workspace) -> tuple[Array, Parameters]:
-    """Gradient of h (T, B, H) and of the output parameters: of W_hy the rows of the sample."""
+    """The gradients of h (T, B, H) and of the output parameters; of W_hy only the sample's rows."""
     dh, gradients_of_rows = output_backward(cache.output, workspace)
     dW, db = (gradients_of_rows[name] for name in cache.names)
     rows = to_device(cache.ids)

@@ -3,7 +3,7 @@
 Source: Luong (2016), Algorithm 3 lines 8-9 and Algorithm 4 lines 13-17: the state of layer l - 1
 is the input of layer l, and dx of layer l is added to the gradient of layer l - 1. Dropout is on
 these vertical connections only (Zaremba et al., 2014). A bidirectional layer joins the states of
-two cells, one running from each end: output (T, B, 2H), forward half first.
+two cells that run from opposite ends: output (T, B, 2H), the forward half first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stack(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The width of its top states: H or 2H."""
+        """The width of the top states: H or 2H."""
         return self.hidden_size * self.directions
 
     @property
@@ -52,7 +52,7 @@ def stack_weights(
 ) -> dict[str, Weight]:
     """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].W` and `.b`.
 
-    Arguments: inputs, name -> width of what the first layer reads beside its state.
+    Arguments: inputs, name -> width of each input of the first layer.
     """
     cell, H, weights = CELLS[stack.unit], stack.hidden_size, {}
     rows = axis("gate", dict.fromkeys(cell.gates, H))
@@ -91,10 +91,10 @@ def stack_forward(
 ) -> tuple[Array, list[list[State]], StackCache]:
     """All layers over a whole sequence (Algorithm 3, lines 8-9).
 
-    Arguments: x (T, B, E); parameters with `{prefix}.{l}.W`; initial[l][d], the state that layer
-    l's direction d (0 forward, 1 backward) starts from: its nesting says how deep the stack is
-    and whether it runs both ways; padding of a ragged batch; masks[l], the dropout mask of layer
-    l's input, (T, B, width), or None.
+    Arguments: x (T, B, E); parameters with `{prefix}.{l}.W`; initial[l][d], the initial state of
+    direction d (0 forward, 1 backward) of layer l, whose nesting tells the depth of the stack and
+    whether it runs both ways; padding of a ragged batch; masks[l], the dropout mask of layer l's
+    input, (T, B, width), or None.
     Returns the top layer's states (T, B, H or 2H), last[l][d] and the cache.
     """
     xp, masks = array_module(x), masks or [None] * len(initial)
@@ -168,8 +168,8 @@ def stack_step(
 
 
 def select_states(states: Sequence[State], rows: Array) -> list[State]:
-    """The given rows (N',), on the device, of each layer's state: reordered, repeated or
-    dropped."""
+    """The given rows (N',), on the device, of each layer's state, in this order. A row may be
+    repeated or dropped."""
     return [tuple(a[rows] for a in state) for state in states]
 
 
@@ -178,8 +178,9 @@ def dropout_mask(
 ) -> Array:
     """Inverted dropout: zero with probability `rate`, else 1 / (1 - rate), so the mean is one.
 
-    Arguments: shape of the mask; rate in [0, 1), rounded to a multiple of 1 / 65536. Drawn on the
-    host, outside the kernels, so that a check can fix it and a resumed run repeats it.
+    Arguments: shape of the mask; rate in [0, 1), rounded to a multiple of 1 / 65536. The mask is
+    drawn on the host, outside of the kernels, so that a check can fix it and a resumed run repeats
+    it.
     """
     dropped = min(round(rate * 65536), 65535)
     size = int(np.prod(shape))
@@ -208,12 +209,12 @@ def check_stack_config(config: Any) -> None:
 
 
 def check_clip(limit: float | None) -> None:
-    """Raise ValueError unless the limit of element-wise clipping is a positive number, or none."""
+    """Raise ValueError unless the limit of element-wise clipping is a positive number or None."""
     if limit is not None and not 0.0 < limit < np.inf:
         raise ValueError(f"clip_elements: expected a positive number or none, got {limit}")
 
 
 def check_among(name: str, value: str, known: Collection[str]) -> None:
-    """Raise ValueError unless the argument `name` is one of `known`."""
+    """Raise ValueError unless the argument `name` has a value in `known`."""
     if value not in known:
         raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")

@@ -34,7 +34,7 @@ def lstm_backward(
     tanh_c: Array, da: Array, dh_pad: Array | None, clip: float | None, pad: Array | None,
     scratch: Array,
 ) -> None:
-    """Everything in a step before the matrix product; nothing is written to `scratch`."""
+    """Everything in a step before the matrix product. Nothing is written to `scratch`."""
     char = dh.dtype.char
     rows, H = dh.shape
     launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
@@ -114,7 +114,8 @@ def gru_gates_backward(
 def gru_after_forward(
     launch: Any, u: Array, a_h: Array, b: Array | None, h_prev: Array, h: Array, r: Array
 ) -> None:
-    """A whole step after its product, of the unit with the reset gate after it."""
+    """A step of the unit whose reset gate stands after the product: everything after the product.
+    """
     char = u.dtype.char
     rows, H = h.shape
     launch(CELLS["gru_after_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
@@ -125,7 +126,7 @@ def gru_after_forward(
 def gru_after_backward(
     launch: Any, dh: Array, u: Array, h_prev: Array, r: Array, da: Array, da_h: Array
 ) -> None:
-    """The backward of that step as far as its product."""
+    """The backward of this step, up to its product."""
     char = u.dtype.char
     rows, H = dh.shape
     launch(CELLS["gru_after_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),

@@ -1,4 +1,4 @@
-"""Launching the fused kernels on CuPy's arrays."""
+"""Launches the fused kernels on CuPy's arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backend.fused.source import REAL, Kernel, Source
 
 
 class CupyLauncher:
-    """Compiles a source when its first kernel of a dtype is asked for; CuPy keeps the binaries."""
+    """Compiles a source when its first kernel of a dtype is requested. CuPy keeps the binaries."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
@@ -20,7 +20,7 @@ class CupyLauncher:
         self._functions: dict[tuple[Kernel, str], Any] = {}
 
     def __call__(self, kernel: Kernel, char: str, grid: int, *arguments: Any) -> None:
-        """Start a kernel on the current stream; nothing is waited for.
+        """Start a kernel on the current stream, without waiting for it.
 
         A Python integer reaches the kernel as `long long`, a float as `double`, an array as the
         address of its first element.

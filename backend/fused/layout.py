@@ -1,4 +1,4 @@
-"""The strides and sizes that a kernel needs of its arrays, and which layouts it refuses."""
+"""The strides and sizes of arrays for a kernel, which refuses other layouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from backend.switch import Array
 
 THREADS = 256  # threads of a block
 MOST = (1 << 31) - 1  # elements that a kernel with 32-bit indices can address
-WAVE = 1 << 16  # most blocks of a kernel with a grid-stride loop: enough to fill any GPU
+WAVE = 1 << 16  # most blocks of a kernel with a grid-stride loop, enough to fill any GPU
 
 
 class Unfusable(Exception):

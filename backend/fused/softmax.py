@@ -63,7 +63,7 @@ def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
 
 
 def softmax_backward(launch: Any, da: Array, a: Array) -> Array:
-    """A row a block."""
+    """One block for each row."""
     return heads_softmax_backward(launch, da, a, 1.0, None)
 
 
@@ -84,7 +84,7 @@ def heads_softmax_backward(
 def cross_entropy(
     launch: Any, s: Array, targets: Array, losses: Array, b: Array | None = None
 ) -> None:
-    """A row a block, read twice and written once."""
+    """One block for each row, which is read twice and written once."""
     char = s.dtype.char
     rows, V = s.shape
     flat(char, losses)
@@ -98,7 +98,7 @@ def smoothed_cross_entropy(
     launch: Any, s: Array, targets: Array, losses: Array, nll: Array, smoothing: float,
     b: Array | None = None,
 ) -> None:
-    """The same with a target that is spread over all words."""
+    """`cross_entropy` with a target that is spread over all words."""
     char = s.dtype.char
     rows, V = s.shape
     flat(char, losses, nll)

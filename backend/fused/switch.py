@@ -1,4 +1,4 @@
-"""Choosing between a pointwise function as written and its fused kernel."""
+"""Chooses between a pointwise function as written and its fused kernel."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ def in_place(function: Function) -> Callable[[Function], Function]:
 
 def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Raise TypeError naming the argument that is not on the first array's backend."""
-    given: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in signature(plain).bind(*args, **kwargs).arguments.items():
         if isinstance(value, (tuple, list)):
-            given |= {f"{name}[{place}]": element for place, element in enumerate(value)}
+            by_name |= {f"{name}[{place}]": element for place, element in enumerate(value)}
         else:
-            given[name] = value
-    name_mixture(plain.__qualname__, {name: a for name, a in given.items() if is_array(a)})
+            by_name[name] = value
+    name_mixture(plain.__qualname__, {name: a for name, a in by_name.items() if is_array(a)})
 
 
 def _launcher_of(args: tuple[Any, ...]) -> Any:

@@ -17,7 +17,7 @@ LSTM_GOALS = {
 
 
 def all_kernels(quick: bool) -> Iterator[Kernel]:
-    """All of them; the arrays of one are made when it is timed."""
+    """All kernels. The arrays of a kernel are made when it is timed."""
     yield from lstm_layers(quick)
     T, B, H, V = (3, 2, 4, 11) if quick else (30, 64, 512, 10_000)
     yield recurrent.layer("gru", T, B, H)

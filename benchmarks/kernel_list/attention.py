@@ -1,9 +1,9 @@
-"""Variants of attention, beside eager PyTorch.
+"""Variants of attention, compared with eager PyTorch.
 
 An attention kernel is everything between the encoder's states and the contexts: the memory, T
 target states of B sentences of S words that attend to it at once, and in the backward pass the
-gradients of states, queries and weights. Operations are those of the matrix products and of the
-sums over source positions, min(2D + 1, S) in a window. Everything else (tanh, gathers) is not
+gradients of states, queries and weights. The counted operations are those of the matrix products
+and of the sums over source positions, min(2D + 1, S) in a window. Others (tanh, gathers) are not
 counted, so a low rate does not mean that a matrix product is slow.
 """
 
@@ -28,7 +28,7 @@ VARIANTS = (
 
 
 def attention(variant: Variant, S: int, T: int, B: int, H: int) -> Kernel:
-    """One variant, over sentences of one length; He = H."""
+    """A variant, for sentences of one length; He = H."""
     variant = variant._replace(length=S)
     sizes = {"S": S, "T": T, "B": B, "H": H} | ({"D": variant.D} if variant.local else {})
     forward = operations(variant, S, T, B, H)

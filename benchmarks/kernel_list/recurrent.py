@@ -1,11 +1,11 @@
-"""Recurrent layers and single steps, beside PyTorch's modules.
+"""Recurrent layers and single steps, compared with PyTorch's modules.
 
-The GRU is that of Bahdanau et al., an eager loop: nn.GRU is another function (erratum 17). Weights
-are laid out for PyTorch by `grads.verification.reference.fused`; its second bias is zero, has the
-same gradient as the first and is left out.
+The GRU is that of Bahdanau et al., as an eager loop, since nn.GRU is another function (erratum 17).
+`grads.verification.reference.fused` arranges the weights for PyTorch. PyTorch's second bias is zero
+and has the same gradient as the first, so it is left out.
 
-Operations are those of the matrix products, a multiplication and an addition each: 2 G (E + H) a
-step and example, G the rows of T; the backward has two products for each one forward.
+Operations are the multiplications and additions of the matrix products: 2 G (E + H) per step and
+example, where G is the number of rows of T. The backward has two products for each of the forward.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def layer(unit: str, T: int, B: int, H: int, goals: Mapping[str, float] | None =
 
 
 def step(B: int, H: int) -> Kernel:
-    """One step of an LSTM, as search and a decoder run it; E = H."""
+    """A step of an LSTM, as search and a decoder run it; E = H."""
     shapes = dict.fromkeys(("x", "h", "c", "dh", "dc"), (B, H))
     return Kernel("LSTM step", {"B": B, "H": H}, partial(draw, 4, H, shapes),
                   gemm_flops(4, 1, B, H), "FLOP", our_step, {"nn.LSTMCell": torch_step})
@@ -77,7 +77,7 @@ def our_layer(unit: str, a: Arrays) -> Passes:
 
 
 def our_step(a: Arrays) -> Passes:
-    """Our step; its gradients are those of h' dh + c' dc."""
+    """Our step. Its gradients are those of h' dh + c' dc."""
     cell, x, state, T, b = CELLS["lstm"], a["x"], (a["h"], a["c"]), a["rnn.0.W"], a["rnn.0.b"]
 
     def forward() -> tuple[Results, Any]:
@@ -94,7 +94,7 @@ def our_step(a: Arrays) -> Passes:
 
 
 def torch_layer(a: Arrays) -> Passes:
-    """nn.LSTM: oneDNN's layer on the CPU, cuDNN's on a GPU."""
+    """nn.LSTM, which is oneDNN's layer on the CPU and cuDNN's on a GPU."""
     from torch import nn
 
     leaves, weights = torch_leaves(a, {"x": "dx"})
@@ -106,12 +106,12 @@ def torch_layer(a: Arrays) -> Passes:
 
 
 def torch_loop(a: Arrays) -> Passes:
-    """A loop over the function that nn.LSTMCell calls, as a decoder with input feeding runs it."""
+    """A loop over the function that nn.LSTMCell calls, as in a decoder with input feeding."""
     return _torch_loop(a, lambda function: function)
 
 
 def compiled_loop(a: Arrays, backend: str = "inductor") -> Passes:
-    """The same under torch.compile, which unrolls it; compiling is not timed."""
+    """The loop under torch.compile, which unrolls it. Compiling is not timed."""
     import torch
 
     return _torch_loop(a, partial(torch.compile, backend=backend))
@@ -134,7 +134,7 @@ def _torch_loop(a: Arrays, compiled: Callable[[Any], Any]) -> Passes:
 
 
 def torch_step(a: Arrays) -> Passes:
-    """One call of that function."""
+    """A call of the function that nn.LSTMCell calls."""
     import torch
 
     leaves, weights = torch_leaves(a, {"x": "dx", "h": "dh_prev", "c": "dc_prev"})

@@ -34,7 +34,7 @@ def embedding(N: int, V: int, E: int) -> Kernel:
     """N look-ups in a table of V rows, and the summed rows of its gradient.
 
     The ids are random with Zipf's frequencies, so that many occur several times. PyTorch's gradient
-    is a whole table, or with sparse=True one row a look-up, which coalesce() sums.
+    is a whole table. With sparse=True it has a row per look-up, and coalesce() sums the rows.
     """
     rng, frequency = np.random.default_rng(1), 1.0 / np.arange(1, V + 1)
     ids = rng.choice(V, size=N, p=frequency / frequency.sum())
@@ -51,7 +51,7 @@ def embedding(N: int, V: int, E: int) -> Kernel:
 
 
 def our_embedding(a: Arrays) -> Passes:
-    """Gather, and sum by sorted ids, the sorting included."""
+    """Gather, and sum by sorted ids, including the sorting."""
     def forward() -> tuple[Results, Any]:
         x, cache = embedding_forward(a["W_e"], row_index(a["ids"]))
         return {"x": x}, cache
@@ -123,7 +123,7 @@ def draw_weights(H: int, V: int) -> dict[str, np.ndarray]:
 
 
 def numbers(H: int, V: int) -> float:
-    """How many parameters those are."""
+    """The number of these parameters."""
     return float(2 * (8 * H * H + 4 * H) + V * H)
 
 
@@ -134,9 +134,9 @@ def split(a: Arrays) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def update(name: str, H: int, V: int) -> Kernel:
-    """One update of all parameters by the optimizer `name`, one of `RULES`, in place: every pass
-    continues from the one before. Compared are the changes: relative to the parameters' own size an
-    update would be too small."""
+    """An update of all parameters, in place, by the optimizer `name` in `RULES`. Every pass
+    continues from the previous pass. The changes are compared, since an update is small relative to
+    the parameters."""
     options, moved = RULES[name]
 
     def changes(after: Results) -> Results:

@@ -1,7 +1,7 @@
-"""Textbook LSTM code, then one structural idea after another, up to the product's kernel.
+"""Times textbook LSTM code, then one structural idea after another, up to the product's kernel.
 
-Forward and backward of one layer; every form does the same arithmetic and only its order differs.
-All of them agree in float64 to rounding before they are timed in float32, interleaved in one
+All forms compute the forward and backward of a layer. They do the same arithmetic in another order.
+They must agree in float64 up to rounding before they are timed in float32, interleaved in one
 process.
 """
 
@@ -45,15 +45,15 @@ def draw_inputs(T: int, B: int, H: int, dtype: str) -> list[np.ndarray]:
 
 
 def check_forms(T: int, B: int, H: int) -> float:
-    """The largest difference of any form's result from form 0's, in float64, of its norm.
+    """The largest difference of a form's result from form 0's, in float64, relative to the norm.
 
-    Raises AssertionError naming the form and the array where that is more than rounding.
+    Raises AssertionError naming the form and the array if the difference is more than rounding.
     """
     inputs, largest = draw_inputs(T, B, H, "float64"), 0.0
     results = {name: dict(zip(("h", "dx", "dW", "db"), form(*inputs), strict=True))
              for name, form in FORMS.items()}
-    trusted, *others = results
-    for name in others:
+    trusted, *compared = results
+    for name in compared:
         away, array = furthest(results[name], results[trusted])
         assert away <= TOLERANCE, f"form {name}: {array} differs by {away:.1e} of its norm"
         largest = max(largest, away)

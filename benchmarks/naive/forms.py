@@ -1,16 +1,16 @@
 """An LSTM's forward and backward: textbook code, then one structural idea after another.
 
-Every form takes x (T, B, E), W (4H, E + H), the thesis's T_lstm, b (4H,) and the upstream gradient
-dh_out (T, B, H), begins from zero states, and returns h (T, B, H), dx (T, B, E), dW (4H, E + H),
-db (4H,). Equation numbers are the thesis's (Luong, 2016).
+Every form takes x (T, B, E), W (4H, E + H), which is the thesis's T_lstm, b (4H,) and the upstream
+gradient dh_out (T, B, H). It begins with zero states, and returns h (T, B, H), dx (T, B, E),
+dW (4H, E + H), db (4H,). Equation numbers are the thesis's (Luong, 2016).
 
-The loop exists because h_t needs h_{t-1}. The input's share of a pre-activation does not, nor does
-any weight's gradient: a sum over time of products is one product over all T B rows.
+A loop is needed because h_t needs h_{t-1}. The input's share of a pre-activation needs no loop, and
+neither do the weights' gradients: a sum over time of products is one product over all T B rows.
 
 Forms 4 to 6 have the same products and the same numbers, in fewer passes over less memory. A new
 array of megabytes costs more than its arithmetic: pages have to be allocated and cleared, and the
-cache is evicted. Form 4 allocates whole sequences once and computes in place; form 5, one tanh for
-all gates, is the product's kernel; form 6 reuses its buffers from call to call.
+cache is evicted. Form 4 allocates whole sequences once and computes in place. Form 5 is the
+product's kernel, with one tanh for all gates. Form 6 reuses its buffers from call to call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def sigmoid(a: Array) -> Array:
 
 
 class Step(NamedTuple):
-    """What a step's backward reads, each (B, H)."""
+    """The cache of a step, each (B, H)."""
 
     i: Array
     f: Array
@@ -63,7 +63,7 @@ def cell_backward(dh: Array, dc: Array, step: Step) -> tuple[list[Array], Array]
 
 
 def one_gate_at_a_time(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
-    """Form 0: two products a gate and step, and new arrays for everything."""
+    """Form 0: two products per gate and step, and new arrays for everything."""
     (T, B, E), H = x.shape, dh_out.shape[2]
     gates, biases = np.split(W, 4), np.split(b, 4)
     W_x, W_h = [gate[:, :E] for gate in gates], [gate[:, E:] for gate in gates]

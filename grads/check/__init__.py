@@ -2,19 +2,19 @@
 
 The idea on one page: grads/check/simple.py.
 
-The first method is the complex step: exact to machine precision, where the function can be
-continued to complex arguments (`grads.check.continuation`). It is taken along two random directions
-a tensor and for one entry, or for every entry. The second is Ridders' extrapolated central
-differences: less exact, with an error estimate, but without conditions on the function. Where
-something is wrong, entries are differentiated one by one by both, and the report diagnoses the kind
-of mistake; where the two methods disagree, the result is undecided. Upstream gradients are random,
-on all outputs together and on each alone, so that a backward that omits one of them is caught.
+Two methods differentiate the function. The complex step is exact to machine precision, but needs a
+function that can be continued to complex arguments (`grads.check.continuation`). It is used for
+each tensor, along two random directions and for one entry. Ridders' extrapolated central
+differences are less exact, estimate their own error, and work for any smooth function. They are
+used along one direction over all tensors, to confirm the complex step. If a gradient is wrong, its
+entries are differentiated one by one by both methods, and the report names the kind of mistake. If
+the two methods disagree, the result is undecided. The upstream gradients are random. They are
+given to all outputs together and to each output alone: this catches a backward that forgets one.
 
     check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
     check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # analytic, at these inputs
 
-Three entry points, one check: `check_case` takes a `grads.check.case.Case`, which the other two
-make.
+`check_gradients` and `check_pair` make a `grads.check.case.Case`; `check_case` checks it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from grads.check.jacobians import jacobian as jacobian
 from grads.check.kinks import find_kink_along
 from grads.check.precision import coarse_outputs, observe_noise
 from grads.check.prepare import Upstream, prepared, wanted_names
-from grads.check.report import BAD, HEADINGS, Finding, Report, Row
+from grads.check.report import Report
+from grads.check.result import BAD, HEADINGS, Finding, Row
 from grads.check.state import State, kept_findings, special
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
@@ -72,12 +73,12 @@ def check_gradients(
 ) -> Report:
     """Check analytic gradients of `f`.
 
-    Arguments: f, called `f(*inputs)`, or `f(inputs)` where inputs is a mapping; inputs, real
-    arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
-    sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
-    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; the rest as
-    in `check_case`. A gradient may be sparse: anything with `.dense()`, or (ids, rows), where ids
-    may repeat. Returns the report. Raises ValueError naming an invalid argument.
+    Arguments: f, called `f(*inputs)`, or `f(inputs)` if inputs is a mapping; inputs, real arrays in
+    a sequence or a mapping; gradients of f, or of sum(upstream * f) if f is no scalar: arrays in
+    the form of inputs, or a function of the inputs that returns them; upstream, in the form of f's
+    result; labels, what the axes of inputs count, for the diagnosis; the other arguments of
+    `check_case`. A gradient may be sparse: an object with `.dense()`, or (ids, rows), where ids may
+    repeat. Returns the report. Raises ValueError naming an invalid argument.
     """
     case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {})
     return check_case(case, upstream=d_out, alone=False, **how)
@@ -89,9 +90,10 @@ def check_pair(
 ) -> Report:
     """Check a backward pass: `forward(*inputs) -> outputs, cache`, `backward(d_outputs, cache)`.
 
-    Arguments: outputs may be an array, or arrays in a tuple, list or mapping; backward gets
-    upstream gradients in the same form, and returns gradients in the form of inputs (a sequence
-    in their order, or a mapping by name). The rest as in `check_gradients`.
+    Outputs may be an array, or arrays in a tuple, list or mapping. The backward gets upstream
+    gradients in the same form, and returns gradients in the form of inputs: a sequence in their
+    order, or a mapping by name. The other arguments, the result and the errors are those of
+    `check_gradients`.
     """
     return check_case(pair_case(forward, backward, inputs, labels or {}), **how)
 
@@ -100,18 +102,19 @@ def check_pair(
 class Extent:
     """What is differentiated, and by which methods. Raises ValueError for invalid fields.
 
-    By default each tensor along two random directions and for one entry, by complex step, and all
-    tensors together along one direction by Ridders' differences: where the function is not
-    analytic, or has a kink, the two methods differ, and both are applied to the entries.
+    By default, the complex step differentiates each tensor along two random directions and for one
+    entry, and Ridders' differences differentiate all tensors together along one direction. If the
+    two methods differ, because the function is not analytic or has a kink, both are applied to the
+    entries.
     """
 
-    every_entry: bool = False  # all entries of each tensor, by both methods unless one is named
-    sample: int | None = None  # number of entries of each larger tensor, beside its directions
+    every_entry: bool = False  # all entries of each tensor; by both methods unless one is given
+    sample: int | None = None  # entries of each larger tensor, in addition to its directions
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as above
     diagnosis: int = SAMPLE  # entries of a larger tensor for the diagnosis; 0: none
     steps: bool = False  # errors by step size of one entry of each tensor, for the page
-    rtol: float = 0.0  # relative error that is tolerated beside rounding
+    rtol: float = 0.0  # relative error that is allowed in addition to rounding
 
     def __post_init__(self) -> None:
         if self.method is not None and self.method not in METHODS:
@@ -121,7 +124,7 @@ class Extent:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that may be used, the preferred one first."""
+        """The methods that may be used, the preferred method first."""
         return METHODS[self.method or "both"]
 
 
@@ -133,18 +136,19 @@ def check_case(
 ) -> Report:
     """Check the gradients of one case.
 
-    Arguments: rng, from which the seed of upstream gradients, samples and directions is drawn, 0 if
-    None (see `own_stream`); names, which inputs to check, None for all; upstream, gradients of the
-    outputs, or a function of these that returns them, None for random ones; alone, whether each
+    Arguments: rng, which gives the seed of upstream gradients, samples and directions (None: seed
+    0); names of the inputs to check, None for all; upstream, the gradients of the outputs, or a
+    function that returns them from the outputs, None for random gradients; alone, whether each
     output is also given an upstream gradient alone; vanish, whether a gradient may be zero
-    everywhere; empty, whether all tensors may be without entries; time_limit in seconds, after
-    which the check ends with what it has covered (a running call of the function is finished), or a
-    watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
+    everywhere; empty, whether all tensors may have no entries; time_limit in seconds, after which
+    the check ends and reports what it has covered (a running call of the function is finished);
+    watch, instead of a time limit; extent, the fields of `Extent`. Returns the report. Raises
     ValueError for invalid arguments.
 
-    A layer's attributes, and what else the code may have changed, are put back afterwards.
-    It also checks whether the function or its backward writes into its arguments, whether two runs
-    differ, and whether padding has exactly zero gradient (`case.zeros`).
+    Nothing passed in is modified. The attributes of a layer, and other things that the code may
+    have changed, are restored afterwards. The check also finds a function or a backward that writes
+    into its arguments, two runs that differ, and padding (`case.zeros`) whose gradient is not
+    exactly zero.
     """
     state = State(case.forward, case.vjp)
     case = replace(case, inputs={name: np.array(x) for name, x in case.inputs.items()})
@@ -160,8 +164,10 @@ def _checked(
     upstream: Upstream, alone: bool, vanish: bool, empty: bool, title: str, watch: Watch,
     how: Extent,
 ) -> Report:
-    """The report of `check_case`, which puts the code's state back afterwards."""
-    rng = own_stream(rng)
+    """The report of `check_case`, which restores the code's state afterwards."""
+    # An upstream gradient equal to an input would confirm a backward that mistakes one for the
+    # other. So our numbers differ from those of a user's generator with a small seed.
+    rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
     validate_inputs(case.inputs)
     case, wanted = watch.watched(case), wanted_names(case.inputs, names)
     findings: list[Finding] = []
@@ -214,23 +220,14 @@ def _checked(
     return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes)
 
 
-def own_stream(rng: np.random.Generator | None) -> np.random.Generator:
-    """A generator whose numbers differ from those of a user's generator with a small seed.
-
-    An upstream gradient equal to an input would confirm a backward that mistakes one for the
-    other; and the derivative of a normalization along its input is zero.
-    """
-    return np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
-
-
 def _rows_by(
     check: Check, names: Sequence[str], how: Extent, methods: Sequence[str],
     rng: np.random.Generator,
 ) -> tuple[list[Row], tuple[str, ...]]:
     """The rows of the report, and a note on the second method.
 
-    Along directions first, each tensor by the first method, all together by the second. Only the
-    tensors that fail are differentiated entry by entry.
+    Directions come first: each tensor by the first method, then all tensors together by the second
+    method. Only tensors that fail are differentiated entry by entry.
     """
     if how.every_entry:
         from grads.check.entries import check_entries
@@ -245,8 +242,8 @@ def _rows_by(
     failed: list[Failed] = []
     notes: tuple[str, ...] = ()
     try:
-        for part in _parts(lines, check.evaluate.watch):
-            made, bad = check_lines(check, part, methods[0])
+        for batch in _batches(lines, check.evaluate.watch):
+            made, bad = check_lines(check, batch, methods[0])
             rows, failed = rows + made, failed + bad
             check.evaluate.watch.tell("tensors", len(rows), len(names))
         if len(methods) > 1 and names:
@@ -270,7 +267,7 @@ def _with_entries(
     check: Check, names: Sequence[str], how: Extent, methods: Sequence[str],
     rng: np.random.Generator, rows: list[Row], failed: list[Failed],
 ) -> list[Row]:
-    """The rows, those of tensors that a direction has failed by their entries."""
+    """The rows. Tensors that are not right along a direction are compared entry by entry."""
     joint = [bad for bad in failed if bad.line.row == TOGETHER]
     single = [bad for bad in failed if bad.line.row != TOGETHER]
     single += narrowed(check, joint, {bad.line.row for bad in single})
@@ -290,9 +287,9 @@ def _with_entries(
     return rows
 
 
-def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
-    """The lines in one part; with a slow function whose progress is watched, a part for each
-    tensor."""
+def _batches(lines: list[Line], watch: Watch) -> list[list[Line]]:
+    """All lines in one batch. If progress of a slow function is watched, a batch for each tensor.
+    """
     if not watch.active or watch.run_time * len(lines) < PART:
         return [lines]
     return [[line for line in lines if line.row == name]
@@ -303,7 +300,7 @@ def _suitable(
     evaluate: Evaluator, analytic: Mapping[str, Arrays], upstream: Arrays, how: Extent,
     rng: np.random.Generator,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods, without complex step where it is impossible, and the reason."""
+    """The methods that suit the function, and a note if the complex step does not."""
     if not any(value.size for value in analytic["all"].values()):
         return how.methods, ()
     direction = lines_together(evaluate.inputs, list(analytic["all"]), rng, 1, True)[0].direction
@@ -327,7 +324,7 @@ def _suitable(
 
 
 def _without_complex(how: Extent, why: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The other methods, and a note. Raises ValueError where there is no other."""
+    """The methods without the complex step, and a note. Raises ValueError if none is left."""
     if len(how.methods) == 1:
         raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
     return how.methods[1:], (f"no complex step: {why}; Ridders alone decides",)

@@ -1,4 +1,5 @@
-"""Making a case to be checked from a user's functions and gradients in any of their forms."""
+"""Makes a case from a user's functions and gradients, in all the forms in which people give them.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
     labels: Mapping[str, Labels],
 ) -> tuple[Case, Callable[[Arrays], dict[str, np.ndarray]]]:
-    """The case of a function with given gradients, and from its outputs the upstream gradient that
-    they belong to."""
+    """The case of a function with given gradients, and a function that makes the upstream gradient
+    of its outputs."""
     named, form = name_inputs(f, inputs)
 
     def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
@@ -66,7 +67,7 @@ def gradients_case(
 
 
 def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
-    """The upstream gradient of the outputs: a given one, or that of a single number, 1."""
+    """The upstream gradient of the outputs: as given, or 1 if the output is a single number."""
     if upstream is None:
         if list(outputs) != ["f"] or np.size(outputs["f"]) != 1:
             raise ValueError("upstream: expected gradients of the outputs "
@@ -85,7 +86,8 @@ def _given(upstream: Any, outputs: Arrays) -> dict[str, np.ndarray]:
 
 
 class Form(NamedTuple):
-    """The form in which inputs were given, and in which the user's functions get them."""
+    """The form in which inputs are given. The user's functions get their inputs in the same form.
+    """
 
     inputs: Any  # a mapping, or a list in the order of f's parameters
     names: tuple[str, ...]  # names of the parts of a list
@@ -93,37 +95,37 @@ class Form(NamedTuple):
     held: Arrays  # integers (ids, labels, masks), which have no derivative: not in `a`
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
-        """Call g with inputs that are given by name."""
+        """The result of g for these inputs, given by name."""
         if self.held:
             order = self.inputs if isinstance(self.inputs, Mapping) else self.names
             a = {name: a[name] if name in a else self.held[name].copy() for name in map(str, order)}
         if isinstance(self.inputs, Mapping):
             return g(like(self.inputs, a, "", holds_arrays) if self.nested else dict(a))
-        return g(*(like(part, a, name, holds_arrays) for name, part in zip(
+        return g(*(like(value, a, name, holds_arrays) for name, value in zip(
             self.names, self.inputs, strict=True))) if self.nested else g(*a.values())
 
-    def gradients(self, found: Any) -> dict[str, Any]:
-        """Name -> gradient, from gradients in this form."""
+    def gradients(self, gradients: Any) -> dict[str, Any]:
+        """Name -> gradient, from gradients in the form of the inputs."""
         parts = self.inputs if isinstance(self.inputs, Mapping) else dict(
             zip(self.names, self.inputs, strict=True))
         if self.held:
             floating = {name: x for name, x in parts.items() if name not in self.held}
-            fewer = len(found) == len(floating) if isinstance(found, (tuple, list)) else (
-                len(floating) == 1 and not isinstance(found, Mapping))
-            known = name_gradients(found, floating if fewer else parts)
+            fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
+                len(floating) == 1 and not isinstance(gradients, Mapping))
+            known = name_gradients(gradients, floating if fewer else parts)
             for name in [name for name in self.held if known.get(name) is not None]:
                 raise no_derivative(name, self.held[name])
             return {name: d for name, d in known.items() if name not in self.held}
-        known = name_gradients(found, parts)
+        known = name_gradients(gradients, parts)
         return matched(known, parts) if self.nested else known
 
 
 def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarray], Form]:
     """Inputs by name, and the form in which functions get them.
 
-    A sequence's tensors bear the names of f's parameters where it has one for each, otherwise
-    "0", "1", ... Arrays of integers beside floating ones are held: the functions get them as they
-    are, and the backward gives None, or nothing, for them.
+    The tensors of a sequence have the names of f's parameters if f has enough, otherwise "0", "1",
+    ... Arrays of integers among floating arrays are held: the functions get them unchanged, and the
+    backward returns None, or nothing, for them.
     """
     names: list[str] = []
     if not isinstance(inputs, Mapping):
@@ -197,7 +199,7 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     if hasattr(gradient, "dense"):
         return host(gradient.dense())
     if isinstance(gradient, tuple) and len(gradient) == 2 and name in inputs:
-        ids, rows = (host(part) for part in gradient)
+        ids, rows = map(host, gradient)
         full = np.zeros(np.shape(inputs[name]), rows.dtype)
         np.add.at(full, ids, rows)
         return full
@@ -208,7 +210,7 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
 
 
 def _kind(value: Any) -> str:
-    """The kind of a value that is no number; for a list, that of its first such element."""
+    """The kind of a value that is not a number. For a list: of its first element of that kind."""
     while isinstance(value, (list, tuple)) and value:
         value = next((x for x in value if not isinstance(x, (int, float))), value[0])
     if isinstance(value, np.ndarray):
@@ -216,20 +218,21 @@ def _kind(value: Any) -> str:
     return "None" if value is None else "a function" if callable(value) else type(value).__name__
 
 
-def same_bits(found: Arrays, expected: Arrays) -> list[str]:
-    """The names whose arrays differ."""
+def same_bits(actual: Arrays, expected: Arrays) -> list[str]:
+    """The names whose arrays differ in any entry."""
     return [name for name, array in expected.items()
-            if not np.array_equal(found[name], array, equal_nan=True)]
+            if not np.array_equal(actual[name], array, equal_nan=True)]
 
 
 def no_derivative(name: str, value: np.ndarray) -> ValueError:
-    """The error for an input of integers that is to be differentiated."""
+    """The error for an input of integers, which cannot be differentiated."""
     return ValueError(f"inputs: {name!r} is of {value.dtype}, which has no derivative; {FROZEN}, "
                       "or without a gradient")
 
 
 def validate_inputs(inputs: Arrays) -> None:
-    """Raise ValueError unless there are inputs, all real, floating, finite and not extreme."""
+    """Raise ValueError unless there are inputs, and all are real, floating, finite and not extreme.
+    """
     if not inputs:
         raise ValueError("inputs: expected at least one tensor, got none")
     for name, value in inputs.items():
@@ -263,10 +266,9 @@ def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:
 
 
 def validate_upstream(upstream: Arrays, inputs: Arrays) -> None:
-    """Raise ValueError where an upstream gradient is an input, or a multiple of one.
+    """Raise ValueError if an upstream gradient equals an input or is a multiple of an input.
 
-    A backward that mistakes one for the other would pass. Arrays with all entries equal are
-    allowed.
+    A backward that mixes the two up would pass. Arrays whose entries are all equal are allowed.
     """
     for output, d in upstream.items():
         for name, x in inputs.items():

@@ -1,4 +1,4 @@
-"""The check of a cache: it must survive another forward pass and its own backward pass."""
+"""Checks a cache: another forward pass and its own backward pass must not change it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from grads.check.analytic import Kept, dense, same_bits
 from grads.check.case import Case
-from grads.check.report import Finding
+from grads.check.result import Finding
 
 STEP = 0.25  # relative change of the inputs of another run
 
@@ -20,9 +20,9 @@ Arrays = Mapping[str, np.ndarray]
 def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Finding]:
     """Faults of a cache that a single forward and backward do not show.
 
-    Arguments: upstream gradients by output; gradients, the result of one backward for them. A
-    second forward with other inputs, and a second backward on the same cache, must not change
-    them.
+    Arguments: upstream gradients by output; gradients, the result of one backward for them. Neither
+    a second forward with other inputs nor a second backward on the same cache may change these
+    gradients.
     """
     if case.cacheless:
         return []
@@ -32,11 +32,11 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     if not kept:
         return []
     before = [np.array(array) for array in kept]
-    others = {name: value + np.asarray(STEP * (1 + np.abs(value)), value.dtype)
-              for name, value in case.inputs.items()}
+    elsewhere = {name: value + np.asarray(STEP * (1 + np.abs(value)), value.dtype)
+                 for name, value in case.inputs.items()}
     with np.errstate(all="ignore"):
         try:
-            case.forward(others)
+            case.forward(elsewhere)
         except Exception:  # the other inputs may be invalid for it
             pass
     changed = not all(np.array_equal(array, old, equal_nan=array.dtype.kind in "fc")
@@ -61,29 +61,29 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
 
 
 def _arrays(cache: Any) -> Iterator[np.ndarray]:
-    """The arrays of a cache: it is one, or a tuple, list, mapping or object with some inside."""
+    """The arrays of a cache: itself, or those inside a tuple, list, mapping or object."""
     pending, seen = [cache], set()
     while pending:
-        part = pending.pop()
-        if id(part) in seen:
+        value = pending.pop()
+        if id(value) in seen:
             continue
-        seen.add(id(part))
-        if isinstance(part, np.ndarray):
-            yield part
-        elif isinstance(part, (tuple, list)):
-            pending += part
-        elif isinstance(part, Mapping):
-            pending += part.values()
-        elif is_dataclass(part) and not isinstance(part, type):
-            pending += [getattr(part, field.name) for field in fields(part)]
-        elif hasattr(part, "__dict__") and not callable(part):
-            pending += vars(part).values()
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            pending += value
+        elif isinstance(value, Mapping):
+            pending += value.values()
+        elif is_dataclass(value) and not isinstance(value, type):
+            pending += [getattr(value, field.name) for field in fields(value)]
+        elif hasattr(value, "__dict__") and not callable(value):
+            pending += vars(value).values()
 
 
 def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: Any) -> Arrays:
     """The gradients from this cache."""
     dtype = next(iter(case.inputs.values())).dtype
-    given = {name: np.array(upstream[name], dtype) if name in upstream
-             else np.zeros(np.shape(out), dtype) for name, out in outputs.items()}
+    d_outputs = {name: np.array(upstream[name], dtype) if name in upstream
+                 else np.zeros(np.shape(out), dtype) for name, out in outputs.items()}
     return {name: np.array(dense(d, name, case.inputs))
-            for name, d in case.vjp(given, cache).items()}
+            for name, d in case.vjp(d_outputs, cache).items()}

@@ -1,7 +1,8 @@
-"""What a gradient check is run on: a forward and backward pass with their inputs.
+"""A case: a forward and a backward pass with their inputs, on which a gradient check is run.
 
-Inputs, outputs and gradients are flat mappings from name to array, so that one check serves every
-pair. What is not differentiated (ids, lengths, dropout masks) stays inside a case, on the host.
+Inputs, outputs and gradients are flat mappings from name to array, so that the same check serves
+all functions. Data that are not differentiated (ids, lengths, dropout masks) stay in the case's
+functions, on the host.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A forward and backward pass. `zeros`: entries of inputs that must have exactly zero
-    gradient."""
+    """A forward and a backward pass with their inputs."""
 
     inputs: dict[str, np.ndarray]  # float64
     forward: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
     vjp: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
-    zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
+    zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes:
+    # entries whose gradient must be exactly zero
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
     facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks, for references
-    cacheless: bool = False  # vjp reads the inputs instead of a cache, and no upstream gradient
+    cacheless: bool = False  # vjp reads the inputs, but no cache and no upstream gradient
     fixed: bool = False  # vjp returns the same arrays at all inputs
 
     def outputs(self, inputs: Inputs) -> dict[str, Array]:
@@ -50,20 +51,16 @@ class Case:
         return self.forward(inputs)[0]
 
     def gradients(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
-        """Gradients by input name; an output missing from `d_outputs` has no upstream gradient."""
+        """Gradients by input name. The upstream gradient of an output without one is zero."""
         if self.cacheless:
             return self.vjp(d_outputs, inputs)
         outputs, cache = self.forward(inputs)
         xp = array_module(*inputs.values())
-
-        def upstream(name: str) -> Any:
-            if name in d_outputs:
-                return d_outputs[name]
-            return xp.zeros(outputs[name].shape, dtype=outputs[name].dtype)
-
-        return self.vjp({name: upstream(name) for name in outputs}, cache)
+        return self.vjp({
+            name: d_outputs[name] if name in d_outputs else xp.zeros(out.shape, dtype=out.dtype)
+            for name, out in outputs.items()}, cache)
 
 
 def dense(gradient: Any) -> Array:
-    """A gradient written out in full: that of a table may have some of its rows only."""
+    """A gradient as a full array. A gradient of a table may hold only some of its rows."""
     return gradient.dense() if hasattr(gradient, "dense") else gradient

@@ -1,14 +1,15 @@
-"""Comparison of analytic and numerical derivatives: which differences are rounding.
+"""Compares analytic and numerical derivatives: which differences are rounding?
 
-With eps of the dtype of the analytic gradient a, and a numerical derivative v with its estimated
-error, an entry is right if
+a is an entry of the analytic gradient, eps that of its dtype, and v the numerical derivative with
+its estimated error. The entry is right if
 
     |a - v| <= eps (8192 max(|a|, |v|) + 512 (terms + largest of the tensor) + 8 largest of all)
                + 10 error
 
-in float32 with fewer eps and 10 times the observed rounding (`precision`). `terms` is the sum of
-|upstream * derivative| over the outputs, whose cancellation leaves v. The limit along a direction
-is that of its entries, summed as independent errors.
+In float32 the multiples of eps are smaller, and 10 times the observed rounding is added
+(`precision`). `terms` is the sum of |upstream * derivative| over the outputs: v is what is left
+after these terms cancel. The limit along a direction is the sum of the limits of its entries, added
+as independent errors.
 """
 
 from __future__ import annotations
@@ -25,37 +26,40 @@ from grads.check.evaluate import Evaluator, Line, length
 from grads.check.precision import EXACT, HALF, allowance
 
 SAFETY = 10  # factor by which an error estimate may be too small
-OBSERVED = 4  # likewise one that rests on observed rounding
-COARSE = 1e-3  # a limit that is a larger part of the largest gradient confirms nothing
-COARSE_ALONG = 1e-5  # likewise an error of sum |gradient * v|, where several tensors move
-CLEAR = 100  # times its error: a derivative that is certainly not zero
-NOISY = 0.02  # likewise where the function itself is computed in less than float64
-FLOOR, FLOOR_ALL = 1e-4, 1e-8  # floors of relative errors, as parts of the largest gradients
-TINY = 1e-6  # part of the largest gradient below which uncertainty is ignored
-SAME_SIGN = 64  # share of the entries' rounding along a direction that may have one sign
+OBSERVED = 4  # the same for an estimate that rests on observed rounding
+COARSE = 1e-3  # a limit above this fraction of the largest gradient confirms nothing
+COARSE_ALONG = 1e-5  # an error above this fraction of sum |gradient * v| confirms nothing
+NOISY = 0.02  # the same if the function itself is computed in less than float64
+CLEAR = 100  # a derivative of so many times its error is certainly not zero
+FLOOR, FLOOR_ALL = 1e-4, 1e-8  # floors of relative errors, as fractions of the largest gradients
+TINY = 1e-6  # fraction of the largest gradient below which uncertainty is ignored
+SAME_SIGN = 64  # 1/64 of the entries' rounding along a direction may have the same sign
 
 Arrays = Mapping[str, np.ndarray]
 
 
 class Compared(NamedTuple):
-    """Analytic derivatives at n places beside those of one method; (n,) each."""
+    """Analytic derivatives at n places, compared with those of a numerical method; (n,) each."""
 
     analytic: np.ndarray
     numeric: np.ndarray
     limit: np.ndarray  # the allowed absolute difference
     relative: np.ndarray  # error, relative to the derivative or to a floor
     excess: np.ndarray  # error as a multiple of the limit
-    words: np.ndarray  # "right", "wrong", "coarse": too uncertain to confirm anything
+    words: np.ndarray  # "right", "wrong", or "coarse": too uncertain to confirm anything
 
 
 class Check:
-    """What is compared: a case, its analytic gradients by choice of upstream gradients, and the
-    function to differentiate."""
+    """A case with its analytic gradients and the function to differentiate.
+
+    Gradients are known by choice of upstream gradients: "all", or the name of an output that alone
+    has an upstream gradient.
+    """
 
     def __init__(self, case: Case, evaluate: Evaluator, analytic: Mapping[str, Arrays],
                  upstream: Arrays) -> None:
         self.case, self.evaluate, self.analytic, self.upstream = case, evaluate, analytic, upstream
-        self.apart: set[str] = set()  # tensors compared by their own gradients' size alone
+        self.apart: set[str] = set()  # tensors for which other tensors' gradients do not count
 
     @cached_property
     def largest(self) -> dict[str, dict[str, float]]:
@@ -64,7 +68,7 @@ class Check:
                 for choice, gradients in self.analytic.items()}
 
     def weights(self, choice: str) -> Arrays:
-        """The upstream gradients of a choice: of all outputs, or of one alone."""
+        """The upstream gradients of a choice: of all outputs, or of one output."""
         return {name: d for name, d in self.upstream.items() if choice in ("all", name)}
 
     def along(self, lines: Sequence[Line], method: str) -> Numeric:
@@ -84,19 +88,19 @@ class Check:
 
     def at_limits(self, choice: str, name: str, where: np.ndarray, numeric: Numeric) -> Compared:
         """Entries of a tensor compared with numerical derivatives."""
-        largest, own = max(self.largest[choice].values()), self.largest[choice][name]
+        overall, largest = max(self.largest[choice].values()), self.largest[choice][name]
         a = self.analytic[choice][name].reshape(-1).astype(np.float64)[where]
         numeric = self.through(numeric, choice)
-        own = max(own, largest_of(numeric.value))
-        floor = FLOOR * own + FLOOR_ALL * largest
-        sure = np.maximum(np.abs(numeric.value), FLOOR * own + TINY * largest) * COARSE
-        return self._compared([name], choice, a, np.abs(a), self._rounding(choice, name, own),
-                              floor, sure, numeric, own)
+        largest = max(largest, largest_of(numeric.value))
+        floor = FLOOR * largest + FLOOR_ALL * overall
+        sure = np.maximum(np.abs(numeric.value), FLOOR * largest + TINY * overall) * COARSE
+        return self._compared([name], choice, a, np.abs(a), self._rounding(choice, name, largest),
+                              floor, sure, numeric, largest)
 
     @np.errstate(all="ignore")  # a gradient that is not finite is wrong
     def along_limits(self, choice: str, line: Line, numeric: Numeric) -> Compared:
-        """A line compared with its numerical derivative."""
-        largest, own = max(self.largest[choice].values()), self.largest[choice]
+        """The derivative along a line compared with its numerical derivative."""
+        overall, largest = max(self.largest[choice].values()), self.largest[choice]
         products = [self.analytic[choice][name].astype(np.float64) * v
                     for name, v in line.direction.items()]
         a = np.array([sum(float(product.sum()) for product in products)])
@@ -104,20 +108,21 @@ class Check:
         spread = np.array([sum(float(np.abs(product).sum()) for product in products)])
         spread = np.maximum(spread, np.maximum(np.abs(a), np.abs(numeric.value)))
         lengths = {name: float(np.abs(v).sum()) for name, v in line.direction.items()}
-        terms = sum(self._rounding(choice, name, own[name]) * max(
+        terms = sum(self._rounding(choice, name, largest[name]) * max(
             3 * length([v]), lengths[name] / SAME_SIGN) for name, v in line.direction.items())
-        floor = sum(n * (FLOOR * own[name] + FLOOR_ALL * largest) for name, n in lengths.items())
+        floor = sum(n * (FLOOR * largest[name] + FLOOR_ALL * overall)
+                    for name, n in lengths.items())
         sure = np.maximum((NOISY if self.evaluate.noise else COARSE_ALONG) * spread, terms)
-        size = own[line.row] if list(line.direction) == [line.row] else 0.0
+        size = largest[line.row] if list(line.direction) == [line.row] else 0.0
         return self._compared([*line.direction], choice, a, spread, terms, floor, sure, numeric,
                               size)
 
-    def _rounding(self, choice: str, name: str, own: float) -> float:
-        """What rounding may change in each entry of a tensor, whatever its gradient is."""
+    def _rounding(self, choice: str, name: str, largest: float) -> float:
+        """The change of any entry of a tensor that rounding may cause, whatever its gradient is."""
         eps, rounding = self._eps([name], choice), self.evaluate.rounding.get(name)
         may = allowance(eps, rounding)
-        largest = own if name in self.apart else max(self.largest[choice].values())
-        return eps * may.tensor * own + eps * may.all * largest + may.absolute
+        reference = largest if name in self.apart else max(self.largest[choice].values())
+        return eps * may.tensor * largest + eps * may.all * reference + may.absolute
 
     def _eps(self, names: Sequence[str], choice: str) -> float:
         return max(self.evaluate.eps, *(float(np.finfo(self.analytic[choice][name].dtype).eps)
@@ -126,14 +131,15 @@ class Check:
     @np.errstate(all="ignore")
     def _compared(
         self, names: Sequence[str], choice: str, a: np.ndarray, spread: np.ndarray, terms: float,
-        floor: float, sure: np.ndarray, numeric: Numeric, own: float,
+        floor: float, sure: np.ndarray, numeric: Numeric, largest: float,
     ) -> Compared:
-        """The comparison of derivatives a with numeric ones; all (n,).
+        """The comparison of analytic derivatives a with numerical ones; all (n,).
 
-        Arguments: spread, sum |gradient * v|, which may cancel; terms, rounding that does not
-        depend on the derivative; floor of relative errors; own, the largest gradient of the
-        tensor: fewer than three digits of it confirm nothing; sure, the numerical error from which
-        a derivative confirms nothing where the largest gradient is rounding.
+        Arguments: spread, the sum of |gradient * v|, whose terms may cancel; terms, the rounding
+        that does not depend on the derivative; floor of relative errors; sure, the numerical error
+        from which a derivative confirms nothing if even the largest gradient is rounding; largest
+        gradient of the tensor: a derivative known to fewer than three digits of it confirms
+        nothing.
         """
         value, error, scale = numeric
         eps = self._eps(names, choice)
@@ -151,21 +157,22 @@ class Check:
         right = (excess <= 1) & (spread < np.inf)
         rounding = eps * may.all * max(self.largest[choice].values()) + may.absolute
         doubt = limit if eps < HALF else np.maximum(safe, COARSE * limit)  # float16 has fewer
-        if eps > EXACT:  # a derivative that is certainly not zero is not lost in others' rounding
+        if eps > EXACT:  # rounding of other terms does not hide a derivative that is surely not 0
             sure = np.where(np.abs(value) > CLEAR * error, 0.0, sure)
-        fine = doubt <= COARSE * own if COARSE * own > rounding or eps > HALF else error <= sure
+        fine = (doubt <= COARSE * largest if COARSE * largest > rounding or eps > HALF
+                else error <= sure)
         words = np.where(right, np.where(fine, "right", "coarse"), "wrong")
         return Compared(a, value, limit, relative, excess, words.astype(object))
 
 
-def contradictory(first: Numeric, second: Numeric, own: float, largest: float) -> np.ndarray:
-    """Where two methods contradict each other, whatever the gradient is; (n,) bool each."""
+def contradictory(first: Numeric, second: Numeric, largest: float, overall: float) -> np.ndarray:
+    """Whether two methods contradict each other, whatever the gradient is; (n,) bool."""
     eps, may = float(np.finfo(np.float64).eps), allowance(0.0, None)
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(first.value), np.abs(second.value))
-        limit = eps * may.relative * size + eps * may.tensor * (second.scale + own)
-        limit += eps * may.all * largest + SAFETY * (first.error + second.error)
-        return np.abs(first.value - second.value) > limit  # False where one is unknown
+        limit = eps * may.relative * size + eps * may.tensor * (second.scale + largest)
+        limit += eps * may.all * overall + SAFETY * (first.error + second.error)
+        return np.abs(first.value - second.value) > limit  # False if a value is unknown
 
 
 def index_of(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -174,5 +181,5 @@ def index_of(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def largest_of(values: np.ndarray) -> float:
-    """The largest finite magnitude, zero where there is none."""
+    """The largest finite magnitude; zero if there is none."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

@@ -1,7 +1,8 @@
-"""Running a user's code so that it ends neither the command nor its output.
+"""Runs a user's code so that it cannot end the command or take away its output.
 
-Whatever it raises becomes one line. So do `os._exit` and the like, with which the command would end
-as if all were right. It may close or replace the standard streams, which are ours again afterwards.
+Every error that the code raises becomes one line. A call of `os._exit` and the like becomes a line,
+too: the command would otherwise end as if all were right. If the code closes or replaces the
+standard streams, they are restored afterwards.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are
 
 
 class Lent:
-    """A standard stream as a user's code gets it, which cannot close ours."""
+    """A standard stream for a user's code: closing it does not close the command's stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def close(self) -> None:
-        """Nothing: the stream is ours."""
+        """Do nothing: the stream belongs to the command."""
 
     detach = close
 
@@ -42,8 +43,8 @@ class Lent:
 
 
 @contextmanager
-def contained(what: str) -> Iterator[None]:
-    """Context of a user's code. What it raises is raised as a UserError that begins with `what`."""
+def contained(context: str) -> Iterator[None]:
+    """Context of a user's code. Its errors are raised as a UserError that begins with `context`."""
     process, streams = os.getpid(), (sys.stdin, sys.stdout, sys.stderr)
     left: list[str] = []
     ways = [(module, name, getattr(module, name)) for module in (os, sys.modules[os.name])
@@ -51,7 +52,7 @@ def contained(what: str) -> Iterator[None]:
 
     def refusing(name: str, leave: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         def refused(*arguments: Any) -> NoReturn:
-            if os.getpid() != process:  # that of a process which the user's code has started
+            if os.getpid() != process:  # in a process that the user's code has started
                 leave(*arguments)
             left.append(f"os.{name}({', '.join(map(repr, arguments[:1]))})")
             raise SystemExit(left[-1])
@@ -66,9 +67,9 @@ def contained(what: str) -> Iterator[None]:
     except (KeyboardInterrupt, TimeUp, UserError):
         raise
     except BaseException as error:
-        if isinstance(error, DEFECTS) and not _own(error):
+        if isinstance(error, DEFECTS) and not _user_frames(error):
             raise
-        raise UserError(f"{what}: {_said(error)}") from error
+        raise UserError(f"{context}: {_said(error)}") from error
     finally:
         sys.stdin, sys.stdout, sys.stderr = streams
         for module, name, leave in ways:
@@ -76,20 +77,20 @@ def contained(what: str) -> Iterator[None]:
     if sys.stdout.closed:
         left.append("it closes sys.stdout")
     if left:  # the user's code went on
-        raise UserError(f"{what}: {left[0]}")
+        raise UserError(f"{context}: {left[0]}")
 
 
-def _own(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of an error that are of the user's files."""
+def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an error in the user's files."""
     return [frame for frame in traceback.extract_tb(error.__traceback__)
             if is_users(frame.filename) and not frame.filename.startswith((_PROJECT, "<frozen"))]
 
 
 def _said(error: BaseException) -> str:
-    """An error in one line: its kind and the line of the user's file where it is the user's own."""
-    frames, own = traceback.extract_tb(error.__traceback__), _own(error)
+    """An error in one line. If the user's code raised it: with its kind, file and line."""
+    frames, user_frames = traceback.extract_tb(error.__traceback__), _user_frames(error)
     checker = frames and not is_users(frames[-1].filename) and isinstance(error, ValueError)
-    if not own or (checker and "numpy" not in frames[-1].filename):
+    if not user_frames or (checker and "numpy" not in frames[-1].filename):
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         return f"{kind}{error}"
-    return f"{type(error).__name__}: {error} at {own[-1].filename}:{own[-1].lineno}"
+    return f"{type(error).__name__}: {error} at {user_frames[-1].filename}:{user_frames[-1].lineno}"

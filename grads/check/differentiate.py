@@ -1,15 +1,16 @@
 """Numerical differentiation of named outputs with respect to named inputs, with error estimates.
 
-A derivative is that of L_k(t) = sum(d_out_k * out_k(x + t d)) at t = 0, for each output k with an
-upstream gradient d_out_k; d is one entry of one tensor, or any direction. Each evaluation serves
-all outputs. Outputs are subtracted element by element before they are multiplied by d_out, which
-reduces cancellation; the derivative of an output that does not depend on x is exactly zero, without
-error. So is that of an output that no step changes.
+For each output k with an upstream gradient d_out_k, the derivative of
+L_k(t) = sum(d_out_k * out_k(x + t d)) is taken at t = 0. The direction d is any direction, or one
+entry of one tensor. Each evaluation serves all outputs. Outputs are subtracted element by element
+before they are multiplied by d_out, which reduces cancellation. An output that no step changes has
+the derivative zero, exactly.
 
-`complex`: Im L(x + i h d) / h, one evaluation and no subtraction: exact up to rounding where the
-function is analytic (Squire and Trapp, 1998). `ridders`: central differences, extrapolated to
-h = 0, in real numbers (Ridders, 1982); it needs only smoothness, and estimates its error.
-`central` and `forward` are for teaching, with the textbooks' steps and errors.
+`complex`: Im L(x + i h d) / h. It takes one evaluation and subtracts nothing, so it is exact up to
+rounding if the function is analytic (Squire and Trapp, 1998).
+`ridders`: central differences in real numbers, extrapolated to h = 0 (Ridders, 1982). The function
+need only be smooth. The error is estimated.
+`central` and `forward` are for teaching: they use the steps and error estimates of textbooks.
 """
 
 from __future__ import annotations
@@ -46,20 +47,20 @@ FORWARD_STEP = 2.0**-26  # about sqrt(eps): truncation h / 2 and rounding eps / 
 CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
 RIDDERS_STEP = 2.0**-5  # largest step of the first iteration; extrapolation to h^8 allows it
 LEVELS = 4  # halvings an iteration: 8 evaluations
-ITERATIONS = 3  # further iterations where the first is too inexact, with steps
-CLOSER = 2.0**-8  # times as large
-WIDER = 8.0  # likewise, where the function is computed in less than float64
+ITERATIONS = 3  # further iterations if the first is too inexact
+CLOSER = 2.0**-8  # factor of their steps
+WIDER = 8.0  # factor of the steps if the function is computed in less than float64
 GOOD = 1e-8  # relative error that is good enough
-SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps in the second direction, of which one must agree
-STRETCH = 2.0**10  # largest relative change of small inputs by these steps, times h
+SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps h in a second direction; one of them must agree
+STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
 
 
 class Numeric(NamedTuple):
     """Derivatives of K projected outputs along n lines, or (K,) along one."""
 
-    value: Array  # (K, n) float64; NaN where the outputs are not finite
-    error: Array  # (K, n), estimated absolute error; complex step: of rounding only
+    value: Array  # (K, n) float64; NaN if the outputs are not finite
+    error: Array  # (K, n), estimated absolute error; of the complex step: rounding only
     scale: Array  # (K, n), sum(|d_out * derivative of out|): size of the terms that were summed
 
     def at(self, k: int) -> Numeric:
@@ -75,32 +76,33 @@ def at_entries(
 
     Arguments: f, inputs by name -> outputs by name, or an `Evaluator` of it at these inputs, which
     counts evaluations; inputs, by name, floating; upstream, d_out by the name of an output, of its
-    shape; positions, flat, by the name of an input; method, in METHODS; options of the method.
-    Returns by the name of an input: a row for each output, in upstream's order, a column for each
-    position. Raises ValueError on arguments that do not fit, NotAnalytic if method is "complex" and
-    f cannot be continued.
+    shape; positions, flat, by the name of an input; method, a name in METHODS; options of the
+    method. Returns a `Numeric` by the name of an input: a row for each output, in upstream's order,
+    and a column for each position. Raises ValueError for arguments that do not fit, NotAnalytic if
+    method is "complex" and f cannot be continued.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
-    found = {}
-    for name, given in positions.items():
-        where = np.asarray(given, np.int64).reshape(-1)
+    derivatives = {}
+    for name, entries in positions.items():
+        where = np.asarray(entries, np.int64).reshape(-1)
         size = _floating(evaluate, name, "positions").size
         if where.size and not 0 <= where.min() <= where.max() < size:
             raise ValueError(f"positions: expected {name!r} in 0..{size - 1}, "
                              f"got {where.min()}..{where.max()}")
         lines = (entry_line(evaluate.inputs, name, int(entry)) for entry in where)
-        found[name] = _derivatives(evaluate, upstream, lines, method, options)
-    return found
+        derivatives[name] = _derivatives(evaluate, upstream, lines, method, options)
+    return derivatives
 
 
 def along(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any],
     directions: Iterable[Mapping[str, Any]], method: str = "complex", **options: Any,
 ) -> Numeric:
-    """The derivatives along directions, each an array for some of the inputs, of their shape.
+    """The derivatives along directions.
 
-    A row for each output, in upstream's order, a column for each direction; the rest as in
-    `at_entries`.
+    Arguments: directions, each with an array for some of the inputs, of the input's shape; the
+    other arguments and the errors are those of `at_entries`. Returns a row for each output, in
+    upstream's order, and a column for each direction.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
     lines = [Line({name: np.asarray(d, np.float64) for name, d in direction.items()})
@@ -114,7 +116,7 @@ def along(
 
 
 def _floating(evaluate: Evaluator, name: str, argument: str) -> Array:
-    """A floating input. Raises ValueError if there is none of that name."""
+    """The floating input of this name. Raises ValueError if there is none."""
     value = evaluate.inputs.get(name)
     if value is None or value.dtype.kind != "f":
         kind = "none of that name" if value is None else value.dtype
@@ -126,24 +128,24 @@ def _derivatives(
     evaluate: Evaluator, upstream: Mapping[str, Any], lines: Iterable[Line], method: str,
     options: Mapping[str, Any],
 ) -> Numeric:
-    """The method on each line."""
+    """The derivatives along each line by a method."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
     weights = weights_of(evaluate, upstream)
     with np.errstate(all="ignore"):  # a step may leave the domain, which the error estimate shows
-        found = [METHODS[method](Probe(evaluate, weights, line), **options) for line in lines]
-    if not found:
+        numbers = [METHODS[method](Probe(evaluate, weights, line), **options) for line in lines]
+    if not numbers:
         return Numeric(*np.zeros((3, len(weights), 0)))
-    return Numeric(*(np.array(values).T for values in zip(*found, strict=True)))
+    return Numeric(*(np.array(values).T for values in zip(*numbers, strict=True)))
 
 
 class Probe:
     """The outputs along a line.
 
     Attributes: coarse, the inputs' rounding as a step, in units of eps; unit, a power of 2, the
-    step that moves the inputs by about max(1, |x|); near, one that changes no input by more than
-    its own size; noise, the observed rounding of the outputs, (size,) or 0.0 each; weights, their
-    upstream gradients, (size,) each; base, the outputs at t = 0, likewise.
+    step that moves the inputs by about max(1, |x|); near, a step that changes no input by more than
+    its own size. For each output: noise, its observed rounding, (size,) or 0.0; weights, its
+    upstream gradient, (size,); base, its values at t = 0, (size,).
     """
 
     def __init__(self, evaluate: Evaluator, weights: Mapping[str, Array], line: Line) -> None:
@@ -155,16 +157,16 @@ class Probe:
 
     def __call__(self, t: Array) -> list[Array]:
         """The outputs at steps t (m,): (m, size) for each output."""
-        found = self._evaluate.along(self._line, t)
-        return [found[name] for name in self._names]
+        outputs = self._evaluate.along(self._line, t)
+        return [outputs[name] for name in self._names]
 
 
 # --- the methods: the derivative of a probe at t = 0, (K,) ---------------------------------------
 
 
 def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
-    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation; the step is scaled down with inputs
-    below 1."""
+    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation. The step is smaller for inputs below
+    1."""
     h *= 2.0 ** np.clip(np.floor(np.log2(probe.near)), SMALLEST, 0)
     rows = []
     for out, weight in zip(probe(np.array([1j * h])), probe.weights, strict=True):
@@ -175,7 +177,7 @@ def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
 
 
 def forward_difference(probe: Probe, *, h: float = FORWARD_STEP) -> Numeric:
-    """(L(h) - L(0)) / h; its error, h L'' / 2, from a second step 2 h. Two evaluations."""
+    """(L(h) - L(0)) / h. A second step 2 h gives its error, h L'' / 2. Two evaluations."""
     steps = np.array([2 * h, h]) * probe.unit
     rows = []
     for k, (out, base) in enumerate(zip(probe(steps), probe.base, strict=True)):
@@ -185,7 +187,7 @@ def forward_difference(probe: Probe, *, h: float = FORWARD_STEP) -> Numeric:
 
 
 def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
-    """(L(h) - L(-h)) / 2h; its error, h^2 L''' / 6, from 2 h. Four evaluations."""
+    """(L(h) - L(-h)) / 2h. A second step 2 h gives its error, h^2 L''' / 6. Four evaluations."""
     steps = np.array([2 * h, h]) * probe.unit
     rows = []
     for k, out in enumerate(probe(np.concatenate([steps, -steps]))):
@@ -197,15 +199,15 @@ def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
 def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIONS) -> Numeric:
     """Central differences at h, h/2, h/4, h/8, extrapolated to h = 0 (Ridders, 1982).
 
-    Eight evaluations; where truncation leaves a relative error above GOOD, as many again at smaller
-    steps. Half the difference of the one-sided slopes, extrapolated likewise, is added to the error
-    of the extrapolation: at a kink, central differences agree on the mean of the two.
+    Eight evaluations. If truncation leaves a relative error above GOOD, another eight follow at
+    smaller steps. At a kink, central differences agree on the mean of the two slopes. Therefore
+    half the difference of the one-sided slopes, extrapolated likewise, is added to the error.
     """
     best, rounding = _ridders_iteration(probe, h * probe.unit)
     if any(np.any(noise) for noise in probe.noise):  # longer steps drown it
         wide, noise = _ridders_iteration(probe, WIDER * h * probe.unit)
         better = wide.error < best.error
-        best = Numeric(*(np.where(better, *both) for both in zip(wide, best, strict=True)))
+        best = Numeric(*(np.where(better, *numbers) for numbers in zip(wide, best, strict=True)))
         rounding = np.where(better, noise, rounding)
     for k in range(1, iterations + 1):
         last = k == iterations  # near small inputs: within the domain of a logarithm
@@ -215,13 +217,14 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIO
         closer, noise = _ridders_iteration(
             probe, h * probe.near if last else h * CLOSER**k * probe.unit)
         better = closer.error < best.error
-        best = Numeric(*(np.where(better, *both) for both in zip(closer, best, strict=True)))
+        best = Numeric(*(np.where(better, *numbers) for numbers in zip(closer, best, strict=True)))
         rounding = np.where(better, noise, rounding)
     return best
 
 
 def _ridders_iteration(probe: Probe, h: float) -> tuple[Numeric, Array]:
-    """The derivatives from steps h, h/2, ..., and the rounding part (K,) of their errors."""
+    """The derivatives from steps h, h/2, ..., and the part (K,) of their errors that is rounding.
+    """
     steps = h * 0.5 ** np.arange(LEVELS)  # (m,)
     rows, roundings = [], []
     for k, out in enumerate(probe(np.concatenate([steps, -steps]))):
@@ -243,10 +246,10 @@ METHODS: dict[str, Callable[..., Numeric]] = {
 def _extrapolated(column: Array, powers: Sequence[int]) -> tuple[float, float]:
     """The limit at h = 0 of the values at h, h/2, ..., and its error (Ridders' tableau).
 
-    Arguments: column (m,); powers of h in their error, ascending. Each column of the tableau
-    removes one power from the column before. The column is chosen whose entries differ least from
-    their two parents, counting all its entries and not the best one: where only rounding is left,
-    two can be close by chance.
+    Arguments: column (m,), the values; powers of h in their error, ascending. Each column of the
+    tableau removes one power from the column before it. The chosen column is that whose entries
+    differ least from their two parents. The largest difference in a column counts, because two
+    values that are only rounding can be close by chance.
     """
     best, error = column[-1], np.inf
     for power in powers:
@@ -259,11 +262,12 @@ def _extrapolated(column: Array, powers: Sequence[int]) -> tuple[float, float]:
 
 
 def _slopes(probe: Probe, k: int, change: Array, steps: Array) -> tuple[Array, Array, float]:
-    """Of differences (m, size) of the k-th output over steps (m,): the slopes projected on d_out,
-    the size of their terms, and the rounding error of the differences.
+    """The slopes of the k-th output, projected on d_out, the size of their terms, and the rounding
+    error of the differences.
 
-    A step that changes some elements may have changed others by less than their rounding; where an
-    output is computed in less than float64, so may a step that changes nothing.
+    Arguments: change, differences (m, size) of the output over steps (m,). A step that changes some
+    elements may have changed others by less than their rounding. So may a step that changes
+    nothing, if an output is computed in less than float64.
     """
     weight = probe.weights[k]
     scale = np.abs(change) @ np.abs(weight) / np.abs(steps)
@@ -273,29 +277,30 @@ def _slopes(probe: Probe, k: int, change: Array, steps: Array) -> tuple[Array, A
 
 
 def _numeric(rows: Sequence[tuple[Any, Any, Any]]) -> Numeric:
-    """A Numeric of rows of value, error and scale; where these are not finite, the error is
-    infinite."""
+    """A Numeric from rows of value, error and scale. A value that is not finite has an infinite
+    error."""
     value, error, scale = np.array(rows, np.float64).T
     finite = np.isfinite(value) & np.isfinite(error)
     return Numeric(np.where(finite, value, np.nan), np.where(finite, error, np.inf), scale)
 
 
 def second_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any],
+    by_complex_step: Numeric,
 ) -> str:
     """Check for analyticity by steps in a second direction of the complex plane.
 
     The derivative of an analytic function is the same in all directions. Here t = (1 + i) h: the
-    real and the imaginary part of a difference must agree, and, except at a kink, agree with the
-    complex step `found`. Returns "" if they do at one of three step sizes, or if rounding is too
-    large to tell; else the reason why complex step cannot be used.
+    real and the imaginary part of a difference must agree with each other and, except at a kink,
+    with the derivative `by_complex_step`. Returns "" if they agree at one of three step sizes, or
+    if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
     """
-    probe = _probe(evaluate, upstream, direction)
-    if not _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
+    probe = Probe(evaluate, weights_of(evaluate, upstream), Line(direction))
+    if not _agree(probe, 1 + 1j, None):
         return ("f: the derivative is not the same in all directions of the complex plane: "
                 "something is not analytic (a complex conjugate, an absolute value outside of "
                 "NumPy)")
-    if _agree(probe, 1 + 1j, lambda change, weight, k: float(found.value[k, 0])) or (
+    if _agree(probe, 1 + 1j, by_complex_step) or (
             find_kink_along(evaluate, upstream, direction) is not None):
         return ""
     return ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
@@ -303,41 +308,31 @@ def second_direction(
 
 
 def real_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any],
+    by_complex_step: Numeric,
 ) -> str:
-    """As `second_direction`, by real steps, whose differences must agree with the complex step
-    `found`."""
-    probe = _probe(evaluate, upstream, direction)
-    if _agree(probe, 1.0, lambda change, weight, k: float(found.value[k, 0])):
+    """As `second_direction`, by real steps: their differences must agree with `by_complex_step`."""
+    probe = Probe(evaluate, weights_of(evaluate, upstream), Line(direction))
+    if _agree(probe, 1.0, by_complex_step):
         return ""
     return "f: real differences say otherwise: it computes something else with complex numbers"
 
 
-def _probe(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
-) -> Probe:
-    return Probe(evaluate, weights_of(evaluate, upstream), Line(direction))
-
-
-def _agree(
-    probe: Probe, turn: complex, expected: Callable[[Array, Array, int], float]
-) -> bool:
-    """Whether central differences along `turn` have the expected slope, at one of the steps."""
-    with np.errstate(all="ignore"):
-        return any(_apart(probe, h, turn, expected) <= 1 for h in SECOND)
-
-
-def _apart(
-    probe: Probe, h: float, turn: complex, expected: Callable[[Array, Array, int], float]
-) -> float:
-    """The deviation of a difference from the expected one, in units of the allowed deviation."""
-    t = h * min(probe.unit, STRETCH * probe.near) * turn
-    apart = allowed = 0.0
-    for k, (ahead, behind) in enumerate(probe(np.array([t, -t]))):
-        base, weight = probe.base[k], probe.weights[k]
-        change = (ahead - behind) * turn / (2 * t)
-        apart += abs(float(change.real @ weight) - expected(change, weight, k))
-        noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
-        noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t)
-        allowed += ALIKE * float(np.abs(change) @ np.abs(weight)) + 16 * noise
-    return apart / allowed if apart else 0.0 if np.isfinite(apart) else np.inf
+@np.errstate(all="ignore")
+def _agree(probe: Probe, turn: complex, expected: Numeric | None) -> bool:
+    """Whether the real parts of central differences along `turn` are the expected slopes, at one of
+    the steps. Without expected slopes: whether they are the imaginary parts."""
+    for h in SECOND:
+        t = h * min(probe.unit, STRETCH * probe.near) * turn
+        apart = allowed = 0.0
+        for k, (ahead, behind) in enumerate(probe(np.array([t, -t]))):
+            base, weight = probe.base[k], probe.weights[k]
+            change = (ahead - behind) * turn / (2 * t)
+            slope = change.imag @ weight if expected is None else expected.value[k, 0]
+            apart += abs(float(change.real @ weight) - float(slope))
+            noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t)
+            noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t)
+            allowed += ALIKE * float(np.abs(change) @ np.abs(weight)) + 16 * noise
+        if np.isfinite(apart) and apart <= allowed:
+            return True
+    return False

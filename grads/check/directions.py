@@ -1,13 +1,13 @@
 """Random directions: one derivative that depends on all entries of a tensor.
 
-The derivative along a direction v is the sum of gradient * v, so that a wrong entry shows in nearly
-every direction. A tensor is checked along a few of them and for one entry. The entries that make a
-direction wrong are found by halving it.
+The derivative along a direction v is the sum of gradient * v, so a wrong entry shows in nearly
+every direction. A tensor is checked along two directions and for one entry. If a direction is
+wrong, halving it leads to the wrong entries.
 
-Along a direction through a kink there is no derivative: complex step gives the slope of one side,
-Ridders' differences the mean of both, and a right gradient need be neither. An entry with a kink is
-left out of the direction, with all of the same value (zeros before a ReLU), and the rest is
-compared again.
+Along a direction through a kink there is no derivative. The complex step gives the slope of one
+side, Ridders' differences give the mean of both sides, and a right gradient may differ from both.
+An entry with a kink is left out of the direction, together with all entries of the same value
+(zeros before a ReLU), and the remaining direction is compared again.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from grads.check.evaluate import Line, entry_line
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.other_inputs import slopes_at
 from grads.check.precision import EXACT
-from grads.check.report import BAD, Row
+from grads.check.result import BAD, Row
 
-DIRECTIONS = 2  # a tensor
+DIRECTIONS = 2  # per tensor
 NEARBY = 1e-3  # relative distance of points where a small tensor's gradient is compared, too
-AT_ONCE = 1e-6  # likewise, where gradients may be given as arrays, the same at all points
-ALIKE_RATIO = 0.1  # numbers alike differ by less than this part of themselves
+AT_ONCE = 1e-6  # the same if gradients may be given as arrays, which are equal at all points
+ALIKE_RATIO = 0.1  # similar numbers differ by less than this fraction of themselves
 APART = 1e8  # ratio of entries too different for one common step
 TOGETHER = "all tensors"  # the name of rows for directions over all tensors
 HALVINGS = 64  # most parts of a line that are halved to locate wrong entries
 LOCATED = 16  # most wrong entries that are located
 PIECES = 512  # most pieces of a line
-SMALL = 1e-11  # part of the largest gradient from which on eight roundings of it hide errors
+SMALL = 1e-11  # fraction of the largest gradient below which eight roundings of it hide errors
 MOST = 48  # most kinks along a direction, of different values, that are left out
 
 Arrays = Mapping[str, np.ndarray]
@@ -46,7 +46,7 @@ STATUS = {"right": "ok", "coarse": "inconclusive", "wrong": "wrong"}
 
 
 class Failed(NamedTuple):
-    """A line along which a gradient is not right."""
+    """A line along which a gradient is wrong or too uncertain."""
 
     choice: str  # of upstream gradients
     line: Line
@@ -58,30 +58,29 @@ class Failed(NamedTuple):
 
 
 def lines_of(gradients: Arrays, names: Sequence[str], rng: np.random.Generator) -> list[Line]:
-    """One entry and DIRECTIONS random directions of each tensor; all entries of a tiny one."""
+    """One entry and DIRECTIONS random directions of each tensor; all entries of a tiny one.
+
+    The entry is one whose gradient is not zero, if there is such an entry.
+    """
     lines = []
     for name in names:
         gradient = gradients[name].reshape(-1)
         few = gradient.size <= 1 + DIRECTIONS
-        entries = range(gradient.size) if few else [_nonzero_entry(gradient, rng)]
+        nonzero = np.flatnonzero(gradient)
+        entries = range(gradient.size) if few else [
+            int(rng.choice(nonzero if nonzero.size else gradient.size))]
         lines += [entry_line(gradients, name, entry, name) for entry in entries]
         lines += [Line({name: rng.normal(size=gradients[name].shape)}, name)
                   for _ in range(0 if few else DIRECTIONS)]
     return lines
 
 
-def _nonzero_entry(gradient: np.ndarray, rng: np.random.Generator) -> int:
-    """An entry whose gradient is not zero, if there is one."""
-    significant = np.flatnonzero(gradient)
-    return int(rng.choice(significant if significant.size else gradient.size))
-
-
 def lines_together(
     inputs: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS,
     relative: bool = False,
 ) -> list[Line]:
-    """Directions over all tensors at once; `relative` to the entries' own sizes, so that short
-    steps along them meet no kink."""
+    """Random directions over all tensors at once. If `relative`, they are scaled by the entries'
+    sizes, so that short steps along them meet no kink."""
     sizes = _sizes(inputs, names)
     if relative and any(inputs[name].any() for name in names):
         sizes = {name: np.abs(inputs[name]) for name in names}
@@ -90,8 +89,8 @@ def lines_together(
 
 
 def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The scale of a direction for each entry: 1 for all, or the entry's own size where sizes
-    differ so much that no common step suits all entries."""
+    """The scale of a direction for each entry: 1, or the size of the entry if the sizes differ so
+    much that no common step suits all entries."""
     sizes = {name: np.abs(inputs[name]).astype(np.float64) for name in names}
     sizes = {name: np.where(size > 0, size, 1.0) for name, size in sizes.items()}
     every = np.concatenate([size.reshape(-1) for size in sizes.values()] or [np.ones(1)])
@@ -104,8 +103,11 @@ def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[Row], list[Failed]]:
-    """A row for every tensor, one for every tensor that is wrong for one output alone, and the
-    lines along which a gradient is not right."""
+    """The rows, and the lines along which a gradient is not right.
+
+    There is a row for every tensor, and a further row for an output alone through which a tensor is
+    wrong.
+    """
     rows: list[Row] = []
     failed: list[Failed] = []
     numeric = check.along(lines, method)
@@ -122,46 +124,49 @@ def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[
 
 
 def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
-    """The lines that fail, those with fewer than three digits cut into pieces that have them: an
-    error adds up over fewer entries there."""
-    found = []
+    """The lines that fail. A line with fewer than three digits is cut into pieces first: errors add
+    up over fewer entries there, so the pieces have three digits."""
+    failing = []
     for bad in failed:
         choice, line, method, word = bad
         result = compare_line(check, choice, line, method) if word == "coarse" else None
         if result is None or line.entry is not None or not check.largest[choice][line.row]:
-            found.append(bad)
+            failing.append(bad)
             continue
         size = line.direction[line.row].size
         number = 2 * (float(result.limit[0]) / (COARSE * check.largest[choice][line.row])) ** 2
         if not number < min(PIECES, size / 2):
-            found.append(bad)
+            failing.append(bad)
             continue
         ends = np.linspace(0, size, 2 + int(number)).astype(int)
         pieces = [_between(line, low, high) for low, high in pairwise(ends)]
-        found += check_lines(check, pieces, method)[1]
-    return found
+        failing += check_lines(check, pieces, method)[1]
+    return failing
 
 
 def narrowed(check: Check, joint: Sequence[Failed], known: Collection[str]) -> list[Failed]:
-    """The tensors that make lines over several tensors fail, by the line's part in each; without
-    those that are known to fail."""
-    found = []
+    """The failing lines of single tensors, from failing lines over several tensors.
+
+    Arguments: joint, the lines over several tensors; known, tensors that are known to fail and are
+    left out.
+    """
+    failing = []
     for choice, line, method, _ in joint:
         parts = [Line({name: v}, name) for name, v in line.direction.items() if name not in known]
-        found += [bad for bad in check_lines(check, parts, method)[1] if bad.choice == choice]
-    return found
+        failing += [bad for bad in check_lines(check, parts, method)[1] if bad.choice == choice]
+    return failing
 
 
 def compare_line(check: Check, choice: str, line: Line, method: str) -> Compared:
-    """One line compared with its derivative by a method."""
+    """The comparison along one line with the derivative by a method."""
     return check.along_limits(choice, line, check.along([line], method))
 
 
 def _row(
     check: Check, name: str, choice: str, method: str, results: Sequence[tuple[Line, Compared]]
 ) -> Row:
-    """The row of one tensor's lines; its worst entry is that of the worst line, or of an entry if
-    all are right."""
+    """The row of one tensor's lines. Its worst entry is that of the worst line. If all lines are
+    right, it is an entry that was compared alone."""
     order = ("wrong", "coarse", "right")
     line, result = min(results, key=lambda pair: (order.index(pair[1].words[0]),
                                                   pair[0].entry is None))
@@ -171,32 +176,26 @@ def _row(
     said = place(check.case.labels.get(name), at) if line.entry is not None else (
         "a random direction")
     entries = [result.relative[0] for line, result in results if line.entry is not None]
-    others = [result.relative[0] for line, result in results if line.entry is None]
+    directions = [result.relative[0] for line, result in results if line.entry is None]
     status, analytic, value = (
         STATUS[result.words[0]], float(result.analytic[0]), float(result.numeric[0]))
     still = shape is not None and not value and not analytic and status == "ok" and (
         inputs[name].size > 0)
-    return Row(
-        name, choice, shape, len(entries), len(others),
-        sum(result.words[0] == "coarse" for _, result in results),
-        {kind: float(np.max(errors)) for kind, errors in (
-            (method, entries), ("directions", others)) if errors},
-        status, at, said, analytic, value, ("zero everywhere, numerically too",) * still,
-        floor=_floor(check, name, choice, results))
-
-
-def _floor(check: Check, name: str, choice: str, results: Sequence[tuple[Line, Compared]]) -> float:
-    """The error of an entry that may pass along random directions, as a part of the largest
-    gradient."""
-    own = check.largest[choice].get(name, 0.0)
+    largest = check.largest[choice].get(name, 0.0)
     limits = [float(result.limit[0]) for line, result in results if line.entry is None] or [
         float(result.limit[0]) for _, result in results]
-    return max(limits) / own if own else 0.0
+    return Row(
+        name, choice, shape, len(entries), len(directions),
+        sum(result.words[0] == "coarse" for _, result in results),
+        {kind: float(np.max(errors)) for kind, errors in (
+            (method, entries), ("directions", directions)) if errors},
+        status, at, said, analytic, value, ("zero everywhere, numerically too",) * still,
+        floor=max(limits) / largest if largest else 0.0)
 
 
 def set_apart(check: Check, names: Sequence[str]) -> set[str]:
-    """Tensors whose gradients are so much smaller than others' that these would hide any error, and
-    which are wrong by more than rounding."""
+    """The tensors that are wrong by more than rounding, but have gradients so small that the
+    rounding of other tensors would hide the error."""
     largest = check.largest["all"]
     least = max(largest.values(), default=0.0) * SMALL
     if check.evaluate.eps > EXACT:
@@ -205,19 +204,22 @@ def set_apart(check: Check, names: Sequence[str]) -> set[str]:
 
 
 def _wrong_alike(check: Check, name: str) -> bool:
-    """Whether a tensor's gradient is wrong in the same way at three points: along a direction the
-    numerical derivative is about the same, and the analytic one has the same ratio to it, which is
-    not 1. Rounding, of either, is another at each."""
+    """Whether a tensor's gradient is wrong in the same way at three points.
+
+    Along a direction, the numerical derivative must be about the same at all points, and so must
+    the ratio of the analytic derivative to it, which is not 1. Rounding differs from point to
+    point.
+    """
     rng, slopes = np.random.default_rng(4), []
     inputs, near = check.evaluate.inputs, AT_ONCE if check.case.cacheless else NEARBY
     v = rng.normal(size=inputs[name].shape)
     for distance in (0.0, near, near):
         beside = {key: x * (1 + distance * rng.normal(size=x.shape)) if x.dtype.kind == "f" else x
                   for key, x in inputs.items()}
-        found = slopes_at(check.case, check.evaluate, check.upstream, beside, {name: v}, "complex")
-        if found is None:
+        pair = slopes_at(check.case, check.evaluate, check.upstream, beside, {name: v}, "complex")
+        if pair is None:
             return False
-        slopes.append((float(found[0].sum()), float(found[1].value.sum())))
+        slopes.append((float(pair[0].sum()), float(pair[1].value.sum())))
     analytic, numeric = np.array(slopes).T  # (3,)
     if not numeric.all() or np.ptp(numeric) > ALIKE_RATIO * np.abs(numeric).min():
         return False
@@ -231,12 +233,13 @@ def _wrong_alike(check: Check, name: str) -> bool:
 def wrong_entries(check: Check, choice: str, line: Line, method: str, most: int) -> list[Entry]:
     """The entries that make a line wrong, the worst first: at least one, at most `most`.
 
-    The larger error of two halves leads to the first entry, as in bisection: 2 log2(n) derivatives
-    for n entries. Then other parts that are wrong are halved, that with the largest error first.
+    Bisection leads to the first entry: of two halves, the half with the larger error is taken. It
+    needs 2 log2(n) derivatives for n entries. Then other wrong parts are halved, the part with the
+    largest error first.
     """
     ends = np.cumsum([v.size for v in line.direction.values()])
     entries: list[Entry] = []
-    parts: list[tuple[float, int, int]] = []  # minus the error, from, to: those that are wrong
+    parts: list[tuple[float, int, int]] = []  # the wrong parts: minus the error, start, end
     low, high = 0, int(ends[-1])
     for _ in range(max(HALVINGS, high.bit_length())):
         while high - low == 1:
@@ -249,13 +252,13 @@ def wrong_entries(check: Check, choice: str, line: Line, method: str, most: int)
         halves = [(low, middle), (middle, high)]
         lines = [_between(line, *half) for half in halves]
         numeric = check.along(lines, method)
-        found = [check.along_limits(choice, half, numeric.at(k)) for k, half in enumerate(lines)]
-        gaps = [float(abs(result.analytic[0] - result.numeric[0])) for result in found]
+        results = [check.along_limits(choice, half, numeric.at(k)) for k, half in enumerate(lines)]
+        gaps = [float(abs(result.analytic[0] - result.numeric[0])) for result in results]
         if not entries:
             larger = int(gaps[1] > gaps[0] or np.isnan(gaps[1]))
             low, high = halves.pop(larger)
-            gaps, found = [gaps[1 - larger]], [found[1 - larger]]
-        for half, gap, result in zip(halves, gaps, found, strict=True):
+            gaps, results = [gaps[1 - larger]], [results[1 - larger]]
+        for half, gap, result in zip(halves, gaps, results, strict=True):
             if result.words[0] == "wrong":
                 heapq.heappush(parts, (-np.inf if np.isnan(gap) else -gap, *half))
         if entries:
@@ -266,14 +269,14 @@ def wrong_entries(check: Check, choice: str, line: Line, method: str, most: int)
 
 
 def _between(line: Line, low: int, high: int) -> Line:
-    """The line, zero except for entries low to high of all its tensors, concatenated."""
+    """The line restricted to entries low to high of all its tensors, concatenated."""
     kept, start = {}, 0
     for name, v in line.direction.items():
-        here = np.zeros_like(v)
+        kept_part = np.zeros_like(v)
         where = slice(max(low - start, 0), max(high - start, 0))
-        here.reshape(-1)[where] = v.reshape(-1)[where]
+        kept_part.reshape(-1)[where] = v.reshape(-1)[where]
         if where.start < min(where.stop, v.size):
-            kept[name] = here
+            kept[name] = kept_part
         start += v.size
     return line._replace(direction=kept)
 
@@ -284,20 +287,15 @@ class Cleared(NamedTuple):
     line: Line
     word: str
     result: Compared
-    kinks: tuple[Entry, ...]  # for equal values, the first
-    entries: tuple[Entry, ...]  # that are wrong without a kink
-
-    @property
-    def crosses(self) -> bool:
-        """Whether it is wrong and has kinks that no single entry causes, or too many."""
-        return self.word == "wrong" and not self.entries
+    kinks: tuple[Entry, ...]  # of entries with equal values, the first
+    entries: tuple[Entry, ...]  # entries that are wrong and have no kink
 
 
 def cleared(
     check: Check, choice: str, line: Line, method: str, most: int = 1
 ) -> Cleared:
-    """The line without all entries that make it wrong, or uncertain, by a kink; `most`, how many
-    wrong entries are located."""
+    """The line without the entries that make it wrong or uncertain by a kink. At most `most` wrong
+    entries are located."""
     evaluate, weights = check.evaluate, check.weights(choice)
     kinks: list[Entry] = []
     while True:
@@ -326,7 +324,7 @@ def _only(line: Line, name: str, entry: int) -> Line:
 
 
 def _without(line: Line, inputs: Arrays, name: str, entry: int) -> Line:
-    """The line that does not move the entries of this value."""
+    """The line without the entry, and without all entries of the same value."""
     x = inputs[name]
     still = np.where(x == x.reshape(-1)[entry], 0.0, line.direction[name])
     return line._replace(direction={**line.direction, name: still})
@@ -338,7 +336,7 @@ def _without(line: Line, inputs: Arrays, name: str, entry: int) -> Line:
 def decided(
     check: Check, choice: str, line: Line, methods: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """The status by all methods together of a line that one of them found wrong, and its hint."""
+    """The status of a line that one method found wrong, by all methods together, and its hints."""
     from grads.check.diagnosis.elsewhere import right_nearby
 
     weights = check.weights(choice)
@@ -365,7 +363,7 @@ def _apart(methods: Sequence[str]) -> str:
 
 def with_all_methods(check: Check, row: Row, failed: Sequence[Failed], methods: Sequence[str]
                      ) -> Row:
-    """A row that is wrong along directions, with its status by all methods together."""
+    """The row with its status by all methods together, if one method found it wrong."""
     order = ("wrong", "disagree", "inconclusive")
     lines = [bad.line for bad in failed if bad.word == "wrong"
              and (bad.choice, bad.line.row) == (row.upstream, row.name)]
@@ -377,8 +375,8 @@ def with_all_methods(check: Check, row: Row, failed: Sequence[Failed], methods: 
 
 
 def joint_rows(check: Check, joint: Sequence[Failed], methods: Sequence[str]) -> list[Row]:
-    """The rows of lines over all tensors that are wrong though no tensor is, nor kinks explain
-    it."""
+    """The rows of lines over all tensors that are wrong, although no tensor is wrong alone and no
+    kink explains it."""
     rows = []
     for choice, line, method, word in joint:
         status, hints = decided(check, choice, line, methods) if word == "wrong" else ("ok", ())

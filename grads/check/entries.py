@@ -1,10 +1,11 @@
-"""The entries of a tensor that a direction has failed: which are wrong, and by which mistake.
+"""Compares the entries of a tensor that failed along a direction: which are wrong, and why?
 
-Of a small tensor all entries are differentiated by the first, most exact method; of a larger one
-those that halving the direction has led to, whole rows and columns through the worst, and a sample
-of every block: the diagnosis (`grads.check.diagnosis`) sees patterns. A second method confirms a
-few of the wrong ones; where it does not, it is applied to all that are not right. An entry that is
-not right is examined for a kink, where there is no derivative; the report says so.
+All entries of a small tensor are differentiated by the first, most exact method. Of a larger tensor
+it differentiates the entries to which halving the direction has led, the rows and columns through
+the worst of them, and a sample of every block, so that the diagnosis (`grads.check.diagnosis`) sees
+patterns. A second method confirms a few of the wrong entries. If it does not, it is applied to all
+entries that are not right. Each of these is examined for a kink, where there is no derivative; the
+report says so.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from grads.check.differentiate import Numeric
 from grads.check.directions import LOCATED, Cleared, Failed, cleared, decided
 from grads.check.kinked_entries import Estimates, kinks_of
 from grads.check.other_inputs import rounding_alone
-from grads.check.report import BAD, ErrorMap, Row
+from grads.check.result import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
 
-ALL = 1024  # entries, all of which are differentiated where directions have too few digits; 16
-# times as many by complex step
+ALL = 1024  # entries that are differentiated if directions have too few digits; by complex step 16
+# times as many
 LINES = 8  # most lines along which wrong entries and kinks are located
-SHARE = 4  # one in so many entries of a sample is chosen at random
+SHARE = 4  # one entry in 4 of a sample is chosen at random
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
-UNSURE_SHARE = 4  # one in so many entries with fewer than three digits leaves a tensor undecided
-SLIGHT = 5  # digits from which an error in most entries is that of an iteration
+UNSURE_SHARE = 4  # if one entry in 4 has fewer than three digits, the tensor is undecided
+SLIGHT = 5  # if most entries are wrong but agree to 5 digits, the function may be an iteration
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
            "saturated function, an ill-conditioned matrix?)")
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
@@ -49,7 +50,7 @@ class Examined(NamedTuple):
     where: np.ndarray  # flat positions
     estimates: Estimates
     planned: int  # how many entries were to be differentiated
-    doubtful: list[tuple[str, Cleared]]  # choices, and lines that are wrong without kinks
+    doubtful: list[tuple[str, Cleared]]  # choice, and a line that is wrong without kinks
     coarse: bool  # whether lines through other entries have fewer than three digits
 
 
@@ -57,21 +58,21 @@ def check_entries(
     check: Check, names: Sequence[str], methods: Sequence[str], sample: int | None,
     failed: Sequence[Failed], rng: np.random.Generator, *, all_methods: bool = False,
 ) -> list[Row]:
-    """A row for every tensor, one for every tensor that is wrong for one output alone.
+    """A row for every tensor, and one for every output alone through which a tensor is wrong.
 
-    Arguments: names, of the tensors; methods that suit the function, the most exact one first;
-    sample, how many entries of a larger tensor, None for all; failed, the lines along which a
+    Arguments: names of the tensors; methods that suit the function, the most exact method first;
+    sample, the number of entries of a larger tensor, None for all; failed, the lines along which a
     gradient was not right; all_methods, whether each entry is differentiated by all methods.
     """
     examined: dict[str, Examined] = {}
     for name in names:
         lines = [bad for bad in failed if name in bad.line.direction and bad.line.row == name]
-        both = all_methods or any(bad.method != methods[0] for bad in lines)
+        two_methods = all_methods or any(bad.method != methods[0] for bad in lines)
         try:
             where, doubtful = _chosen(check, name, sample, lines, rng, at_random=all_methods)
         except TimeUp:
             where, doubtful = np.zeros(0, np.int64), []
-        estimates = _estimates(check, name, where, methods if both else methods[:1])
+        estimates = _estimates(check, name, where, methods if two_methods else methods[:1])
         coarse = any(bad.word == "coarse" for bad in lines) and len(where) < (
             check.evaluate.inputs[name].size)
         examined[name] = Examined(next(iter(estimates.values()))[0], estimates, len(where),
@@ -131,7 +132,7 @@ def _chosen(
 
 
 def _through(entry: int, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """The flat positions of the whole rows, columns and so on through an entry."""
+    """The flat positions of the rows, columns and so on through an entry."""
     grid, at = np.arange(np.prod(shape)).reshape(shape), index_of(entry, shape)
     return [np.moveaxis(grid, axis, -1)[at[:axis] + at[axis + 1:]] for axis in range(len(shape))]
 
@@ -141,7 +142,7 @@ def choose(
 ) -> np.ndarray:
     """Flat positions to check, ascending: a sample stratified over the tensor's blocks.
 
-    Each block gives an equal share, half of it from entries whose gradient is not zero.
+    Each block gives the same number of entries. Half of them have a gradient that is not zero.
     """
     positions = np.arange(gradient.size)
     grid = positions.reshape(gradient.shape)
@@ -150,26 +151,26 @@ def choose(
     share, kept = -(-sample // len(strata)), []
     for stratum in strata:
         nonzero = rng.permutation(stratum[gradient.reshape(-1)[stratum] != 0])[: (share + 1) // 2]
-        rest = rng.permutation(np.setdiff1d(stratum, nonzero))[: share - len(nonzero)]
-        kept += [nonzero, rest]
+        remaining = rng.permutation(np.setdiff1d(stratum, nonzero))[: share - len(nonzero)]
+        kept += [nonzero, remaining]
     return np.unique(np.concatenate(kept))
 
 
 def _estimates(check: Check, name: str, where: np.ndarray, methods: Sequence[str]) -> Estimates:
-    """The derivatives at the positions; at fewer of them if the time is up."""
+    """The derivatives at the positions. If the time is up, only at the first of them."""
     nothing = Numeric(*(np.zeros((len(check.upstream), 0)) for _ in range(3)))
     made: dict[str, list[Numeric]] = {method: [nothing] for method in methods}
-    done = 0
+    covered = 0
     try:
-        for part in check.evaluate.watch.parts(where):
-            found = {method: check.at(name, part, method) for method in methods}
-            for method, numeric in found.items():
+        for positions in check.evaluate.watch.parts(where):
+            by_method = {method: check.at(name, positions, method) for method in methods}
+            for method, numeric in by_method.items():
                 made[method].append(numeric)
-            done += len(part)
-            check.evaluate.watch.tell(f"entries of {name}", done, len(where))
+            covered += len(positions)
+            check.evaluate.watch.tell(f"entries of {name}", covered, len(where))
     except TimeUp:
         pass
-    return {method: (where[:done], Numeric(*(np.concatenate(parts, axis=1) for parts in zip(
+    return {method: (where[:covered], Numeric(*(np.concatenate(parts, axis=1) for parts in zip(
         *several, strict=True)))) for method, several in made.items()}
 
 
@@ -180,7 +181,8 @@ def _row(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined],
     methods: Sequence[str],
 ) -> Row:
-    """The row of a tensor for one choice; undecided if the time ends before kinks are ruled out."""
+    """The row of a tensor for one choice. It is unfinished if the time ends before kinks are ruled
+    out."""
     where, shape = examined[name].where, check.evaluate.inputs[name].shape
     if check.evaluate.watch.stopped and not len(where):
         return uncovered(name, choice, shape)
@@ -194,7 +196,7 @@ def _compared_row(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined],
     methods: Sequence[str],
 ) -> Row:
-    """The row, with the second method where the first is not confirmed, kinks and diagnosis."""
+    """The row, after a second method has confirmed the first, with kinks and diagnosis."""
     where, estimates = examined[name].where, examined[name].estimates
     gradient, labels = check.analytic[choice][name], check.case.labels.get(name)
     if methods[1:] and methods[1] not in estimates and name not in check.apart:
@@ -244,19 +246,19 @@ def _compared_row(
 
 
 def _agreed(compared: Compared) -> int:
-    """The number of digits to which a gradient agrees that is wrong in most entries by little; 0
-    otherwise."""
+    """The number of digits to which a gradient agrees if it is slightly wrong in most entries;
+    otherwise 0."""
     gap = np.abs(compared.analytic - compared.numeric)
-    own = float(np.abs(compared.numeric).max(initial=0.0))
+    largest = float(np.abs(compared.numeric).max(initial=0.0))
     with np.errstate(all="ignore"):
-        digits = -np.log10(gap.max(initial=0.0) / own)
+        digits = -np.log10(gap.max(initial=0.0) / largest)
     most = 2 * (compared.words == "wrong").sum() > len(gap)
     return int(digits) if most and SLIGHT <= digits < np.inf else 0
 
 
 def _confirm(check: Check, choice: str, name: str, estimates: Estimates, method: str) -> None:
-    """Differentiate some entries by a second method, too: the worst ones; and, where it does not
-    confirm that they are wrong, all that are not right. Updates `estimates`."""
+    """Differentiate the worst entries by a second method, too. If it does not confirm that they are
+    wrong, differentiate all entries that are not right. Updates `estimates`."""
     ((where, numeric),) = estimates.values()
     result = check.at_limits(choice, name, where, numeric)
     order = np.argsort(-np.nan_to_num(result.excess, nan=np.inf), kind="stable")
@@ -278,8 +280,8 @@ def _apart(check: Check, choice: str, name: str, estimates: Estimates) -> np.nda
     order = np.argsort(where)
     rows = order[np.searchsorted(where, again, sorter=order)]
     first = check.through(Numeric(*(values[:, rows] for values in first)), choice)
-    own = max(check.largest[choice][name], largest_of(first.value))
-    return again[contradictory(first, check.through(second, choice), own,
+    largest = max(check.largest[choice][name], largest_of(first.value))
+    return again[contradictory(first, check.through(second, choice), largest,
                                max(check.largest[choice].values()))]
 
 
@@ -288,9 +290,9 @@ def _statuses(
 ) -> dict[int, str]:
     """Flat position -> the status by all methods together, before the search for kinks.
 
-    Where two methods contradict each other, nothing is certainly wrong. An uncertain method may
-    reject a gradient, but not confirm one. "coarse" is a gradient that one method confirms while
-    another is too uncertain.
+    If two methods contradict each other, nothing is certainly wrong. An uncertain method may reject
+    a gradient, but cannot confirm it. A gradient is "coarse" if one method confirms it and another
+    is too uncertain.
     """
     said: dict[int, list[str]] = {}
     for method, (where, _) in estimates.items():
@@ -314,7 +316,7 @@ def _worst_entry(
 
 
 def _disagreement(estimates: Estimates, check: Check, choice: str, at: int | None) -> str:
-    """The sentence on the methods' disagreement about one entry."""
+    """The sentence that says how the methods disagree about an entry."""
     said = [f"{method} {value:.9g}" for method, (where, numeric) in estimates.items()
             for value in check.through(numeric, choice).value[where == at]]
     return (f"the methods disagree: {', '.join(said)}; the function computes something else with "
@@ -325,26 +327,27 @@ def _diagnosis(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined], allowed: np.ndarray,
     kinks: list[int],
 ) -> list[str]:
-    """The diagnosis of the mistake, without the entries at kinks, and on how many entries it
-    rests."""
+    """The diagnosis of the mistake, and on how many entries it rests. Entries at kinks are left
+    out."""
     inputs, gradients = check.evaluate.inputs, check.analytic
 
-    def numeric(tensor: str, which: str) -> np.ndarray:
+    def numeric(tensor: str, upstream_choice: str) -> np.ndarray:
         if tensor not in examined:  # its directions were right
-            return gradients[which][tensor]
+            return gradients[upstream_choice][tensor]
         where, numbers = next(iter(examined[tensor].estimates.values()))
         full = np.full(inputs[tensor].size, np.nan)
-        full[where] = check.through(numbers, which).value
+        full[where] = check.through(numbers, upstream_choice).value
         full[kinks if tensor == name else []] = np.nan
         return full.reshape(inputs[tensor].shape)
 
     alone = {output: (gradients[output][name], numeric(name, output))
              for output in check.upstream if output in gradients}
-    others = {other: numeric(other, choice) for other in gradients[choice] if other != name}
+    other_gradients = {tensor: numeric(tensor, choice)
+                       for tensor in gradients[choice] if tensor != name}
     evidence = Evidence(
         name, gradients[choice][name], numeric(name, choice), allowed.reshape(inputs[name].shape),
         check.case.labels.get(name), alone if choice == "all" else {}, inputs, check.case.labels,
-        check.case.facts, others, check.upstream, check.evaluate.outputs)
+        check.case.facts, other_gradients, check.upstream, check.evaluate.outputs)
     probe = Probe(check.case, check.evaluate,
                   "complex" if check.evaluate.complex_step else "central")
     hints = diagnose(evidence, probe if choice == "all" else None)
@@ -353,16 +356,18 @@ def _diagnosis(
         bool(hints) and checked < size)
 
 
-def _led_to(check: Check, methods: Sequence[str], choice: str, found: Cleared) -> Row:
-    """The row of a wrong direction for which halving found no entry that is wrong alone: where
-    several tensors meet in one kink, it may take all of them to cross it."""
-    known = [*found.kinks, *found.entries[:1]]
-    name = known[-1][0] if known else next(iter(found.line.direction))
+def _led_to(check: Check, methods: Sequence[str], choice: str, result: Cleared) -> Row:
+    """The row of a wrong direction in which halving has found no entry that is wrong alone.
+
+    If several tensors meet in one kink, it may take all of them to cross it.
+    """
+    known = [*result.kinks, *result.entries[:1]]
+    name = known[-1][0] if known else next(iter(result.line.direction))
     shape = check.evaluate.inputs[name].shape
-    status, hints = decided(check, choice, found.line, methods)
+    status, hints = decided(check, choice, result.line, methods)
     at = index_of(known[-1][1], shape) if known else ()
     return Row(
-        name, "direction", shape, 0, 1, 0, {"directions": float(found.result.relative[0])}, status,
+        name, "direction", shape, 0, 1, 0, {"directions": float(result.result.relative[0])}, status,
         at, place(check.case.labels.get(name), at) if known else "a random direction",
-        float(found.result.analytic[0]), float(found.result.numeric[0]),
+        float(result.result.analytic[0]), float(result.result.numeric[0]),
         hints or ("a random direction is wrong; halving it led to this entry",))

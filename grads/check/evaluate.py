@@ -1,7 +1,7 @@
-"""A function at given inputs and along lines through them, with every evaluation counted.
+"""Evaluates a function at given inputs and along lines through them, and counts the evaluations.
 
-Complex inputs run on continued arrays (`grads.check.continuation`), except for this project's own
-functions.
+A user's function gets complex inputs as continued arrays (`grads.check.continuation`). This
+project's functions accept complex arrays as they are.
 """
 
 from __future__ import annotations
@@ -24,30 +24,27 @@ Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> 
 
 
 class Line(NamedTuple):
-    """A line x + t d through the inputs: d is a direction in some of them, or one entry."""
+    """A line x + t d through the inputs: d is a direction in some inputs, or a single entry."""
 
     direction: Mapping[str, Array]  # of the inputs' shapes
-    row: str = ""  # the row of the report that it belongs to
-    entry: int | None = None  # flat position, where d is one entry
-
-    def moved(self, inputs: Mapping[str, Array], t: complex) -> dict[str, Array]:
-        """x + t d, for the inputs that move."""
-        return {name: inputs[name] + t * d for name, d in self.direction.items()}
+    row: str = ""  # the row of the report to which the line belongs
+    entry: int | None = None  # flat position, if d is a single entry
 
     def scales(self, inputs: Mapping[str, Array]) -> tuple[float, float, float]:
-        """Lengths along the line: `coarse`, `unit` and `near` of `grads.check.differentiate.Probe`.
-        """
+        """The lengths `coarse`, `unit` and `near` of `grads.check.differentiate.Probe`."""
         moving = [(inputs[name], d) for name, d in self.direction.items()]
         with np.errstate(all="ignore"):
             size = length([d for _, d in moving]) or 1.0
             coarse = length([x[d != 0] for x, d in moving]) / size
-            unit = _power_of_2(max(1.0, length([d * x for x, d in moving]) / size) / size)
+            unit = max(1.0, length([d * x for x, d in moving]) / size) / size
+            exponent = min(np.ceil(np.log2(unit)), np.finfo(float).maxexp - 1)
+            unit = float(2.0**exponent)  # adding a power of 2 to x rounds little or nothing
             near = [np.abs(x / d)[(d != 0) & (x != 0)].min(initial=np.inf) for x, d in moving]
         return coarse, unit, float(min([*near, unit]))
 
 
 def entry_line(inputs: Mapping[str, Array], name: str, entry: int, row: str = "") -> Line:
-    """The line along one entry (flat) of an input."""
+    """The line along an entry (flat position) of an input."""
     unit = np.zeros(inputs[name].size)
     unit[entry] = 1.0
     return Line({name: unit.reshape(inputs[name].shape)}, row, entry)
@@ -56,17 +53,17 @@ def entry_line(inputs: Mapping[str, Array], name: str, entry: int, row: str = ""
 class Evaluator:
     """A function at given inputs: its outputs there, and with some inputs replaced.
 
-    Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays are computed
-    with in float64, others (ids, masks) are passed as they are; outputs at these inputs, if they
-    are known. f gets private copies, so that changes to its arguments have no effect elsewhere.
-    Raises ValueError where an input is complex or an output is not a real number.
+    Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays become
+    float64, others (ids, masks) are passed as they are; outputs at these inputs, if known; watch of
+    the check. f gets private copies, so changes to its arguments have no effect elsewhere. Raises
+    ValueError if an input is complex or an output is not a real number.
 
-    Attributes: outputs, float64, of the unperturbed inputs; evaluations, the number of runs with
+    Attributes: outputs, float64, at the given inputs; evaluations, the number of runs with
     perturbed inputs; noise, (size,) by output, the observed rounding of outputs that are computed
-    in less than float64; rounding, of the analytic gradients by input, where observed
+    in less than float64; rounding, the observed rounding of the analytic gradients by input
     (`grads.check.precision`); eps, at least that of the dtype in which gradients are computed;
-    rtol, the relative error tolerated beside rounding; complex_step, whether that is known to be
-    unsuitable (False); watch, the check's.
+    rtol, the relative error that is allowed in addition to rounding; complex_step, False if the
+    complex step is known to be unsuitable.
     """
 
     def __init__(
@@ -80,42 +77,43 @@ class Evaluator:
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
         self.complex_step = True
-        found = self._run({}, False) if outputs is None else outputs
-        self.outputs = {name: _output(name, a) for name, a in found.items()}
+        self.outputs: dict[str, Array] = {}
+        for name, a in (self._run({}, False) if outputs is None else outputs).items():
+            if a.dtype.kind not in "fiub":
+                raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
+            self.outputs[name] = a.astype(np.float64)
 
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs with some inputs replaced; if one is complex, all floating inputs are.
+        """The outputs with some inputs replaced. If one is complex, all floating inputs become
+        complex.
 
         Raises NotAnalytic if f cannot be run with complex numbers.
         """
         is_complex = any(np.iscomplexobj(a) for a in changed.values())
         self.evaluations += 1
         with np.errstate(all="ignore"), _complex_is_kept() if is_complex else nullcontext():
-            found = self._run(changed, is_complex)
+            outputs = self._run(changed, is_complex)
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
-                for name, out in found.items()}  # decisions have no differences
+                for name, out in outputs.items()}  # decisions have no differences
 
     def along(self, line: Line, t: Array) -> dict[str, Array]:
         """The outputs (m, size) by name at steps t (m,) along a line."""
-        runs = [self(line.moved(self.inputs, step)) for step in t]
+        runs = [self({name: self.inputs[name] + step * d for name, d in line.direction.items()})
+                for step in t]
         return {name: np.array([run[name].reshape(-1) for run in runs]) for name in self.outputs}
 
     def _run(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
-        """The outputs, copied, since f may reuse its buffers."""
-        version = self._version(changed, is_complex)
+        """The outputs, with some inputs replaced. All are copied: f may reuse its buffers."""
+        inputs = {name: np.array(changed.get(name, a), np.complex128 if (
+                      is_complex and a.dtype.kind == "f") else a.dtype)
+                  for name, a in self.inputs.items()}
         if is_complex and self._namespaces is not None:
-            return continue_run(self.f, version, self._namespaces)
-        return {name: np.array(out) for name, out in self.f(version).items()}
+            return continue_run(self.f, inputs, self._namespaces)
+        return {name: np.array(out) for name, out in self.f(inputs).items()}
 
     @cached_property
     def _namespaces(self) -> list[dict[str, Any]] | None:
         return namespaces_of(self.f)
-
-    def _version(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
-        """Copies of the inputs, some replaced."""
-        return {name: np.array(changed.get(name, a), np.complex128 if (
-                    is_complex and a.dtype.kind == "f") else a.dtype)
-                for name, a in self.inputs.items()}
 
 
 def _real(name: str, value: Any) -> Array:
@@ -124,13 +122,6 @@ def _real(name: str, value: Any) -> Array:
     if a.dtype.kind == "c":
         raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
     return a.astype(np.float64) if a.dtype.kind == "f" else a
-
-
-def _output(name: str, a: Array) -> Array:
-    """The output in float64."""
-    if a.dtype.kind not in "fiub":
-        raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
-    return a.astype(np.float64)
 
 
 @contextmanager
@@ -151,7 +142,7 @@ def _complex_is_kept() -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    """File and line of the last frame that is neither NumPy's nor ours."""
+    """File and line of the last frame outside of NumPy and the checker."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if is_users(frame.filename)]
     return f"at {frames[-1].filename}:{frames[-1].lineno}" if frames else "somewhere"
@@ -163,11 +154,6 @@ def length(vectors: Sequence[Array]) -> float:
     if not 0.0 < largest < np.inf:
         return largest
     return largest * float(np.sqrt(sum(float(np.square(v / largest).sum()) for v in vectors)))
-
-
-def _power_of_2(a: float) -> float:
-    """The next power of 2, or the largest: adding it to x rounds little or nothing."""
-    return float(2.0 ** min(np.ceil(np.log2(a)), np.finfo(float).maxexp - 1))
 
 
 def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Array]:

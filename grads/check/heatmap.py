@@ -1,7 +1,7 @@
-"""A heat map of the relative error over a tensor, in HTML without scripts.
+"""Draws a heat map of the relative error over a tensor, in HTML without scripts.
 
-The tensor's last axis runs across, the others down. A large tensor is folded: a cell then shows the
-largest error and the worst status of a block of entries.
+The tensor's last axis runs across, the other axes down. A large tensor is folded: a cell then shows
+the largest error and the worst status of a block of entries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.report import HEADINGS, Row
+from grads.check.result import HEADINGS, Row
 
 LEVELS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # bounds of the shades
 ORDER = ("", "ok", "unfinished", "inconclusive", "disagree", "wrong")  # the worst last
@@ -24,15 +24,15 @@ TITLED = 400  # most cells of a map with a title for each entry
 class Folded(NamedTuple):
     """A tensor in cells."""
 
-    error: np.ndarray  # (rows, columns) the largest; NaN where nothing was differentiated
-    status: np.ndarray  # (rows, columns) the worst, an index of ORDER
+    error: np.ndarray  # (rows, columns), the largest; NaN if no entry was differentiated
+    status: np.ndarray  # (rows, columns), the worst, as an index of ORDER
     block: tuple[int, int]  # entries down and across that a cell stands for
 
 
 def heat_map(row: Row, cells: int = ACROSS * DOWN) -> str:
     """The map of a row as a <figure>; "" if no entry was differentiated by itself.
 
-    Arguments: cells, how many it may have at most.
+    Arguments: cells, the largest number of cells.
     """
     if row.entries is None or not len(row.entries.where) or row.shape is None:
         return ""
@@ -48,7 +48,7 @@ def heat_map(row: Row, cells: int = ACROSS * DOWN) -> str:
 
 
 def fold(row: Row, cells: int = ACROSS * DOWN) -> Folded:
-    """The tensor's errors in at most so many cells."""
+    """The tensor's errors in at most this number of cells."""
     assert row.shape is not None and row.entries is not None
     across = row.shape[-1] if row.shape else 1
     down = math.prod(row.shape[:-1])
@@ -65,14 +65,14 @@ def fold(row: Row, cells: int = ACROSS * DOWN) -> Folded:
 
 
 def level(error: float) -> str:
-    """The class of a shade: "n" where nothing was differentiated, "e0" for equal, up to "e8"."""
+    """The CSS class of a shade: "n" if nothing was differentiated, "e0" for no error, to "e8"."""
     if math.isnan(error):
         return "n"
     return f"e{0 if error == 0 else 1 + int(np.searchsorted(LEVELS, error, side='right'))}"
 
 
 def _cell(folded: Folded, i: int, j: int, titled: bool) -> str:
-    """One cell, with position and error as its title if there are few cells, or it is not right."""
+    """A cell. Position and error are its title if there are few cells or the cell is not right."""
     error, word = folded.error[i, j], ORDER[folded.status[i, j]]
     kind = level(error) + f" {word}" * (word in MARKS)
     title = ""

@@ -1,4 +1,4 @@
-"""The Jacobian of a small function, to be printed: every derivative, as exact as it can be had."""
+"""The Jacobian of a small function, to print: every derivative, as exact as possible."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ AGREES = 1e-6  # relative difference from Ridders' along a direction, beside its
 def jacobian(f: Callable[..., Any], inputs: Any) -> Any:
     """The derivatives of every element of f with respect to every entry of its inputs.
 
-    By complex step, confirmed along one direction by Ridders' differences; by these for all entries
-    where f is not analytic. Arguments: f and inputs as in `check_gradients`. Returns an array,
-    float64, of the shape of f's output followed by that of the input; by the name of the input
-    where there are several; by the name of the output, and then of the input, where f has several.
-    Raises ValueError for invalid inputs, or where there are more than a million derivatives.
+    The complex step differentiates, and Ridders' differences confirm it along one direction. If f
+    is not analytic, Ridders' differences are used for all entries. Arguments: f and inputs as in
+    `check_gradients`. Returns a float64 array, of the shape of f's output followed by the input's
+    shape. If there are several inputs, returns such arrays by the name of the input; if there are
+    several outputs, by the name of the output, and then of the input. Raises ValueError for invalid
+    inputs, or if there are more than a million derivatives.
     """
     named, form = name_inputs(f, inputs)
     validate_inputs(named)
@@ -40,10 +41,11 @@ def jacobian(f: Callable[..., Any], inputs: Any) -> Any:
         evaluate = Evaluator(elements, named)
         derivatives = _derivatives(evaluate)
     rows = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes.values())])
-    whole = {name: {key: J[start:stop].reshape(*shape, *np.shape(named[key]))
-                    for key, J in derivatives.items()}
-             for (name, shape), start, stop in zip(shapes.items(), rows, rows[1:], strict=False)}
-    return _unwrapped({name: _unwrapped(by_input) for name, by_input in whole.items()})
+    by_output = {name: {key: J[start:stop].reshape(*shape, *np.shape(named[key]))
+                        for key, J in derivatives.items()}
+                 for (name, shape), start, stop in zip(
+                     shapes.items(), rows, rows[1:], strict=False)}
+    return _unwrapped({name: _unwrapped(by_input) for name, by_input in by_output.items()})
 
 
 def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
@@ -69,12 +71,12 @@ def _derivatives(evaluate: Evaluator) -> dict[str, Any]:
 
 
 def _agree(exact: Mapping[str, Any], v: Mapping[str, Any], ridders: Numeric) -> bool:
-    """Whether derivatives, multiplied by a direction, are those along it."""
+    """Whether the exact derivatives, multiplied by a direction, are the derivatives along it."""
     products = sum(J @ v[name].reshape(-1) for name, J in exact.items())
     allowed = ridders.error[:, 0] + AGREES * ridders.scale[:, 0]
     return bool((np.abs(products - ridders.value[:, 0]) <= allowed).all())
 
 
 def _unwrapped(mapping: dict[str, Any]) -> Any:
-    """The only value of a mapping that has one."""
+    """The value of a mapping that has only one; otherwise the mapping."""
     return next(iter(mapping.values())) if len(mapping) == 1 else mapping

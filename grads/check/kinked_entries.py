@@ -1,4 +1,4 @@
-"""Entries whose gradient is not right because the function has a kink there, or nearby."""
+"""Finds entries whose gradient is not right because the function has a kink there, or nearby."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from grads.check.diagnosis.elsewhere import right_nearby
 from grads.check.differentiate import Numeric
 from grads.check.evaluate import entry_line
 from grads.check.kinks import closest_slope, find_kink, find_kink_along
-from grads.check.report import BAD
+from grads.check.result import BAD
 
 KINKS = 64  # entries of a tensor that are examined for a kink
 BESIDE = 16  # random points beside a kink
-CLOSE = 1e-9  # their distance, of the largest input
+CLOSE = 1e-9  # their distance, relative to the largest input
 SLACK = 1e-6  # relative error of a kink's slopes
 MEET = "several kinks in one place; beside it the gradient is right"
 
@@ -25,8 +25,8 @@ Estimates = dict[str, tuple[np.ndarray, Numeric]]  # method -> flat positions, d
 def kinks_of(
     check: Check, choice: str, name: str, estimates: Estimates, status: dict[int, str]
 ) -> tuple[list[str], list[int]]:
-    """Search for kinks at entries that are not right; updates `status`, returns a hint for each
-    kink, and where they are."""
+    """Search for kinks at entries that are not right. Updates `status`. Returns a hint for each
+    kink, and the flat positions of the kinks."""
     evaluate, weights, case = check.evaluate, check.weights(choice), check.case
     analytic, x = check.analytic[choice][name].reshape(-1), evaluate.inputs[name]
     suspicious = [position for position, word in status.items() if word != "ok"]
@@ -37,7 +37,7 @@ def kinks_of(
         v[suspicious] = np.random.default_rng(3).normal(size=len(suspicious))
         smooth = find_kink_along(evaluate, weights, {name: v.reshape(x.shape)}) is None
     kinked: list[int] = []
-    outside: list[int] = []  # of the slopes on the sides of a kink that is theirs alone
+    outside: list[int] = []  # gradient outside of the slopes at a kink of this entry alone
     for examined, position in enumerate(suspicious):
         if examined >= KINKS and not (kinked and evaluate.complex_step):
             break
@@ -77,16 +77,18 @@ def kinks_of(
     for position, word in status.items():
         if word == "coarse":  # no kink: the function is merely hard for differences
             status[position] = "ok"
-    more = len(hints) - 3
-    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])], kinked
+    further = len(hints) - 3
+    return [*hints[:3], *([f"and {further} more such entries"] if further > 0 else [])], kinked
 
 
 def _box(
     check: Check, weights: Mapping[str, np.ndarray], name: str, position: int
 ) -> tuple[float, float] | None:
-    """The least and the largest slope at an entry's kink, if it is that of this entry: at random
-    points beside it, the slope of each output is one of the two on its sides, where several kinks
-    that meet give others, too."""
+    """The least and the largest slope at a kink that belongs to this entry alone; None otherwise.
+
+    If the kink belongs to the entry alone, the slope of each output at random points beside it is
+    one of the two slopes on the entry's sides. If several kinks meet, there are other slopes, too.
+    """
     evaluate, h = check.evaluate, 1e-30
     if not evaluate.complex_step:
         return None
@@ -114,7 +116,7 @@ def _nearer(
     check: Check, choice: str, name: str, position: int, estimates: Estimates
 ) -> str | None:
     """The status of an entry that Ridders' differences contradict because their steps cross kinks
-    nearby; None if they do not."""
+    nearby; None if they cross none."""
     if "ridders" not in estimates or check.evaluate.noise:
         return None
     slope, close = closest_slope(check.evaluate, check.weights(choice), name, position)
@@ -130,9 +132,9 @@ def _nearer(
 
 
 def _kinks_meet(check: Check, weights: Mapping[str, np.ndarray], name: str) -> bool:
-    """Whether kinks of several entries hide each other: the median of three equal numbers changes
-    with none of them alone. Then a random direction has a kink, and the gradient is right
-    nearby."""
+    """Whether kinks of several entries hide each other, like those of the median of three equal
+    numbers, which changes with none of them alone. Then a random direction has a kink, and the
+    gradient is right nearby."""
     v = np.random.default_rng(3).normal(size=check.evaluate.inputs[name].shape)
     return find_kink_along(check.evaluate, weights, {name: v}) is not None and right_nearby(
         check.case, check.evaluate, weights, name)

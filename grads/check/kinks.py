@@ -1,16 +1,17 @@
 """Finds points where a function has no derivative: its slope jumps, or its value does.
 
-L(t) = sum(d_out * out(x + t)) is compared at the point itself and at neighbours on both sides,
-which are about as far away as the rounding of the inputs. The complex step gives their slopes
-exactly: where they agree, or differ in proportion to the distance, there is no kink, however close
-the next one is. Where the complex step is impossible, two differences are examined while h is
+L(t) = sum(d_out * out(x + t)) is compared at the point itself and at neighbours on both sides. The
+neighbours are about as far away as the rounding of the inputs. The complex step gives their slopes
+exactly. If the slopes agree, or differ in proportion to the distance, there is no kink, however
+close the next kink is. If the complex step is impossible, two differences are examined while h is
 quartered repeatedly:
 
-    bend  L(h) - 2 L(0) + L(-h)    falls as h^2 where L is smooth, as h at a kink, stays at a jump
-    rise  L(h) - L(-h)             falls as h where L has a slope, stays at a jump
+    bend  L(h) - 2 L(0) + L(-h)    falls as h^2 if L is smooth, falls as h at a kink, stays at a
+                                   jump
+    rise  L(h) - L(-h)             falls as h if L has a slope, stays at a jump
 
-The smallest steps at which a difference exceeds rounding decide. A kink from which L is seen to be
-straight on both sides of the point is not at the point.
+The smallest steps at which a difference exceeds rounding decide. If L is straight on both sides
+close to the point, a kink further away does not count.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from grads.check.evaluate import (
 
 EPS = float(np.finfo(np.float64).eps)
 BESIDE = 32 * EPS  # distance of a neighbour, relative to the largest entry of its tensor
-SIDES = np.array([0.0, -8.0, -1.0, 1.0, 8.0])  # the point, its neighbours; in this distance
-MOST = 1e6  # times this distance relative to the entry itself is never exceeded
+SIDES = np.array([0.0, -8.0, -1.0, 1.0, 8.0])  # the point and its neighbours, in this distance
+MOST = 1e6  # times BESIDE: largest distance relative to the entry itself
 STEP = 1e-30  # of the complex step
 ALIKE = 1e-9  # relative difference of slopes that are equal
 VISIBLE = 2.0**16  # multiple of the rounding that a jump of the value exceeds
@@ -45,16 +46,16 @@ MOST_SMALLER = 500  # more of them for inputs below 1
 RUN = 3  # successive steps whose differences have to agree on a power of h
 LIKE = 0.15  # allowed distance of this power from an integer
 LOUD = 64.0  # multiple of the outputs' rounding that a difference has to exceed
-PRECISE = 1e-3  # error by rounding of a difference that decides, relative to the largest slope
-CLOSE = 1e-4  # its other error
-SLOPES_AT = 5  # the quartering, 5e-7, with the best one-sided slopes (rounding against curvature)
+PRECISE = 1e-3  # rounding error of a difference that decides, relative to the largest slope
+CLOSE = 1e-4  # other error of this difference, relative to the largest slope
+SLOPES_AT = 5  # quarterings, to 5e-7, for the best one-sided slopes (rounding against curvature)
 
 
 class Kink(NamedTuple):
     """A point without a derivative."""
 
     kind: str  # "kink": the slope jumps; "jump": the value does
-    left: float  # one-sided slopes
+    left: float  # slope on the left
     right: float
     size: float  # right minus left, of the slope or of the value
 
@@ -63,10 +64,10 @@ def find_kink(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
     position: int,
 ) -> Kink | None:
-    """The kink or jump of sum(d_out * out) at an entry's value; None without one.
+    """The kink or jump of sum(d_out * out) at an entry's value; None if there is none.
 
-    Arguments: f, inputs and upstream as in `differentiate.at_entries`; name and flat
-    position of the entry. Takes 5 complex evaluations, or about 40 real ones. Raises ValueError on
+    Arguments: f, inputs and upstream as in `differentiate.at_entries`; name and flat position of
+    the entry. Takes 5 complex evaluations, or about 40 real evaluations. Raises ValueError for
     arguments that do not fit.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
@@ -78,7 +79,7 @@ def find_kink(
 def find_kink_along(
     evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
 ) -> Kink | None:
-    """The kink or jump of sum(d_out * out) along a direction, as `find_kink` finds an entry's."""
+    """The kink or jump of sum(d_out * out) along a direction; None if there is none."""
     weights, line = weights_of(evaluate, upstream), Line(direction)
     if evaluate.complex_step:
         try:
@@ -90,11 +91,11 @@ def find_kink_along(
 
 
 class Values(NamedTuple):
-    """L at some points, the first of which is the given one; (m,) each."""
+    """L at some points, the first of which is the given point; (m,) each."""
 
-    change: Array  # L, less its value at the first point
+    change: Array  # L minus its value at the first point
     slope: Array  # the imaginary part
-    scale: Array  # the sum of its terms' magnitudes
+    scale: Array  # the sum of the magnitudes of the slope's terms
     rounding: float  # of L
 
 
@@ -107,7 +108,7 @@ def _values(
         noise = EPS * np.abs(out[0].real) + evaluate.noise.get(name, 0.0)
         parts.append(((out.real - out[0].real) @ weight, out.imag @ weight,
                       np.abs(out.imag) @ np.abs(weight), length([weight * noise])))
-    return Values(*(sum(part) for part in zip(*parts, strict=True)))
+    return Values(*(sum(sums) for sums in zip(*parts, strict=True)))
 
 
 # --- by complex steps ---------------------------------------------------------------------------
@@ -116,21 +117,21 @@ def _values(
 def _by_complex_steps(
     evaluate: Evaluator, weights: Mapping[str, Array], direction: Mapping[str, Array], h: float
 ) -> Kink | None:
-    """The kink shown by the slopes at the point and at its neighbours, or by the values there."""
+    """The kink or jump that the slopes or the values at the point and its neighbours show."""
     beside = {name: _spacing(evaluate.inputs, name) * v for name, v in direction.items()}
     runs = [evaluate({name: evaluate.inputs[name] + side * beside[name] + 1j * h * v
                       for name, v in direction.items()}) for side in SIDES]
-    found = _values(evaluate, weights, {name: np.array([run[name].reshape(-1) for run in runs])
+    values = _values(evaluate, weights, {name: np.array([run[name].reshape(-1) for run in runs])
                                         for name in weights})
-    if not np.isfinite(found.slope[1:]).all():
+    if not np.isfinite(values.slope[1:]).all():
         return None
-    (middle, _, left, right, _), scale = found.slope / h, found.scale[1:].max() / h
-    rise, bend = found.change[3] - found.change[2], found.change[3] + found.change[2]
+    (middle, _, left, right, _), scale = values.slope / h, values.scale[1:].max() / h
+    rise, bend = values.change[3] - values.change[2], values.change[3] + values.change[2]
     moved = max(float(np.abs(shift).max(initial=0.0)) for shift in beside.values())
-    limit = VISIBLE * (found.rounding + scale * moved) + 2 * _spread(found.change)
+    limit = VISIBLE * (values.rounding + scale * moved) + 2 * _spread(values.change)
     if max(abs(rise), abs(bend)) > limit:
         return Kink("jump", left, right, float(rise if abs(bend) < 2 * abs(rise) else bend / 2))
-    limit = ALIKE * scale + LOUD * found.rounding + _spread(found.slope / h)
+    limit = ALIKE * scale + LOUD * values.rounding + _spread(values.slope / h)
     outside = abs(middle - (left + right) / 2) > abs(right - left) / 2 + limit
     return _kink(left, right) if abs(right - left) > limit or outside else None
 
@@ -141,9 +142,9 @@ def _spread(values: Array) -> float:
 
 
 def _spacing(inputs: Mapping[str, Array], name: str) -> Array:
-    """The distance of a neighbour for each entry of a tensor; where all are zero, by the other
-    tensors' size."""
-    x, sizes = np.abs(inputs[name]), [np.abs(other).max(initial=0.0) for other in inputs.values()]
+    """The distance of a neighbour for each entry of a tensor. If all entries are zero, it follows
+    from the size of the other tensors."""
+    x, sizes = np.abs(inputs[name]), [np.abs(a).max(initial=0.0) for a in inputs.values()]
     largest = x.max(initial=0.0) or min((size for size in sizes if size), default=1.0)
     return BESIDE * np.minimum(largest, np.where(x > 0, MOST * x, largest))
 
@@ -154,7 +155,7 @@ def _spacing(inputs: Mapping[str, Array], name: str) -> Array:
 def _by_differences(
     evaluate: Evaluator, weights: Mapping[str, Array], line: Line
 ) -> Kink | None:
-    """The kink or jump shown by the smallest steps at which differences exceed rounding."""
+    """The kink or jump that the smallest steps show at which differences exceed rounding."""
     left, right, h, loud = _sides(evaluate, weights, line)
     bend, rise = right + left, right - left
     power, end = _power(rise, loud)
@@ -170,8 +171,10 @@ def _by_differences(
 def closest_slope(
     evaluate: Evaluator, upstream: Mapping[str, Any], name: str, position: int
 ) -> tuple[float, float]:
-    """The slope at an entry by the smallest difference that rounding leaves, and its error: it may
-    be right where kinks are nearer than Ridders' steps."""
+    """The slope at an entry by the smallest difference that exceeds rounding, and its error.
+
+    It may be right even if kinks are closer than Ridders' steps.
+    """
     line = entry_line(evaluate.inputs, name, position)
     left, right, h, loud = _sides(evaluate, weights_of(evaluate, upstream), line)
     slope, error = (right - left) / (2 * h), loud / h
@@ -183,20 +186,21 @@ def closest_slope(
 def _sides(
     evaluate: Evaluator, weights: Mapping[str, Array], line: Line
 ) -> tuple[Array, Array, Array, Array]:
-    """L(-h) - L(0) and L(h) - L(0), the steps h, and what exceeds rounding; (m,) each."""
+    """L(-h) - L(0), L(h) - L(0), the steps h, and the size that exceeds rounding; (m,) each."""
     coarse, unit, near = line.scales(evaluate.inputs)
     smaller = int(np.log2(unit / near) / 2)
     h = LARGEST * unit * 0.25 ** np.arange(QUARTERS + min(smaller, MOST_SMALLER))
     t = np.concatenate([[0.0], -h, h])
-    found = _values(evaluate, weights, evaluate.along(line, t))
-    left, right = np.split(found.change[1:], 2)
-    slack = found.rounding + EPS * coarse * np.abs(right - left) / h  # x + h is rounded
+    values = _values(evaluate, weights, evaluate.along(line, t))
+    left, right = np.split(values.change[1:], 2)
+    slack = values.rounding + EPS * coarse * np.abs(right - left) / h  # x + h is rounded
     return left, right, h, LOUD * slack
 
 
 def _power(difference: Array, loud: Array) -> tuple[int | None, int]:
-    """The power of h with which a difference falls at the smallest steps where it exceeds rounding,
-    and the index of the smallest; None if it is no power, or becomes zero before."""
+    """The power of h with which a difference falls, and the index of the smallest step at which it
+    exceeds rounding. The power is None if the difference falls otherwise, or becomes zero before.
+    """
     heard = np.flatnonzero(np.isfinite(difference) & (np.abs(difference) > loud))
     if len(heard) < RUN or heard[-1] - heard[-RUN] >= RUN:
         return None, 0
@@ -208,7 +212,7 @@ def _power(difference: Array, loud: Array) -> tuple[int | None, int]:
 
 
 def _slopes(left: Array, right: Array, h: Array, end: int) -> tuple[float, float]:
-    """One-sided slopes from steps of a run that ends at `end`: between h and 4 h, 4 h and 16 h."""
+    """The one-sided slopes, from steps that end at index `end`: between h, 4 h and 16 h."""
     k = max(2, min(SLOPES_AT, end))
     near, far = h[k - 1] - h[k], h[k - 2] - h[k - 1]
 

@@ -1,11 +1,11 @@
-"""Layers as people write them: objects with a forward and a backward that keep their parameters.
+"""Checks layers as people write them: objects with a forward and a backward that keep parameters.
 
     check_layer(Dense(3, 2), x).raise_if_wrong()
 
 Parameters and their gradients are found by their names: `params` and `grads`, `W` and `dW`,
 `weight` and `weight_grad`, or objects with `data` and `grad`, in the layer and in layers inside it.
-The layer is left as it is: every run gets a copy, which has been used once before at other inputs,
-so that a layer that goes on using what it has kept of its first call is wrong.
+The layer itself is not changed: every run gets a copy. The copy has been called once before, at
+other inputs. This catches a layer that keeps using data of its first call.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from grads.check.substitution import (
 
 FORWARDS = ("__call__", "forward", "forward_pass", "forward_propagation")
 BACKWARDS = ("backward", "backward_pass", "backward_propagation", "backprop")
-OUTPUTS = ("output", "outputs", "out", "y")  # where a forward that returns nothing keeps it
+OUTPUTS = ("output", "outputs", "out", "y")  # where a forward keeps an output not returned
 INPUT_GRADIENTS = [name for x in ("inputs", "input", "x") for name in gradient_names(x)]
 CACHES = ("cache", "caches", "ctx", "saved")  # a backward's last argument, returned by forward
 TARGETS = ("t", "y", "target", "targets", "label", "labels", "y_true")  # no upstream gradient
 RATES = ("learning_rate", "lr", "rate", "eta", "alpha")  # of a backward that updates parameters
-RATE = 2.0**20  # so that an update is large beside the parameters, whose rounding it has
+RATE = 2.0**20  # an update is larger than the rounding of the parameters, to which it is added
 FIRST_CALL = "it is right when called once: a later call uses what the first one has kept"
-SHIFT = 0.25  # relative change of the inputs of the call before
+SHIFT = 0.25  # relative change of the inputs for the first call
 
 
 def check_layer(
@@ -53,12 +53,12 @@ def check_layer(
 ) -> Report:
     """Check the gradients of a layer: of its parameters, and of its inputs.
 
-    Arguments: layer, an object that is called, or has `forward`, and has `backward`; or a list of
-    such, one after the other; inputs of the forward, of which floating arrays are differentiated
-    where the backward returns a gradient of them; keywords, further arguments of the forward, as in
-    {"train": True}; the rest as in `grads.check.check_gradients`. A loss whose backward needs no
-    argument is called without. Gradients are set to zero before each backward. Returns the report,
-    which notes what has no gradient. Raises ValueError naming what is missing.
+    Arguments: layer, an object that can be called or has `forward`, and has `backward`; or a list
+    of such objects, applied one after the other; inputs of the forward, of which floating arrays
+    are differentiated if the backward returns a gradient of them; keywords, further arguments of
+    the forward, as in {"train": True}; the other arguments of `grads.check.check_gradients`. The
+    backward of a loss may need no argument. Gradients are set to zero before each backward. Returns
+    the report, which notes what has no gradient. Raises ValueError naming what is missing.
     """
     layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
 
@@ -75,16 +75,16 @@ def check_layer(
 
 
 class Chain:
-    """Layers, each applied to the output of the one before."""
+    """Layers, each applied to the output of the previous layer."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         self.layers = list(layers)
         vars(self).update({type(layer).__name__: type(layer) for layer in layers})  # for the
         # complex step, which looks for a user's modules among an object's attributes
 
-    def forward(self, x: Any, *others: Any) -> Any:
-        """The output of the last layer; the first gets the other inputs, too."""
-        inputs = (x, *others)
+    def forward(self, x: Any, *further_inputs: Any) -> Any:
+        """The output of the last layer. The first layer gets all inputs."""
+        inputs = (x, *further_inputs)
         for layer in self.layers:
             inputs = (_kept(layer, method_of(layer, FORWARDS)(*inputs), OUTPUTS),)
         return inputs[0]
@@ -97,7 +97,7 @@ class Chain:
 
 
 class Pass(NamedTuple):
-    """A layer after its forward, what that returned, and the cache if it returned one."""
+    """A layer after its forward, with the outputs, and the cache if the forward returned one."""
 
     layer: Any
     outputs: Any
@@ -107,9 +107,9 @@ class Pass(NamedTuple):
 class LayerRun:
     """The forward and backward of a layer, as those of a case.
 
-    Attributes: values, the arrays that have gradients, by name; notes, what has none; is_loss,
-    whether the backward needs no upstream gradient. Arguments: used, whether the layer is called
-    once at other inputs before.
+    Arguments: layer; inputs and keywords of the forward; used, whether the layer is first called at
+    other inputs. Attributes: values, the arrays that have gradients, by name; notes on arrays
+    without a gradient; is_loss, whether the backward needs no upstream gradient.
     """
 
     def __init__(self, layer: Any, inputs: Sequence[Any], keywords: Arrays, used: bool) -> None:
@@ -121,31 +121,35 @@ class LayerRun:
                                         if hasattr(layer, name)], len(inputs))
         self.inputs = subject.arrays = subject.leaves()
         self._use_before(used)
-        own = {name: value for name, (value, _) in parameters_of(subject.call.__self__).items()
-               if name not in self.inputs}
-        subject.arrays = own | self.inputs
-        _, passed = self.forward(copies := {name: np.array(a) for name, a in own.items()})
+        parameters = {
+            name: value for name, (value, _) in parameters_of(subject.call.__self__).items()
+            if name not in self.inputs}
+        subject.arrays = parameters | self.inputs
+        _, passed = self.forward(copies := {name: np.array(a) for name, a in parameters.items()})
         after = parameters_of(passed.layer)
-        self.own = [name for name in own if name in after and after[name].value is copies[name]]
+        self.parameters = [name for name in parameters
+                           if name in after and after[name].value is copies[name]]
         _validate_memory({name: value for name, value in flatten(
-            attributes_of(layer) or {"": layer}).items() if name in self.own})
+            attributes_of(layer) or {"": layer}).items() if name in self.parameters})
         rng = np.random.default_rng(0)
         d = {name: rng.normal(size=np.shape(out)) for name, out in flatten(passed.outputs).items()}
-        found, again = self.vjp(d, passed), self.vjp(d, passed, fresh=False)
-        self.values = {name: subject.arrays[name] for name in found}
+        gradients, again = self.vjp(d, passed), self.vjp(d, passed, fresh=False)
+        self.values = {name: subject.arrays[name] for name in gradients}
         self.notes = tuple(
             f"{name}: not checked, the layer has no gradient of it"
-            for name in (*self.inputs, *self.own) if name not in found) + tuple(
+            for name in (*self.inputs, *self.parameters) if name not in gradients) + tuple(
             f"{name}: its gradient is added to what is there: set it to zero before each backward"
-            for name in found if not np.array_equal(found[name], again[name], equal_nan=True))
-        if not found:
+            for name, gradient in gradients.items()
+            if not np.array_equal(gradient, again[name], equal_nan=True))
+        if not gradients:
             raise ValueError(
                 "layer: expected parameters with gradients (params and grads, W and dW), or a "
                 f"backward that returns gradients of {', '.join(subject.names)}; "
-                f"{type(layer).__name__} has {', '.join(own) or 'no arrays'}, and no gradient")
+                f"{type(layer).__name__} has {', '.join(parameters) or 'no arrays'}, and no "
+                "gradient")
 
     def _use_before(self, elsewhere: bool) -> None:
-        """Call the layer once before, at other inputs; at these where it does not take others."""
+        """Call the layer once: at other inputs if `elsewhere`, and if the layer accepts them."""
         moved = {name: x + np.asarray(SHIFT * (1 + np.abs(x)), x.dtype)
                  for name, x in self.inputs.items()}
         with np.errstate(all="ignore"):
@@ -174,54 +178,59 @@ class LayerRun:
         return flatten(outputs), Pass(call.__self__, outputs, cache)
 
     def vjp(self, d: Arrays, passed: Pass, fresh: bool = True) -> dict[str, Any]:
-        """The gradients by name, set to zero before the backward if fresh."""
+        """The gradients by name. If fresh, they are set to zero before the backward."""
         passed = self.subject.copied(passed)
         before = {name: np.array(value)
                   for name, (value, _) in parameters_of(passed.layer).items()}
         if fresh:
             set_to_zero(passed.layer)
-        found = self.gradients(passed.layer, self._backward(passed, d, RATE), before)
+        gradients = self.gradients(passed.layer, self._backward(passed, d, RATE), before)
         return {name: gradient * d["f"] if self.is_loss else gradient
-                for name, gradient in found.items()}
+                for name, gradient in gradients.items()}
 
     def gradients(self, layer: Any, returned: Any, before: Arrays) -> dict[str, Any]:
-        """The gradients by name after a backward: what it returned, and what the layer keeps;
-        before, its parameters before."""
+        """The gradients by name after a backward: those that it returned and those that the layer
+        keeps.
+
+        Arguments: returned by the backward; before, the parameters before it.
+        """
         after = parameters_of(layer)
-        found = {name: after[name].gradient for name in self.own if name in after}
+        kept = {name: after[name].gradient for name in self.parameters if name in after}
         if {*self.required} & {*RATES}:
-            found |= {name: (before[name] - after[name].value) / RATE for name in self.own
-                      if found[name] is None and (before[name] != after[name].value).any()}
-        found = {name: gradient for name, gradient in found.items() if gradient is not None}
-        own = [name for x in self.subject.names[:1] for name in gradient_names(x)]
-        returned = _kept(layer, returned, [*own, *INPUT_GRADIENTS])
+            kept |= {name: (before[name] - after[name].value) / RATE for name in self.parameters
+                     if kept[name] is None and (before[name] != after[name].value).any()}
+        kept = {name: gradient for name, gradient in kept.items() if gradient is not None}
+        keys = [name for x in self.subject.names[:1] for name in gradient_names(x)]
+        returned = _kept(layer, returned, [*keys, *INPUT_GRADIENTS])
         parts = returned if isinstance(returned, (list, tuple)) else [returned]
         names = self.subject.names if len(parts) == len(self.subject.names) else [*self.inputs]
-        known = {name: self.subject.arrays[name] for name in (*self.inputs, *self.own)
-                 if name not in found}
-        given = named_gradients(parts, returned_names(getattr(layer, self.backward)), known, names)
-        given = flatten(given) if any(name not in self.subject.arrays for name in given) else given
-        return {name: gradient for name, gradient in (given | found).items()
+        known = {name: self.subject.arrays[name] for name in (*self.inputs, *self.parameters)
+                 if name not in kept}
+        labels = returned_names(getattr(layer, self.backward))
+        given = named_gradients(parts, labels, known, names)
+        nested = any(name not in self.subject.arrays for name in given)
+        by_name = (flatten(given) if nested else given) | kept
+        return {name: gradient for name, gradient in by_name.items()
                 if name in self.subject.arrays}
 
     def _backward(self, passed: Pass, d: Arrays, rate: float) -> Any:
-        """What the backward returns."""
-        return getattr(passed.layer, self.backward)(*self.given(passed, d, rate))
+        """The result of the backward."""
+        return getattr(passed.layer, self.backward)(*self.arguments(passed, d, rate))
 
-    def given(self, passed: Pass, d: Arrays, rate: float) -> list[Any]:
-        """What the backward is called with. Raises ValueError if it takes something else."""
+    def arguments(self, passed: Pass, d: Arrays, rate: float) -> list[Any]:
+        """The arguments of the backward. Raises ValueError if it takes other arguments."""
         backward = getattr(passed.layer, self.backward)
         if self.is_loss:
             return []
         upstream = like(passed.outputs, d)
         takes = [p.name for p in parameters_of_call(backward) if p.default in (p.empty, None)]
         spread = isinstance(upstream, tuple) and len(upstream) in (len(self.required), len(takes))
-        given = list(upstream) if spread else [upstream]
-        given += [passed.cache] * (passed.cache is not None)
-        given += [rate] * (len(takes) > len(given) and takes[len(given)] in RATES)
+        arguments = list(upstream) if spread else [upstream]
+        arguments += [passed.cache] * (passed.cache is not None)
+        arguments += [rate] * (len(takes) > len(arguments) and takes[len(arguments)] in RATES)
         signature = inspect.signature(backward)
         try:
-            signature.bind(*given)
+            signature.bind(*arguments)
             fits = not {*takes[:1]} & {*TARGETS}
         except TypeError:
             fits = False
@@ -229,33 +238,33 @@ class LayerRun:
             raise ValueError(f"layer: expected {self.backward} to take the gradient of the output, "
                              f"got {self.backward}{signature}; where it takes inputs or targets, "
                              "see check_gradients and check_loss")
-        return given
+        return arguments
 
 
 def method_of(layer: Any, names: Sequence[str]) -> Callable[..., Any]:
     """The first of these methods that an object has. Raises ValueError if it has none."""
     if isinstance(layer, type):
         raise ValueError(f"layer: expected an object, got the class {layer.__name__}")
-    found = [getattr(layer, name) for name in names if callable(getattr(layer, name, None))]
-    if not found:
+    methods = [getattr(layer, name) for name in names if callable(getattr(layer, name, None))]
+    if not methods:
         raise ValueError(f"layer: expected an object with a method {' or '.join(names)}, got "
                          f"{type(layer).__name__} without")
-    return found[0]
+    return methods[0]
 
 
 def _kept(layer: Any, returned: Any, names: Sequence[str]) -> Any:
-    """What a method returned; where it returned nothing, the first of these attributes."""
+    """The result of a method; if it returned nothing, the first of these attributes."""
     known = {plain(name): value for name, value in attributes_of(layer).items()}
     return next((known[name] for name in names if name in known),
                 None) if returned is None else returned
 
 
 def _validate_memory(arrays: Arrays) -> None:
-    """Raise ValueError if one array is a part of another: a copy of the layer separates them."""
-    for (name, a), (other, b) in combinations(arrays.items(), 2):
+    """Raise ValueError if arrays share memory: in a copy of the layer they would not."""
+    for (name, a), (other_name, b) in combinations(arrays.items(), 2):
         if a is not b and np.shares_memory(a, b):
-            raise ValueError(f"layer: expected arrays that share no memory, got {name} and {other},"
-                             " which do: a change of one would not change the other")
+            raise ValueError(f"layer: expected arrays that share no memory, got {name} and "
+                             f"{other_name}, which do: a change of one would not change the other")
 
 
 def set_to_zero(layer: Any) -> None:

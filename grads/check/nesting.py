@@ -13,14 +13,14 @@ import numpy as np
 
 
 def is_branch(value: Any) -> bool:
-    """Whether a value holds others: all mappings, tuples and lists do."""
+    """Whether a value holds other values: whether it is a mapping, a tuple or a list."""
     return isinstance(value, (Mapping, list, tuple))
 
 
 def holds_arrays(value: Any) -> bool:
-    """Whether an input holds others; a list of numbers is an array itself."""
+    """Whether an input holds other arrays. A list of numbers is an array itself."""
     if isinstance(value, (list, tuple)):
-        return any(isinstance(part, np.ndarray) or holds_arrays(part) for part in value)
+        return any(isinstance(inner, np.ndarray) or holds_arrays(inner) for inner in value)
     return isinstance(value, Mapping)
 
 
@@ -29,8 +29,8 @@ def flatten(value: Any, prefix: str = "", branch: Callable[[Any], bool] = is_bra
     """Name -> leaf; a single leaf without a name is called `prefix`, or "f"."""
     if not branch(value):
         return {prefix or "f": value}
-    return {name: leaf for key, part in _parts(value)
-            for name, leaf in flatten(part, _inside(prefix, key), branch).items()}
+    return {name: leaf for key, inner in _items(value)
+            for name, leaf in flatten(inner, _path(prefix, key), branch).items()}
 
 
 def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
@@ -38,47 +38,47 @@ def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
     """The inverse of `flatten`: leaves in the form of `value`."""
     if not branch(value):
         return leaves[prefix or "f"]
-    made = {key: like(part, leaves, _inside(prefix, key), branch) for key, part in _parts(value)}
+    made = {key: like(inner, leaves, _path(prefix, key), branch) for key, inner in _items(value)}
     if isinstance(value, Mapping):
         return made
     return type(value)(*made.values()) if hasattr(value, "_fields") else type(value)(made.values())
 
 
-def same_form(found: Any, inputs: Any) -> bool:
-    """Whether mappings and lists of gradients have the form of an input that is no array; of a list
-    of numbers, its shape."""
+def same_form(gradients: Any, inputs: Any) -> bool:
+    """Whether gradients have the form of inputs: the same mappings and lists of arrays."""
     if not is_branch(inputs):
-        return not is_branch(found) and (isinstance(inputs, np.ndarray) or np.ndim(found) == 0)
+        return not is_branch(gradients) and (
+            isinstance(inputs, np.ndarray) or np.ndim(gradients) == 0)
     if isinstance(inputs, Mapping):
-        return isinstance(found, Mapping) and found.keys() == inputs.keys() and all(
-            same_form(found[key], part) for key, part in inputs.items())
-    return isinstance(found, (list, tuple)) and len(found) == len(inputs) and all(
-        map(same_form, found, inputs))
+        return isinstance(gradients, Mapping) and gradients.keys() == inputs.keys() and all(
+            same_form(gradients[key], inner) for key, inner in inputs.items())
+    return isinstance(gradients, (list, tuple)) and len(gradients) == len(inputs) and all(
+        map(same_form, gradients, inputs))
 
 
-def matched(found: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
-    """Gradients in the form of nested inputs, by name.
+def matched(gradients: Any, inputs: Any, prefix: str = "") -> dict[str, Any]:
+    """Gradients in the form of nested inputs, by name. A name that is missing is left out.
 
-    Raises ValueError where the forms differ; a name that is missing is left out.
+    Raises ValueError if the forms differ.
     """
     if not holds_arrays(inputs):
-        return {prefix: found}
-    if isinstance(inputs, Mapping) != isinstance(found, Mapping) or not is_branch(found):
+        return {prefix: gradients}
+    if isinstance(inputs, Mapping) != isinstance(gradients, Mapping) or not is_branch(gradients):
         kind = "a mapping" if isinstance(inputs, Mapping) else "a sequence"
         raise ValueError(f"gradients: expected {kind} for {prefix!r}, as in the inputs, got "
-                         f"{type(found).__name__}")
-    if not isinstance(inputs, Mapping) and len(found) != len(inputs):
-        raise ValueError(f"gradients: expected {len(inputs)} for {prefix!r}, got {len(found)}")
-    own = dict(_parts(inputs))
-    return {name: leaf for key, part in _parts(found) for name, leaf in (
-        matched(part, own[key], _inside(prefix, key)) if key in own
-        else {_inside(prefix, key): part}).items()}
+                         f"{type(gradients).__name__}")
+    if not isinstance(inputs, Mapping) and len(gradients) != len(inputs):
+        raise ValueError(f"gradients: expected {len(inputs)} for {prefix!r}, got {len(gradients)}")
+    inner_inputs = dict(_items(inputs))
+    return {name: leaf for key, inner in _items(gradients) for name, leaf in (
+        matched(inner, inner_inputs[key], _path(prefix, key)) if key in inner_inputs
+        else {_path(prefix, key): inner}).items()}
 
 
-def _parts(value: Any) -> list[tuple[Any, Any]]:
-    """The parts with their keys or numbers."""
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    """The values inside a mapping or a sequence, with their keys or numbers."""
     return list(value.items() if isinstance(value, Mapping) else enumerate(value))
 
 
-def _inside(prefix: str, key: Any) -> str:
+def _path(prefix: str, key: Any) -> str:
     return f"{prefix}.{key}" if prefix else str(key)

@@ -1,9 +1,9 @@
-"""The report of gradient checks as one self-contained page, or as a cell's output in a notebook: no
-scripts, nothing loaded.
+"""Shows reports of gradient checks as a self-contained page, or a report as the output of a
+notebook's cell. Neither has scripts or loads anything.
 
 Each check has its verdict, its tensors with their relative errors, the diagnosis, and a heat map of
 each tensor whose entries were differentiated one by one. Wrong checks come first. Checks that would
-make the page larger than LIMIT are only in the table of all checks at its head.
+make the page larger than LIMIT are listed only in the table at its head.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
-from grads.check.report import BAD, SAID, VERDICTS, Report, Row, said_seconds
+from grads.check.result import BAD, SAID, VERDICTS, Result, Row, said_seconds
 from grads.check.step_sizes import chart
 from nmt.console.messages import several
 from nmt.console.package import PACKAGE
@@ -45,10 +45,11 @@ METHODS = (
 )
 
 
-def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None) -> str:
+def html_page(reports: Sequence[Result], facts: Mapping[str, str] | None = None) -> str:
     """The page of some reports.
 
-    Arguments: facts on how they were made (seed, command), in order; date and versions are added.
+    Arguments: facts on how the reports were made (seed, command), in the order of the page. Date
+    and versions are added.
     """
     order = sorted(range(len(reports)), key=lambda k: FIRST.index(reports[k].verdict))
     style = "".join(path.read_text(encoding="utf-8") for path in (BASE, STYLE))
@@ -79,12 +80,11 @@ def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None)
     )
 
 
-def html_cell(report: Report) -> str:
-    """The report as a notebook shows it: what the page says of it, with maps of what is wrong.
+def html_cell(report: Result) -> str:
+    """The report as a notebook shows it: its section of the page, with maps of wrong tensors only.
 
-    Its style sheet is the page's, nested below a class, so that it changes nothing else in the
-    notebook; the notebook's theme decides between the light and the dark palette, where it says
-    which it has.
+    The page's style sheet is nested below a class, so that it changes nothing else in the notebook.
+    The notebook's theme, if it is known, selects the light or the dark palette.
     """
     style = "".join(path.read_text(encoding="utf-8") for path in (BASE, STYLE))
     light, dark = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
@@ -98,14 +98,15 @@ def html_cell(report: Report) -> str:
             f"{_said(bad, _cells([bad]))}{maps}</div>")
 
 
-def _cells(reports: Sequence[Report]) -> int:
-    """How many cells each map may have, so that all together stay below the limit."""
+def _cells(reports: Sequence[Result]) -> int:
+    """The number of cells that each map may have, so that all maps together are within the limit.
+    """
     maps = sum(row.entries is not None for report in reports for row in report.rows)
     return max(FEW, min(ACROSS * DOWN, CELLS // max(1, maps)))
 
 
-def _counts(reports: Sequence[Report]) -> str:
-    """How many checks, and their verdicts."""
+def _counts(reports: Sequence[Result]) -> str:
+    """The number of checks, in total and by verdict."""
     counts = {word: sum(report.verdict == word for report in reports) for word in FIRST}
     said = {"ok": "right", "unfinished": "not finished"}
     parts = [f"{count} {said.get(word, word)}" for word, count in counts.items() if count]
@@ -122,18 +123,18 @@ def _facts(facts: Mapping[str, str]) -> str:
 
 
 def _versions() -> str:
-    """Of Python, of the packages that compute, of this one where it is installed."""
-    found = [f"Python {platform.python_version()}"]
+    """The versions of Python, NumPy, SciPy and this package, as far as they are installed."""
+    versions = [f"Python {platform.python_version()}"]
     for name in ("numpy", "scipy", PACKAGE):
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join([*found, f"{platform.system()} {platform.machine()}"])
+    return ", ".join([*versions, f"{platform.system()} {platform.machine()}"])
 
 
-def _table_of_checks(reports: Sequence[Report], order: Sequence[int], shown: set[int]) -> str:
-    """A line for each check, wrong ones first, with links to those that follow."""
+def _table_of_checks(reports: Sequence[Result], order: Sequence[int], shown: set[int]) -> str:
+    """A line for each check, wrong checks first, with links to the sections."""
     lines = []
     for k in order[:LISTED]:
         report = reports[k]
@@ -145,21 +146,21 @@ def _table_of_checks(reports: Sequence[Report], order: Sequence[int], shown: set
             + f'</td><td class="verdict">{SAID[report.verdict]}</td>'
             f'<td class="number">{worst:.1e}</td>'
             f'<td class="number">{said_seconds(report.seconds)}</td></tr>')
-    more = len(order) - len(lines)
-    said = f"<p>and {more} more</p>" if more else ""
+    left_out = len(order) - len(lines)
+    said = f"<p>and {left_out} more</p>" if left_out else ""
     return ('<div class="wide"><table><thead><tr><th>check</th><th>verdict</th>'
             '<th class="number">largest relative error</th><th class="number">time</th></tr>'
             f"</thead><tbody>{''.join(lines)}</tbody></table></div>{said}")
 
 
-def _section(report: Report, number: int, cells: int) -> str:
-    """One check."""
+def _section(report: Result, number: int, cells: int) -> str:
+    """The section of a check."""
     return (f'<section id="check-{number}"><h2>{html.escape(_title(report))}</h2>'
             f"{_said(report, cells)}</section>")
 
 
-def _said(report: Report, cells: int) -> str:
-    """What is said of one check: its verdict, remarks, tensors and drawings."""
+def _said(report: Result, cells: int) -> str:
+    """The verdict, the remarks, the tensors and the drawings of a check."""
     directory = report.title.partition(".py:")[0].rpartition("/")[0]
     remarks = "".join(
         f"<li>{html.escape(text.replace(f'{directory}/', '') if directory else text)}</li>"
@@ -176,13 +177,13 @@ def _said(report: Report, cells: int) -> str:
         + (f"<h3>Error against step size</h3><div class=\"maps\">{steps}</div>" if steps else ""))
 
 
-def _title(report: Report) -> str:
-    """FILE.py:NAME without the directories, which are the user's own."""
-    head, _, rest = report.title.partition(".py:")
-    return f"{head.rpartition('/')[2]}.py:{rest}" if rest else report.title
+def _title(report: Result) -> str:
+    """FILE.py:NAME without the user's directories."""
+    head, _, function_name = report.title.partition(".py:")
+    return f"{head.rpartition('/')[2]}.py:{function_name}" if function_name else report.title
 
 
-def _tensors(report: Report) -> str:
+def _tensors(report: Result) -> str:
     """The table of a report's tensors."""
     headings, body = report.table()
     names = [headings[0], "verdict", *headings[1:-1]]
@@ -194,7 +195,7 @@ def _tensors(report: Report) -> str:
 
 def _tensor(row: Row, cells: Sequence[str]) -> str:
     """A tensor's line."""
-    name, *rest = (html.escape(cell) for cell in cells[:-1])
-    inside = "".join(f"<td>{cell}</td>" for cell in rest)
+    name, *numbers = (html.escape(cell) for cell in cells[:-1])
+    inside = "".join(f"<td>{number}</td>" for number in numbers)
     return (f'<tr class="{row.status}"><td><code>{name}</code></td>'
             f'<td class="verdict">{html.escape(VERDICTS[row.status])}</td>{inside}</tr>')

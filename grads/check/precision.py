@@ -1,8 +1,8 @@
 """The precision of an analytic gradient: its observed rounding, and the allowed difference.
 
-In float64 the allowance is generous and still far below any mistake. A gradient in float32 or
-float16 is computed again from inputs that differ in their last bit: the change is the rounding of
-this code at these values.
+In float64 the allowance is generous, and still far smaller than any mistake. A gradient in float32
+or float16 is computed again from inputs that differ in their last bit. Its change shows the
+rounding of this code at these values.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from grads.check.analytic import dense
 from grads.check.case import Case
 from grads.check.evaluate import Evaluator, Line
 
-HALF = 1e-4  # eps above it is float16's
-EXACT = 1e-12  # eps of a dtype that needs no observation
+HALF = 1e-4  # only float16 has an eps above this
+EXACT = 1e-12  # a dtype with an eps below this needs no observation
 RUNS = 3  # number of repeated computations
-SAFETY = 10  # factor by which rounding may exceed the observed one
+SAFETY = 10  # factor by which rounding may exceed the observed rounding
 SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
 BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
 LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
@@ -28,7 +28,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Allowance(NamedTuple):
-    """What rounding may change: multiples of eps, and an absolute part."""
+    """The change that rounding may cause: multiples of eps, and an absolute part."""
 
     relative: float  # of the entry
     tensor: float  # of the terms that were summed, and of the largest entry of the tensor
@@ -39,8 +39,8 @@ class Allowance(NamedTuple):
 def allowance(eps: float, rounding: float | None) -> Allowance:
     """The allowance for a gradient. Arguments: eps of the dtype; rounding, as observed, or None.
 
-    A gradient given as an array, which cannot be computed again, is allowed a relative error of
-    0.02% in float32, 1.6% in float16.
+    A gradient that is given as an array cannot be computed again. Its relative error may be 0.02%
+    in float32 and 1.6% in float16.
     """
     if eps < EXACT:
         return Allowance(8192, 512, 8, 0.0)
@@ -52,38 +52,37 @@ def allowance(eps: float, rounding: float | None) -> Allowance:
 
 
 def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, float]:
-    """The largest observed rounding of each tensor's gradient; empty in float64, or if the
-    gradients do not depend on the inputs, because they are given as arrays."""
+    """The largest observed rounding of each tensor's gradient. Empty in float64, and if the
+    gradients are given as arrays and so do not depend on the inputs."""
     dtype = next(iter(case.inputs.values())).dtype
     if np.finfo(dtype).eps < EXACT:
         return {}
     rng, changes = np.random.default_rng(0), dict.fromkeys(gradients, 0.0)
-    given = {name: np.array(d, dtype) for name, d in upstream.items()}
+    d_outputs = {name: np.array(d, dtype) for name, d in upstream.items()}
     for _ in range(RUNS):
         inputs = {name: _neighbour(value, rng) for name, value in case.inputs.items()}
-        for name, d in case.gradients(inputs, given).items():
+        for name, d in case.gradients(inputs, d_outputs).items():
             gap = np.abs(dense(d, name, case.inputs).astype(float) - gradients[name])
             changes[name] = max(changes[name], float(gap[np.isfinite(gap)].max(initial=0.0)))
     return changes if any(changes.values()) else {}
 
 
 def observe_noise(evaluate: Evaluator, direction: Arrays) -> None:
-    """Estimate the rounding of outputs that are computed in less than float64:
-    `Evaluator.noise`.
+    """Estimate the rounding of outputs that are computed in less than float64, `Evaluator.noise`.
 
-    At the smallest spacing at which anything changes, third differences are rounding only. They are
-    taken of values on one side, and the smaller of both sides counts, since a kink or a jump is no
-    rounding. Values that float32 can represent are taken to be rounded to it.
+    At the smallest spacing at which anything changes, third differences consist of rounding only.
+    They are taken on each side of the point, and the smaller of the two sides counts: a kink or a
+    jump is not rounding. Values that float32 can represent count as rounded to float32.
     """
     line = Line(direction)
     _, unit, near = line.scales(evaluate.inputs)
     near = min(unit, 256 * near)  # small inputs stay in their domain
     for spacing in [*(h * near for h in SPACINGS), *(h * unit for h in SPACINGS[1:])]:
-        found = evaluate.along(line, spacing * BESIDE)
+        outputs = evaluate.along(line, spacing * BESIDE)
         if any(all((np.ptp(side, axis=0) > 0).any() for side in (values[:8], values[8:]))
-               for values in found.values()):
+               for values in outputs.values()):
             break
-    for name, values in found.items():
+    for name, values in outputs.items():
         level = np.minimum(*(np.sqrt((np.diff(side, 3, axis=0) ** 2).mean(axis=0) / 20)
                              for side in (values[:8], values[8:])))
         level = np.maximum(level, _spacing_of_float32(values))
@@ -101,8 +100,8 @@ def coarse_outputs(evaluate: Evaluator) -> bool:
 
 
 def _spacing_of_float32(values: np.ndarray) -> np.ndarray:
-    """(size,) float32's rounding of values (n, size) that differ and that it can represent; else
-    0."""
+    """The float32 rounding (size,) of values (n, size) that differ and that float32 can represent;
+    0 for other values."""
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
     held = (single == values).all(axis=0) & (np.ptp(values, axis=0) > 0)
@@ -110,7 +109,7 @@ def _spacing_of_float32(values: np.ndarray) -> np.ndarray:
 
 
 def _neighbour(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The next number up, down or the same, at random."""
+    """The next larger or smaller number, or the same number, at random for each entry."""
     towards = rng.choice([-np.inf, np.inf], value.shape).astype(value.dtype)
     moved = np.nextafter(value, towards)
     return np.array(np.where((rng.random(value.shape) < 0.75) & (value != 0), moved, value),

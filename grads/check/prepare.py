@@ -1,7 +1,7 @@
-"""Preparing a check: the outputs, the analytic gradients, and faults other than wrong values.
+"""Prepares a check: the outputs, the analytic gradients, and faults other than wrong values.
 
-The function and its backward are run twice on copies, so that writing into arguments and random
-results are found before anything is differentiated.
+The function and its backward are run twice on copies. This finds code that writes into its
+arguments, and random results, before anything is differentiated.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from grads.check.cache import cache_findings
 from grads.check.case import Case
 from grads.check.evaluate import Evaluator
 from grads.check.precision import rounding_of
-from grads.check.report import Finding
+from grads.check.result import Finding
 from grads.check.watch import Watch
 
-CONSTANT = 1e-4  # part of the largest gradient that may not depend on the upstream gradient
+CONSTANT = 1e-4  # fraction of the largest gradient that may not depend on the upstream gradient
 Arrays = dict[str, np.ndarray]
-# Gradients of the outputs, from these where it is a function; None for random ones
+# Gradients of the outputs, or a function of the outputs that returns them; None: random gradients
 Upstream = Mapping[str, np.ndarray] | Callable[[Arrays], Mapping[str, np.ndarray]] | None
 
 
@@ -43,8 +43,8 @@ def prepared(
     case: Case, upstream: Upstream, alone: bool, vanish: bool,
     wanted: Sequence[str], watch: Watch, rng: np.random.Generator, findings: list[Finding],
 ) -> Ready | None:
-    """Prepare a check, and append faults other than wrong values to `findings`; None if nothing can
-    be compared."""
+    """The prepared check; None if nothing can be compared. Faults other than wrong values are
+    appended to `findings`."""
     exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
     outputs = outputs_of(case, exact, findings)
     if findings:
@@ -64,18 +64,18 @@ def prepared(
 
 
 def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
-    """The outputs, after checks that the function is finite, deterministic and does not write into
-    its inputs."""
-    given = {name: value.copy() for name, value in exact.items()}
+    """The outputs. Appends a finding if they are not finite, if two runs differ, or if the function
+    writes into its inputs."""
+    copies = {name: value.copy() for name, value in exact.items()}
     try:
-        outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
+        outputs = {name: np.array(host(out)) for name, out in case.outputs(copies).items()}
     except Exception as error:
         for name in [name for name, value in exact.items() if not value.size]:
             raise ValueError(f"inputs: expected entries in {name!r}, got shape "
                              f"{exact[name].shape}, for which the function fails: {error}"
                              ) from error
         raise
-    for name in same_bits(given, exact):
+    for name in same_bits(copies, exact):
         findings.append(Finding("mutated", name, "the function writes into its input"))
     again = {name: host(out) for name, out in case.outputs(
         {name: value.copy() for name, value in exact.items()}).items()}
@@ -95,7 +95,7 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
 def gradients_of(
     case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
 ) -> dict[str, Arrays]:
-    """The analytic gradients: of all outputs together, and of each alone if there are several."""
+    """The analytic gradients: through all outputs together, and through each of several outputs."""
     choices = {"all": dict(upstream)}
     if alone and len(upstream) > 1:
         choices |= {name: {name: d_out} for name, d_out in upstream.items()}
@@ -103,17 +103,17 @@ def gradients_of(
     analytic: dict[str, Arrays] = {}
     for choice, d_outputs in choices.items():
         inputs = {name: np.array(value) for name, value in case.inputs.items()}
-        given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
-        found = case.gradients(inputs, given)
-        analytic[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
+        d_copies = {name: np.array(d, dtype) for name, d in d_outputs.items()}
+        gradients = case.gradients(inputs, d_copies)
+        analytic[choice] = {name: dense(d, name, case.inputs) for name, d in gradients.items()}
         if choice == "all":
             for name in same_bits(inputs, case.inputs):
                 findings.append(Finding("mutated", name, "the backward writes into the input"))
-            for name in same_bits(given, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
+            for name in same_bits(d_copies, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
                 findings.append(Finding("mutated", f"d{name}",
                                         "the backward writes into the upstream gradient"))
             if not findings:
-                findings += _upstream_findings(case, given, analytic[choice])
+                findings += _upstream_findings(case, d_copies, analytic[choice])
     validate_gradients(case.inputs, analytic["all"])
     return analytic
 
@@ -122,14 +122,15 @@ def _upstream_findings(
     case: Case, upstream: Mapping[str, np.ndarray], gradients: Arrays
 ) -> list[Finding]:
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
-    the same twice."""
+    two runs must give the same."""
 
     def scaled(factor: float, dtype: Any = None) -> Arrays:
-        """The gradients for `factor` times the upstream gradients, divided by it: a power of 2,
-        which changes no rounding."""
-        found = case.gradients({name: np.array(x, dtype) for name, x in case.inputs.items()},
-                               {name: np.array(factor * d, dtype) for name, d in upstream.items()})
-        return {name: dense(found[name], name, case.inputs) / (factor or 1.0) if name in found
+        """The gradients for `factor` times the upstream gradients, divided by `factor`, a power of
+        2, so that rounding does not change."""
+        inputs = {name: np.array(x, dtype) for name, x in case.inputs.items()}
+        d_outputs = {name: np.array(factor * d, dtype) for name, d in upstream.items()}
+        again = case.gradients(inputs, d_outputs)
+        return {name: dense(again[name], name, case.inputs) / (factor or 1.0) if name in again
                 else np.zeros_like(gradient)  # of a layer that has no more to say without upstream
                 for name, gradient in gradients.items()}
 
@@ -162,10 +163,10 @@ def _nonlinear(
     gradient: np.ndarray, half: np.ndarray, zero: np.ndarray, small: np.ndarray,
     smaller: np.ndarray,
 ) -> str:
-    """How a gradient depends on the upstream gradient, if not linearly; "" if it does.
+    """How a gradient depends on the upstream gradient; "" if linearly.
 
-    Arguments: the gradient; the same from -1/2 times the upstream gradient, from none, and from two
-    small ones, divided by these factors.
+    Arguments: gradient; half, zero, small and smaller, the gradients from -1/2, 0, 2^-30 and -2^-31
+    times the upstream gradient, divided by these factors.
     """
     largest = np.abs(gradient).max(initial=0.0)
 
@@ -192,7 +193,7 @@ def _nonlinear(
 
 
 def wanted_names(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
-    """Which inputs are checked."""
+    """The names of the inputs to check. Raises ValueError for an unknown name."""
     for name in names or []:
         if name not in inputs:
             raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
@@ -203,7 +204,8 @@ def _zeros(
     gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
     findings: list[Finding],
 ) -> None:
-    """Check that gradients are exactly zero where `zeros`, and not zero everywhere else."""
+    """Append a finding for a gradient that is not exactly zero where `zeros` is true, and, unless
+    it may vanish, for a gradient that is zero everywhere else."""
     for name in wanted:
         gradient = gradients[name]
         padding = zeros.get(name, np.zeros(gradient.shape, dtype=bool))

@@ -1,8 +1,8 @@
 """The state of the code that is checked: layers keep inputs, buffers and random generators.
 
-A check calls the code many times, at other inputs than its user's. What it may have changed is put
-back afterwards. And a layer that keeps something of its first call, which is right as long as the
-inputs are the same, is found at other points.
+A check calls the code many times, at other inputs than the user's. Everything that the code may
+have changed is restored afterwards. A layer may also keep data of its first call, and so be right
+only as long as the inputs are the same. Comparisons at other points find it.
 """
 
 from __future__ import annotations
@@ -18,85 +18,85 @@ from typing import Any
 import numpy as np
 
 from grads.check.case import Case
+from grads.check.continuation.namespace import is_users_module
 from grads.check.evaluate import Evaluator
 from grads.check.other_inputs import slopes_at
-from grads.check.report import Finding
+from grads.check.result import Finding
 
 Arrays = Mapping[str, np.ndarray]
 
-OURS = frozenset({"attention", "backend", "grads", "lstm", "nmt", "numpy"})  # these keep no state
-MOST = 2000  # parts of a state; of a longer list, no parts
-LARGE = 10_000_000  # elements of an array that is not copied
+MOST = 2000  # objects of a state; the elements of a longer list are not looked at
+LARGE = 10_000_000  # an array of more elements is not copied
 POINTS = 3  # other points
 NEARBY = 0.9  # their relative distance: units of a ReLU open and close
-AWAY = 0.3  # distance that inputs are moved whose values hide mistakes
+AWAY = 0.3  # additional distance of inputs whose values hide mistakes
 CLOSE = 1e-4  # relative error of a slope that is right there; in float32, 1e-3
 
 
 class State:
-    """What some functions can change: what they reach through their closures, their object and the
-    names of their module.
+    """The state that some functions can change: all that they reach through their closures, their
+    object and the names of their module.
 
-    Attribute: mutable, whether there is an object of a user's class, or a variable of a user's
-    function that is a list, a dict or None, so that something may be kept from call to call.
+    Attribute: mutable, whether something may be kept from call to call: whether there is an object
+    of a user's class, or a variable of a user's function that is a list, a dict or None.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self.mutable = False
         self._undo: list[Callable[[], Any]] = []
         seen: dict[int, Any] = {}
-        pending = [part for function in functions for part in self._reached(function)]
+        pending = [value for function in functions for value in self._reached(function)]
         while pending and len(seen) < MOST:
-            part = pending.pop()
-            if id(part) not in seen:
-                seen[id(part)] = part
-                pending += self._keep(part)
+            value = pending.pop()
+            if id(value) not in seen:
+                seen[id(value)] = value
+                pending += self._keep(value)
 
     def restore(self) -> None:
-        """Put all of it back."""
+        """Restore the state."""
         for undo in self._undo:
             undo()
 
-    def _keep(self, part: Any) -> Iterable[Any]:
-        """Remember a part; returns what it holds."""
-        if isinstance(part, np.ndarray):
-            if part.flags.writeable and part.size <= LARGE:
-                self._undo.append(partial(np.copyto, part, part.copy()))
-        elif isinstance(part, np.random.Generator):
+    def _keep(self, value: Any) -> Iterable[Any]:
+        """Remember a value, so that it can be restored. Returns the values that it holds."""
+        if isinstance(value, np.ndarray):
+            if value.flags.writeable and value.size <= LARGE:
+                self._undo.append(partial(np.copyto, value, value.copy()))
+        elif isinstance(value, np.random.Generator):
             self._undo.append(partial(
-                setattr, part.bit_generator, "state", copy.deepcopy(part.bit_generator.state)))
-        elif isinstance(part, np.random.RandomState):
-            self._undo.append(partial(part.set_state, part.get_state()))
-        elif isinstance(part, list):
-            self._undo.append(partial(part.__setitem__, slice(None), list(part)))
-            return part if len(part) < MOST else ()
-        elif isinstance(part, tuple):
-            return part
-        elif isinstance(part, dict):
-            return self._keep_dict(part)
-        elif isinstance(part, types.MethodType):
-            return part.__self__, part.__func__
-        elif isinstance(part, functools.partial):
-            return part.func, part.args, part.keywords
-        elif isinstance(part, types.FunctionType):
-            return self._reached(part) if _is_users(part) else ()
-        elif hasattr(part, "__dict__") and not isinstance(part, (type, types.ModuleType)) and (
-                _is_users(type(part))):
+                setattr, value.bit_generator, "state", copy.deepcopy(value.bit_generator.state)))
+        elif isinstance(value, np.random.RandomState):
+            self._undo.append(partial(value.set_state, value.get_state()))
+        elif isinstance(value, list):
+            self._undo.append(partial(value.__setitem__, slice(None), list(value)))
+            return value if len(value) < MOST else ()
+        elif isinstance(value, tuple):
+            return value
+        elif isinstance(value, dict):
+            return self._keep_dict(value)
+        elif isinstance(value, types.MethodType):
+            return value.__self__, value.__func__
+        elif isinstance(value, functools.partial):
+            return value.func, value.args, value.keywords
+        elif isinstance(value, types.FunctionType):
+            return self._reached(value) if _is_users(value) else ()
+        elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType)) and (
+                _is_users(type(value))):
             self.mutable = True
-            return [*self._keep_dict(vars(part)), *(
-                method for cls in type(part).__mro__ for method in vars(cls).values())]
+            return [*self._keep_dict(vars(value)), *(
+                method for cls in type(value).__mro__ for method in vars(cls).values())]
         return ()
 
-    def _keep_dict(self, part: dict[Any, Any]) -> Iterable[Any]:
+    def _keep_dict(self, mapping: dict[Any, Any]) -> Iterable[Any]:
         def undo(kept: dict[Any, Any]) -> None:
-            part.clear()
-            part.update(kept)
+            mapping.clear()
+            mapping.update(kept)
 
-        self._undo.append(partial(undo, dict(part)))
-        return list(part.values()) if len(part) < MOST else ()
+        self._undo.append(partial(undo, dict(mapping)))
+        return list(mapping.values()) if len(mapping) < MOST else ()
 
     def _reached(self, function: Any) -> Iterable[Any]:
-        """What a function reaches by its variables, whose values are remembered."""
+        """The values of a function's variables, which are remembered."""
         if not isinstance(function, types.FunctionType):
             return [function]
         values = []
@@ -117,26 +117,26 @@ class State:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The global names that code uses, and attributes."""
-    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
-    return set(code.co_names).union(*inner)
+    """The global names and the attributes that code uses."""
+    nested = [_names(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)]
+    return set(code.co_names).union(*nested)
 
 
-def _is_users(part: Any) -> bool:
-    """Whether a function or a class is of a user's own module."""
-    module = str(part.__module__).partition(".")[0]
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return module not in OURS | sys.stdlib_module_names and "site-packages" not in file
+def _is_users(definition: Any) -> bool:
+    """Whether a function or a class belongs to a user's module."""
+    name = str(definition.__module__)
+    module = sys.modules.get(name.partition(".")[0])
+    return is_users_module(name, getattr(module, "__file__", None) or "")
 
 
 def _right_nearby(
     case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str],
     rng: np.random.Generator, moved: Collection[str],
 ) -> bool:
-    """Whether the gradients have the right slope at another point, along one direction.
+    """Whether the gradients have the right slope at another point, along one direction. True also
+    if the code fails there, or if differences are too uncertain to decide.
 
-    Also if the code fails there, or if differences are too uncertain to tell. `moved`: inputs that
-    are not only stretched.
+    Arguments: moved, the inputs whose entries are moved, and not only stretched.
     """
     inputs = {name: x * (1 + NEARBY * rng.uniform(-1, 1, x.shape))
               for name, x in evaluate.inputs.items()}
@@ -158,8 +158,11 @@ def _right_nearby(
 def kept_findings(
     case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str], mutable: bool
 ) -> list[Finding]:
-    """The fault of gradients that are right at these inputs and wrong at others: a layer may keep
-    something, and some values hide mistakes. `mutable`: whether the code can keep anything."""
+    """The finding if the gradients are right at these inputs and wrong at others: a layer may keep
+    something, and some values hide mistakes.
+
+    Arguments: mutable, whether the code can keep anything.
+    """
     rng, at = np.random.default_rng(4), special(evaluate.inputs)
     if case.fixed or not (at or (mutable and not case.cacheless)) or all(
             _right_nearby(case, evaluate, upstream, names, rng, at) for _ in range(POINTS)):
@@ -172,8 +175,8 @@ def kept_findings(
 
 
 def special(inputs: Arrays) -> dict[str, str]:
-    """The inputs whose values hide mistakes, as many parameters have at first, and what they are:
-    constant, diagonal or symmetric."""
+    """The inputs whose values hide mistakes, with a phrase: they are constant, diagonal or
+    symmetric, as many parameters are at first."""
     said = {}
     for name, x in inputs.items():
         if x.size > 1 and np.ptp(x) == 0:

@@ -1,7 +1,8 @@
-"""The error of numerical derivatives against the step size, for one entry.
+"""Draws the error of numerical derivatives of an entry against the step size.
 
-The error of a difference is truncation, which falls with the step, plus rounding, which grows as
-the step falls: there is a best step. A complex step subtracts nothing and stays at rounding error.
+The error of a difference is the sum of truncation, which falls with the step, and of rounding,
+which grows as the step falls. Between them is a best step. A complex step subtracts nothing, so its
+error stays as small as rounding.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from grads.check.evaluate import Array, Evaluator, NotAnalytic, entry_line, weights_of
-from grads.check.report import BAD, Row, StepErrors
+from grads.check.result import BAD, Row, StepErrors
 
 STEPS = 10.0 ** -np.arange(16)
 FLOOR, TOP = 1e-18, 10.0  # limits of the axis of errors; an error of 0 is drawn at the lower one
@@ -26,8 +27,8 @@ SAID = {"forward": "forward difference", "central": "central difference",
 def step_errors(real: Array, along: Array, exact: float, steps: Array = STEPS) -> StepErrors:
     """The errors, from the values of a function along an entry.
 
-    Arguments: real, (2 n + 1,) at the steps, at minus the steps, and without one; along, (n,)
-    at i times the steps; exact, the derivative.
+    Arguments: real, the values (2 n + 1,) at the steps, at minus the steps, and at 0; along, the
+    values (n,) at i times the steps; exact, the derivative.
     """
     n = len(steps)
     right, left, middle = real[:n], real[n:-1], real[-1]
@@ -43,12 +44,12 @@ def errors_of(
     evaluate: Evaluator, upstream: Mapping[str, Array], name: str, entry: int,
     at: tuple[int, ...], exact: float,
 ) -> StepErrors:
-    """The errors for an entry (flat position, index `at`), whose derivative is `exact`."""
+    """The errors for an entry. Arguments: entry, flat position; at, index; exact derivative."""
     weights, place = weights_of(evaluate, upstream), entry_line(evaluate.inputs, name, entry)
 
     def values(steps: Array) -> Array:
-        found = evaluate.along(place, steps)
-        return np.array(sum(found[output] @ weight for output, weight in weights.items()))
+        outputs = evaluate.along(place, steps)
+        return np.array(sum(outputs[output] @ weight for output, weight in weights.items()))
 
     with np.errstate(all="ignore"):
         real = values(np.concatenate([STEPS, -STEPS, [0.0]]))
@@ -61,7 +62,7 @@ def errors_of(
 
 def with_steps(row: Row, evaluate: Evaluator, upstream: Mapping[str, Array], gradient: Array
                ) -> Row:
-    """The row with the errors of its worst entry; where all is right, of its largest gradient."""
+    """The row with the errors of its worst entry, or, if it is right, of its largest gradient."""
     if row.shape is None or not row.size or row.upstream != "all":
         return row
     bad = row.status in BAD and len(row.at) == len(row.shape)

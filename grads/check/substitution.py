@@ -1,8 +1,8 @@
-"""Running a user's function with other arrays in the places of its own, wherever they are kept.
+"""Runs a user's function with other arrays in place of the arrays that it uses.
 
 The arrays may be arguments, parameters of an object or of objects inside it, or global variables.
-Every run gets a deep copy of the object and of its arguments, in which other arrays stand in the
-places of these; so nothing of the user's is changed, and a run leaves nothing to the next.
+Every run gets a deep copy of the object and of its arguments, in which the arrays are replaced. So
+the user's objects are not changed, and a run does not affect the next run.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Arrays = Mapping[str, Any]
 def check_made(
     make: Callable[[], tuple[Case, Arrays | None, Iterable[str]]], title: str, how: dict[str, Any]
 ) -> Report:
-    """Check a case whose making runs the user's code, with the upstream gradient and notes that
-    belong to it."""
+    """Check the case that `make` returns, with its upstream gradient and notes. `make` runs the
+    user's code."""
     how = {"title": title, "watch": Watch(how.pop("time_limit", None)), **how}
     try:
         with how["watch"].user_code():
@@ -50,7 +50,7 @@ def check_made(
 
 
 class Parameter(NamedTuple):
-    """An array that an object keeps, and the gradient that it keeps for it; None if it has none."""
+    """An array that an object keeps, and its gradient; None if the object keeps no gradient."""
 
     value: np.ndarray
     gradient: Any
@@ -59,10 +59,10 @@ class Parameter(NamedTuple):
 class Subject:
     """A function or bound method with its arguments, which is called with arrays by name.
 
-    Arguments: call, the function; inputs, its positional arguments; keywords, the others.
-    Attributes: names of the positional arguments; arrays, by name, those that are replaced;
-    space, the global variables of the function. A run leaves NumPy's global random numbers
-    as they were, so that the next one gets the same.
+    Arguments: call, the function; inputs, its positional arguments; keywords, its keyword
+    arguments. Attributes: names of the positional arguments; arrays to replace, by name; space, the
+    global variables of the function. After a run, NumPy's global random generator is restored, so
+    that the next run gets the same numbers.
     """
 
     def __init__(self, call: Callable[..., Any], inputs: Sequence[Any], keywords: Arrays) -> None:
@@ -75,29 +75,29 @@ class Subject:
         self.names = argument_names([call], len(inputs))
         self.space = getattr(getattr(call, "__func__", call), "__globals__", {})
 
-    def copied(self, thing: Any, values: Arrays | None = None) -> Any:
-        """A deep copy in which `values` stand in the places of the arrays of these names."""
+    def copied(self, original: Any, values: Arrays | None = None) -> Any:
+        """A deep copy in which `values` replace the arrays of these names."""
         memo: dict[int, Any] = {id(self.arrays[name]): value
                                 for name, value in (values or {}).items()}
         try:
-            return copy.deepcopy(thing, self._modules | memo)
+            return copy.deepcopy(original, self._modules | memo)
         except TypeError as error:
-            thing = getattr(thing, "__self__", thing)
-            raise ValueError(f"expected an object that can be copied, got {type(thing).__name__}: "
-                             f"{error}") from error
+            original = getattr(original, "__self__", original)
+            raise ValueError("expected an object that can be copied, got "
+                             f"{type(original).__name__}: {error}") from error
 
     def leaves(self) -> dict[str, np.ndarray]:
-        """The floating arrays among the arguments, also in lists and mappings, by name."""
+        """The floating arrays in the arguments, and in their lists and mappings, by name."""
         return {name: value for name, value in flatten(
             dict(zip(self.names, self.inputs, strict=True))).items() if is_array(value)}
 
     def variables(self) -> dict[str, np.ndarray]:
-        """The floating arrays among the global variables that the function names."""
+        """The floating arrays among the global variables that the function uses."""
         names = getattr(getattr(self.call, "__code__", None), "co_names", ())
         return {name: self.space[name] for name in names if is_array(self.space.get(name))}
 
     def __call__(self, values: Arrays) -> tuple[Any, Any]:
-        """The copy of the function that was called with these values, and its result."""
+        """The copy of the function that is called with these values, and its result."""
         call, inputs, keywords = self.copied((self.call, self.inputs, self.keywords), values)
         spaces = {name: self.space[name] for name in values
                   if self.space.get(name, 0) is self.arrays[name]}
@@ -124,15 +124,15 @@ def is_array(value: Any) -> bool:
 
 
 def argument_names(calls: Sequence[Callable[..., Any]], count: int) -> tuple[str, ...]:
-    """The names of the first positional parameters of the first function that has so many; x0, x1,
-    ... if none has."""
+    """The names of the first `count` positional parameters, of the first function that has enough;
+    x0, x1, ... if none has."""
     known = ([p.name for p in parameters_of_call(call)] for call in calls)
     return tuple(next((names[:count] for names in known if len(names) >= count),
                       [f"x{k}" for k in range(count)]))
 
 
 def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The positional parameters of a function; none of a built-in one without a signature."""
+    """The positional parameters of a function; none for a built-in function without a signature."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
@@ -141,62 +141,65 @@ def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def plain(name: str) -> str:
-    """A name as it is compared with others: in lower case, without underscores."""
+    """A name in the form in which names are compared: in lower case, without underscores."""
     return name.lower().replace("_", "")
 
 
 def gradient_names(path: str) -> list[str]:
-    """Plain names under which people keep the gradient of an array of this name, or path."""
-    head, dot, rest = plain(path).partition(".")
-    inside = rest if dot and head in HOLDERS else head + dot + rest
-    first, dot, rest = inside.partition(".")
-    names = [pattern.format(stem) + dot + rest for stem in (first, SHORT.get(first, first))
+    """The plain names under which people keep the gradient of an array of this name or path."""
+    head, dot, tail = plain(path).partition(".")
+    inside = tail if dot and head in HOLDERS else head + dot + tail
+    first, dot, tail = inside.partition(".")
+    names = [pattern.format(stem) + dot + tail for stem in (first, SHORT.get(first, first))
              for pattern in PATTERNS]
     return [*(f"{holder}.{name}" for holder in OF_GRADIENTS for name in (inside, *names)), *names]
 
 
-def source_of(gradient: str, names: Iterable[str], same: bool = False) -> str | None:
-    """The name among `names` of which something is the gradient, by its own name; if same, it may
-    have the same name."""
+def source_of(gradient: str, names: Iterable[str], same_name: bool = False) -> str | None:
+    """The array, among `names`, to which the name of a gradient belongs; None if there is none.
+
+    Arguments: same_name, whether the gradient may have the name of the array itself.
+    """
     return next((name for name in names for end in (name, name.rpartition(".")[2])
-                 if plain(gradient) in [*gradient_names(end), *[plain(end)] * same]), None)
+                 if plain(gradient) in [*gradient_names(end), *[plain(end)] * same_name]), None)
 
 
 def named_gradients(
     parts: Sequence[Any], labels: Sequence[str], known: Arrays, inputs: Sequence[str] = (),
-    same: bool = False,
+    same_name: bool = False,
 ) -> dict[str, Any]:
-    """Gradients by name, from what a function returns: mappings, or arrays with labels.
+    """The gradients by name, from what a function returns: mappings, or arrays with labels.
 
-    Others are those of the inputs, in their order; or, if there are more than inputs, of the first
-    array of the same shape. Arguments: labels of the parts, such as dW; known, the arrays that
-    gradients can be of, those of arguments first; inputs, names of arguments, if all that is
-    returned are gradients; same, whether a label may be the name of the array.
+    Gradients without a name are those of the inputs, in their order. If there are more of them than
+    inputs, each belongs to the first array of the same shape. Arguments: parts, what the function
+    returns; labels of the parts, such as dW; known, the arrays that may have gradients, arguments
+    first; inputs, the names of arguments, if all parts are gradients; same_name, whether a label
+    may be the name of the array.
     """
-    found: dict[str, Any] = {}
-    rest: list[Any] = []
-    for k, part in enumerate(parts):
+    by_name: dict[str, Any] = {}
+    unnamed: list[Any] = []
+    for k, value in enumerate(parts):
         label = labels[k] if len(labels) == len(parts) else ""
-        inside = flatten(part) if isinstance(part, Mapping) else {label: part}
+        inside = flatten(value) if isinstance(value, Mapping) else {label: value}
         for key, gradient in inside.items():
-            name = source_of(key, [*inputs, *known], same or isinstance(part, Mapping))
+            name = source_of(key, [*inputs, *known], same_name or isinstance(value, Mapping))
             if name is not None:
-                found.setdefault(name, gradient)
-            elif not isinstance(part, Mapping):
-                rest.append(gradient)
-    left = [name for name in inputs if name not in found]
-    if len(rest) <= len(left):
-        found |= dict(zip(left, rest, strict=False))
-    elif inputs or not found:
-        for gradient in flatten(rest).values():
+                by_name.setdefault(name, gradient)
+            elif not isinstance(value, Mapping):
+                unnamed.append(gradient)
+    left = [name for name in inputs if name not in by_name]
+    if len(unnamed) <= len(left):
+        by_name |= dict(zip(left, unnamed, strict=False))
+    elif inputs or not by_name:
+        for gradient in flatten(unnamed).values():
             fitting = [name for name, array in known.items()
-                       if name not in found and np.shape(array) == np.shape(gradient)]
-            found |= dict.fromkeys(fitting[:1], gradient)
-    return {name: gradient for name, gradient in found.items() if gradient is not None}
+                       if name not in by_name and np.shape(array) == np.shape(gradient)]
+            by_name |= dict.fromkeys(fitting[:1], gradient)
+    return {name: gradient for name, gradient in by_name.items() if gradient is not None}
 
 
 def returned_names(call: Callable[..., Any]) -> list[str]:
-    """The names in a function's last `return a, b`; "" for what is no name."""
+    """The names in a function's last `return a, b`; "" for other expressions."""
     return _names_returned_by(getattr(call, "__func__", call))
 
 
@@ -206,54 +209,54 @@ def _names_returned_by(call: Callable[..., Any]) -> list[str]:
         tree = ast.parse(textwrap.dedent(inspect.getsource(call)))
     except (OSError, TypeError, SyntaxError):
         return []
-    found = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
-    last = max((value for value in found if value), key=lambda value: value.lineno, default=None)
+    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    last = max((value for value in returned if value), key=lambda value: value.lineno, default=None)
     parts = last.elts if isinstance(last, ast.Tuple) else [last]
-    return [part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")
-            for part in parts]
+    return [element.attr if isinstance(element, ast.Attribute) else getattr(element, "id", "")
+            for element in parts]
 
 
 # --- objects ------------------------------------------------------------------------------------
 
 
-def attributes_of(thing: Any) -> dict[str, Any]:
-    """The attributes of an object of the user's; none of a module, a class or a function."""
-    if isinstance(thing, (type, ModuleType, FunctionType, MethodType)):
+def attributes_of(owner: Any) -> dict[str, Any]:
+    """The attributes of a user's object; none for a module, a class or a function."""
+    if isinstance(owner, (type, ModuleType, FunctionType, MethodType)):
         return {}
-    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
-    return {name: getattr(thing, name) for name in slots if hasattr(thing, name)
-            } | getattr(thing, "__dict__", {})
+    slots = [name for kind in type(owner).__mro__ for name in getattr(kind, "__slots__", ())]
+    return {name: getattr(owner, name) for name in slots if hasattr(owner, name)
+            } | getattr(owner, "__dict__", {})
 
 
-def parameters_of(thing: Any) -> dict[str, Parameter]:
-    """The arrays that an object keeps, and objects inside it, with their gradients, by name.
+def parameters_of(owner: Any) -> dict[str, Parameter]:
+    """The arrays of an object and of the objects inside it, with their gradients, by name.
 
-    An array that is kept twice has one name, that which has a gradient. A number that has a
-    gradient becomes an array.
+    An array that is kept twice is listed once, under the name that has a gradient. A number that
+    has a gradient becomes an array.
     """
-    found = dict(_kept_by(thing, "", set()))
-    gradients = {id(gradient) for _, gradient in found.values()}
-    ordered = sorted(found, key=lambda name: found[name].gradient is None)
-    names = {id(found[name].value): name for name in reversed(ordered)}
-    return {name: kept for name, kept in found.items()
+    arrays = dict(_kept_by(owner, "", set()))
+    gradients = {id(gradient) for _, gradient in arrays.values()}
+    ordered = sorted(arrays, key=lambda name: arrays[name].gradient is None)
+    names = {id(arrays[name].value): name for name in reversed(ordered)}
+    return {name: kept for name, kept in arrays.items()
             if names[id(kept.value)] == name and id(kept.value) not in gradients}
 
 
-def _kept_by(thing: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Parameter]]:
-    """The arrays that an object and objects inside it keep, by name; some of them twice."""
-    own = {} if id(thing) in seen else attributes_of(thing)
-    seen.add(id(thing))
-    leaves = flatten(own) if own else {}
+def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Parameter]]:
+    """The arrays of an object and of the objects inside it, by name. Some may occur twice."""
+    attributes = {} if id(owner) in seen else attributes_of(owner)
+    seen.add(id(owner))
+    leaves = flatten(attributes) if attributes else {}
     by_plain_name = {plain(path): value for path, value in leaves.items()}
     for path, value in leaves.items():
-        head, dot, rest = path.partition(".")
-        name = prefix + (rest if head in HOLDERS and dot and not rest.isdigit() else path)
+        head, dot, tail = path.partition(".")
+        name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else path)
         gradient = next((by_plain_name[known] for known in gradient_names(path)
                          if known in by_plain_name), None)
         data: Any = getattr(value, "data", getattr(value, "value", None))
-        if isinstance(value, float) and path in own and gradient is not None:
+        if isinstance(value, float) and path in attributes and gradient is not None:
             value = np.array(value)
-            setattr(thing, path, value)
+            setattr(owner, path, value)
         if is_array(value):
             yield name, Parameter(value, gradient)
         elif is_array(data) and hasattr(value, "grad"):

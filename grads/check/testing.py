@@ -1,4 +1,4 @@
-"""Gradient checks as tests: `gradient_checked` makes a test of a function that generates inputs.
+"""Gradient checks as tests: `gradient_checked` turns a function that draws inputs into a test.
 
     @gradient_checked(layer_forward, layer_backward)
     def test_layer(rng):
@@ -23,11 +23,12 @@ def gradient_checked(
     forward: Callable[..., Any], backward: Callable[..., Any], *, scalar: bool = False,
     seed: int = 0, **how: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A decorator of a function of `rng` that returns inputs: a test, which fails with a report.
+    """A decorator that turns a function of `rng`, which returns inputs, into a test.
 
     Arguments: forward and backward as in `check_pair`, or, if scalar, a function that returns a
-    number and one that returns its gradients; seed of rng; the rest as in `check_pair`. The other
-    parameters of the decorated function are fixtures and parameters of the test.
+    number and a function that returns its gradients; seed of rng; the other arguments of
+    `check_pair`. The other parameters of the decorated function are fixtures and parameters of the
+    test. The test fails with the report.
     """
 
     def decorate(draw: Callable[..., Any]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""A user's own forward and backward, found in a file by name."""
+"""Checks a user's function or layer, found in a file by its name."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ ENDS = ("_inputs", "_forward", "_backward", "_gradient")  # of the names of func
 def check_file(
     target: str, rng: np.random.Generator, *, watch: Watch | None = None, **how: Any
 ) -> Report:
-    """Check the function or layer of `FILE.py:NAME`; watch and how as in `grads.check.check_case`.
-    The time includes that of the file itself.
+    """Check the function or layer of `FILE.py:NAME`.
 
     The file has NAME_inputs(rng), which returns the inputs, and one of: NAME_forward and
     NAME_backward; a scalar NAME and its NAME_gradient; NAME alone, a layer or a function that
-    returns a loss with its gradients. It may have NAME_labels: for an input the names of its axes,
-    ("gate", "input"), or these and its blocks, (axes, {"i": slice(0, 5)}), whose slices are of the
-    first axis, or one for each axis. Raises UserError naming the file and what it lacks, or what
-    its own code raised and where.
+    returns a loss with its gradients. It may have NAME_labels: for an input, the names of its axes,
+    ("gate", "input"), or the names and the blocks, (axes, {"i": slice(0, 5)}). A block is a slice
+    of the first axis, or a slice for each axis.
+
+    Arguments: target, `FILE.py:NAME`; rng; the other arguments of `grads.check.check_case`. The
+    time limit includes running the file. Returns the report. Raises UserError naming the file and
+    what it lacks, or what its code raised and where.
     """
     file, _, name = target.rpartition(":")
     path = Path(file)
@@ -59,9 +61,9 @@ def check_file(
     if len(functions) == 1:
         if labels:
             raise UserError(f"{path}: {name}_labels: expected none for a layer or a loss")
-        given = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+        arguments = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
         with contained(target):
-            return check(*functions, *given, **how)
+            return check(*functions, *arguments, **how)
     with contained(f"{path}: {name}_inputs"):
         named = name_inputs(functions[0], inputs)[0]
     how["labels"] = _labels(labels, named, f"{path}: {name}_labels")
@@ -70,7 +72,7 @@ def check_file(
 
 
 def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Generator) -> Any:
-    """What NAME_inputs(rng) of the file returns."""
+    """The inputs that NAME_inputs(rng) of the file returns."""
     make = find(module, path, f"{name}_inputs")
     with contained(f"{path}: {name}_inputs"):
         try:
@@ -84,7 +86,7 @@ def make_inputs(module: ModuleType, path: Path, name: str, rng: np.random.Genera
 def functions_of(
     module: ModuleType, path: Path, name: str
 ) -> tuple[Callable[..., Report], tuple[Any, ...]]:
-    """The check for what the file has under a name, and the one or two things to be checked."""
+    """The check that suits the functions of this name, and the functions or the layer to check."""
     if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_backward"):
         return check_pair, tuple(find(module, path, f"{name}_{kind}")
                                  for kind in ("forward", "backward"))
@@ -103,13 +105,13 @@ def functions_of(
     return check_loss, (find(module, path, name),)
 
 
-def _labels(given: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labels]:
+def _labels(labels: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labels]:
     """The labels of a file. Raises UserError if they do not fit the inputs."""
-    found = {}
-    if not isinstance(given, Mapping):
+    by_input = {}
+    if not isinstance(labels, Mapping):
         raise UserError(f"{where}: expected a mapping from inputs to the names of their axes, got "
-                        f"{type(given).__name__}")
-    for name, value in given.items():
+                        f"{type(labels).__name__}")
+    for name, value in labels.items():
         if name not in inputs:
             raise UserError(f"{where}: expected names of inputs, {', '.join(inputs)}, got {name!r}")
         if not isinstance(value, tuple):
@@ -120,11 +122,11 @@ def _labels(given: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labe
         if len(axes) != len(shape):
             raise UserError(f"{where}: expected {len(shape)} axes for {name!r}, of shape {shape}, "
                             f"got {axes}")
-        rest = (slice(None),) * (len(shape) - 1)
-        found[name] = Labels(tuple(axes), tuple(
-            Block(key, (cut, *rest) if isinstance(cut, slice) else tuple(cut))
+        other_axes = (slice(None),) * (len(shape) - 1)
+        by_input[name] = Labels(tuple(axes), tuple(
+            Block(key, (cut, *other_axes) if isinstance(cut, slice) else tuple(cut))
             for key, cut in blocks.items()))
-    return found
+    return by_input
 
 
 def _check_scalar(f: Any, gradient: Any, inputs: Any, **how: Any) -> Report:
@@ -133,7 +135,7 @@ def _check_scalar(f: Any, gradient: Any, inputs: Any, **how: Any) -> Report:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Execute the file as a module; meanwhile its directory is importable."""
+    """The file as a module. While it is executed, modules of its directory can be imported."""
     if not path.is_file():
         raise UserError(f"{path}: expected a Python file, found none")
     name = f"user_code_{path.stem}"  # a user's lstm.py must not shadow ours
@@ -152,12 +154,12 @@ def load_module(path: Path) -> ModuleType:
 
 
 def find(module: ModuleType, path: Path, name: str) -> Any:
-    """A function of the module; the nearest name is suggested where there is none."""
-    found = getattr(module, name, None)
-    if callable(found):
-        return found
-    if found is not None:
-        raise UserError(f"{path}: expected a function {name}, got {type(found).__name__}")
+    """A function of the module. Raises UserError with the nearest name if there is none."""
+    value = getattr(module, name, None)
+    if callable(value):
+        return value
+    if value is not None:
+        raise UserError(f"{path}: expected a function {name}, got {type(value).__name__}")
     known = [key for key, value in vars(module).items() if callable(value)]
     hint = _hint(name, known) or (_names(module) if name.endswith("_inputs") else "")
     raise UserError(f"{path}: expected a function {name}, found none{hint}")

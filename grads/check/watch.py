@@ -1,6 +1,6 @@
 """The time limit of a check, and the reports of its progress.
 
-A check whose time is up ends with what was covered by then; the rest does not count as wrong.
+When the time is up, the check ends. What it has not covered does not count as wrong.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ import numpy as np
 
 from grads.check.case import Case
 
-Result = TypeVar("Result")
-Told = Callable[[str, int, int], None]  # callback: name of the part, how much is done, of how much
+Returned = TypeVar("Returned")
+Told = Callable[[str, int, int], None]  # callback: name of the stage, number done, total number
 
-PART = 0.25  # seconds for a part, after which progress is reported and the limit is checked
-RUNS = 12  # evaluations for one entry by two methods, about
+PART = 0.25  # seconds after which progress is reported and the limit is checked
+RUNS = 12  # approximate number of evaluations for an entry by two methods
 
 
 class TimeUp(BaseException):
-    """The time of a check is up. Not an Exception, so that no user's code handles it."""
+    """The time of a check is up. It is not an Exception, so that a user's code does not catch it.
+    """
 
 
 class Watch:
     """The watch of one check.
 
-    Arguments: limit in seconds from now on, None for none; told, called after each part.
-    Attributes: stopped, whether the time was up before all was done; running, whether a user's
-    function is running; run_time, the seconds of its fastest run.
+    Arguments: limit in seconds from now on, None for no limit; told, called with the progress.
+    Attributes: stopped, whether the time was up before the check was complete; running, whether a
+    user's function is running; run_time, the seconds of its fastest run.
     """
 
     def __init__(self, limit: float | None = None, told: Told | None = None) -> None:
@@ -54,27 +55,27 @@ class Watch:
         return time.perf_counter() - self.start
 
     def watched(self, case: Case) -> Case:
-        """The case with functions that raise TimeUp before a start or a return once the time is
+        """The case with functions that raise TimeUp, before they start or return, if the time is
         up."""
         if not self.active:
             return case
         return replace(case, forward=self._watched(case.forward), vjp=self._watched(case.vjp))
 
-    def _watched(self, function: Callable[..., Result]) -> Callable[..., Result]:
+    def _watched(self, function: Callable[..., Returned]) -> Callable[..., Returned]:
         @wraps(function)
-        def run(*arguments: Any) -> Result:
+        def run(*arguments: Any) -> Returned:
             with self.user_code():
                 start = time.perf_counter()
-                found = function(*arguments)
+                result = function(*arguments)
                 self.run_time = min(self.run_time, time.perf_counter() - start)
-            return found
+            return result
 
         return run
 
     @contextmanager
     def user_code(self) -> Iterator[None]:
-        """Context of a user's code, which an alarm ends. Raises TimeUp if the time is up before or
-        after it."""
+        """Context of a user's code, which an alarm can end. Raises TimeUp if the time is up before
+        or after the code."""
         self.check()
         self.running = True
         try:
@@ -90,18 +91,18 @@ class Watch:
             raise TimeUp
 
     def ring(self, *_: Any) -> None:
-        """The handler of an alarm: ends a run of the user's function that takes too long."""
+        """Handle an alarm: end a run of the user's function that takes too long."""
         if self.running:
             self.check()
 
-    def tell(self, what: str, done: int, of: int) -> None:
+    def tell(self, stage: str, done: int, total: int) -> None:
         """Report the progress of the check."""
         if self.told is not None:
-            self.told(what, done, of)
+            self.told(stage, done, total)
 
     def parts(self, where: np.ndarray) -> Iterator[np.ndarray]:
-        """The positions in parts that take about PART seconds; all at once without limit and
-        callback."""
+        """The positions in parts that take about PART seconds each; in one part if there is neither
+        a limit nor a callback."""
         size = max(1, len(where))
         if self.active:
             size = int(np.clip(PART / (RUNS * self.run_time), 1, size))

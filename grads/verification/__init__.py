@@ -1,1 +1,1 @@
-"""Verification of this repository's own backward passes."""
+"""Verification of this repository's backward passes."""

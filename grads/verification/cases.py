@@ -30,11 +30,11 @@ from nmt.models.parametrization import Frozen, Parametrized
 
 
 class RandomModel(NamedTuple):
-    """A model and the inputs of its loss, on the host, in float64."""
+    """A model and the inputs of its loss, in float64 on the host."""
 
     model: Any
     build: Callable[[], Any]  # a second instance, for the backend in use
-    tables: Tables  # the tables that it was built for
+    tables: Tables  # the tables for which it was built
     parameters: dict[str, np.ndarray]
     frozen: frozenset[str]  # names of parameters without a gradient
     batch: Batch
@@ -50,7 +50,7 @@ def draw_model(
     config = architecture.config(**options)
     V = shape.vocabulary
     characters = character_tables(config)
-    factors = tuple(range(3, 3 + len(getattr(config, "factors", ()))))  # values of each
+    factors = tuple(range(3, 3 + len(getattr(config, "factors", ()))))  # numbers of values
     extras: dict[str, Any] = {"factors": factors, **dict.fromkeys(characters, CHARACTERS)}
     if getattr(config, "lexicon_epsilon", None) is not None:
         extras["lexicon"] = draw_lexicon(rng, V)
@@ -62,7 +62,7 @@ def draw_model(
         batch = draw_batch(rng, architecture.sources, shape)
         batch = spell(rng, batch, shape) if characters else batch
         batch = with_factors(rng, batch, factors) if factors else batch
-        if not architecture.sources:  # it continues from another piece of the streams
+        if not architecture.sources:  # it continues an earlier piece of its streams
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(rng, 0, shape).target)
         noise = model.noise(batch, rng, "float64")
@@ -80,7 +80,7 @@ def draw_lexicon(rng: np.random.Generator, V: int) -> Lexicon:
 
 
 def _frozen(model: Any) -> frozenset[str]:
-    """The names without a gradient, also in inner models."""
+    """The names of parameters without a gradient, including those of inner models."""
     if not isinstance(model, Parametrized):
         return frozenset()
     names = {name for name, parameter in model.table.items() if isinstance(parameter, Frozen)}
@@ -96,8 +96,8 @@ def model_case(made: RandomModel) -> Case:
     def forward(a: Inputs) -> Any:
         like = next(iter(a.values()))
         model = made.model if backend.module() is np else made.build()
-        given = {**_moved(fixed, like), **a}
-        loss, cache = model.loss(given, replace(batch, state=_moved(batch.state, like)),
+        parameters = {**_moved(fixed, like), **a}
+        loss, cache = model.loss(parameters, replace(batch, state=_moved(batch.state, like)),
                                  _noise(made.noise, like))
         return {"loss": loss}, (model, cache)
 
@@ -111,7 +111,7 @@ def model_case(made: RandomModel) -> Case:
 
 
 def _noise(noise: Mapping[str, Any] | None, like: Any) -> dict[str, Any] | None:
-    """Noise as constants in the dtype of `like`; the sample of words stays on the host."""
+    """Noise as constants in the dtype of `like`. The sample of words stays on the host."""
     return None if noise is None else {site: mask if site == SITE else _moved(mask, like)
                                        for site, mask in noise.items()}
 
@@ -126,7 +126,7 @@ def _moved(tree: Any, like: Any) -> Any:
 
 
 def numbers_of(case: Case) -> dict[str, np.ndarray]:
-    """The loss, its gradients, and the inputs afterwards, which must not have changed."""
+    """The loss, its gradients, and the inputs afterwards, which must be unchanged."""
     inputs = {name: value.copy() for name, value in case.inputs.items()}
     outputs, cache = case.forward(inputs)
     gradients = case.vjp({"loss": np.ones(())}, cache)
@@ -136,13 +136,13 @@ def numbers_of(case: Case) -> dict[str, np.ndarray]:
 
 
 def labels_of(weight: Weight) -> Labels:
-    """The names of a weight's axes and of the blocks that their parts cut it into."""
-    whole = (slice(None),) * len(weight.axes)
+    """The names of a weight's axes, and of the blocks into which the axes' parts divide it."""
+    uncut = (slice(None),) * len(weight.axes)
     along: list[list[Block]] = []
     for k, axis in enumerate(weight.axes):
         ends = np.cumsum([size for _, size in axis.parts]).tolist()
-        along.append([Block(name, (*whole[:k], slice(end - size, end), *whole[k + 1:]))
+        along.append([Block(name, (*uncut[:k], slice(end - size, end), *uncut[k + 1:]))
                       for (name, size), end in zip(axis.parts, ends, strict=True)])
-    both = [Block(f"{row.name}, {column.name}", (row.where[0], column.where[1]))
-            for row, column in (product(*along) if len(along) == 2 else ())]
-    return Labels(tuple(axis.name for axis in weight.axes), (*chain(*along), *both))
+    crossed = [Block(f"{row.name}, {column.name}", (row.where[0], column.where[1]))
+               for row, column in (product(*along) if len(along) == 2 else ())]
+    return Labels(tuple(axis.name for axis in weight.axes), (*chain(*along), *crossed))

@@ -1,9 +1,10 @@
 """The catalogue of gradient checks: every architecture of the registry in every variant.
 
-It is generated. An architecture declares its weights and the choices of its configuration; here
-they are combined, initialised at random and checked: by complex step along random directions, and
-by the rules of `grads.verification.rules`. Element-wise clipping does not give a gradient: the
-limit among the choices is never reached, and tests compare clipping with a literal loop.
+The catalogue is generated. An architecture declares its weights and the choices of its
+configuration. Here the choices are combined, the weights are initialised at random, and the model
+is checked by the complex step along random directions and by the rules of
+`grads.verification.rules`. Element-wise clipping does not give a gradient. Therefore the clipping
+limit of the choices is never reached, and tests compare clipping with a literal loop.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ class Entry(NamedTuple):
     """A configuration of an architecture at one shape of batch."""
 
     architecture: str  # a name in `architectures`
-    variant: str  # what distinguishes the configuration
+    variant: str  # the options that distinguish the configuration
     options: Mapping[str, Any]  # options of the configuration
-    tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: other combinations
+    tier: str  # tiny: all shapes; real: sizes above every threshold; every: other combinations
     shape: str  # a name in `grads.verification.shapes.SHAPES`
 
     @property
     def name(self) -> str:
-        """Its name, determined by architecture, variant, tier and shape."""
+        """The name of the entry, made of architecture, variant, tier and shape."""
         tier = "" if self.tier == "tiny" else f"{self.tier}, "
         return f"{self.architecture}: {self.variant}; {tier}{self.shape}"
 

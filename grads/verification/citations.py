@@ -9,7 +9,7 @@ docstrings.
 | `Algorithm 2`, `Algorithm 4 lines 13-17`, `lines 5-8 of Algorithm 1` | algorithms |
 | `# line 3`, `# (2.41), line 7` | lines of the first algorithm of the docstring |
 
-A section, a number of three parts without a word, is no citation; nor is "their Algorithm 1".
+The number of a section (three parts without a word) is not a citation. Nor is "their Algorithm 1".
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Item(NamedTuple):
     """One equation, algorithm or line of an algorithm."""
 
     title: str
-    same_as: Key | None = None  # the item that it repeats
-    algorithm: bool = True  # False: background, an intermediate step, an "end"
+    same_as: Key | None = None  # the item that this item repeats
+    algorithm: bool = True  # False for background, an intermediate step, or an "end"
 
 
 class Citation(NamedTuple):
@@ -40,15 +40,15 @@ class Citation(NamedTuple):
     key: Key
     file: str  # relative to the repository, with slashes
     line: int
-    owner: str  # the function, or the class with the docstring, around it; "" for none
-    in_comment: bool  # or in the owner's docstring
+    owner: str  # the function, or the class with the docstring, that contains it; "" for none
+    in_comment: bool  # False: it is in the owner's docstring
 
 
 # --- the list -------------------------------------------------------------------------------------
 
 
 def read_list(text: str) -> tuple[dict[str, str], dict[Key, Item]]:
-    """Titles of papers by name, and items by paper and number, in the papers' order.
+    """The titles of papers by name, and the items by paper and number, in the papers' order.
 
     A paper is `# name: title`, an item `number: title`. A title `= NUMBER`, or `= PAPER NUMBER`,
     repeats another item; `~` marks what is no algorithm.
@@ -64,12 +64,13 @@ def read_list(text: str) -> tuple[dict[str, str], dict[Key, Item]]:
             continue
         if number.startswith("Algorithm"):
             algorithm = number
-        mark, rest = (title[0], title[2:]) if title[1] == " " and title[0] in "=~" else ("", title)
-        name, _, other = rest.partition(" ")
-        same = (name, other) if name in papers else (paper, rest)
+        marked = title[1] == " " and title[0] in "=~"
+        mark, description = (title[0], title[2:]) if marked else ("", title)
+        name, _, other_number = description.partition(" ")
+        repeated = (name, other_number) if name in papers else (paper, description)
         number = f"{algorithm} {number}" if number.startswith("line ") else number
-        items[paper, number] = Item("" if mark == "=" else rest, same if mark == "=" else None,
-                                    mark != "~")
+        items[paper, number] = Item("", repeated) if mark == "=" else Item(
+            description, None, mark != "~")
     return papers, items
 
 
@@ -92,7 +93,7 @@ _OTHER = re.compile(r"(?:[A-Z]\.|\d\.\d\.)\d(?:\.\d)?|Algorithm .*|lines? .*")  
 
 
 def find_in_text(text: str, algorithm: str = "") -> Iterator[Key]:
-    """Every citation in a comment or docstring, also of numbers that no paper has.
+    """All citations in a comment or docstring, including numbers that no paper has.
 
     algorithm: what a `line 3` at the end of a comment belongs to, "" for none.
     """
@@ -112,11 +113,11 @@ def find_in_text(text: str, algorithm: str = "") -> Iterator[Key]:
 
 
 def _in_group(group: str) -> list[Key]:
-    """Citations of one pair of parentheses: none unless all of it is citations."""
+    """The citations in a pair of parentheses; none if it has any other text."""
     keys: list[Key] = []
     for item in re.split(r"[;,] ", group):
-        first, _, rest = item.partition(" ")
-        paper, number = (first, rest) if first in PAPERS else (THESIS, item)
+        first, _, tail = item.partition(" ")
+        paper, number = (first, tail) if first in PAPERS else (THESIS, item)
         shape = _NUMBER if paper == THESIS else _ELSEWHERE
         if _OTHER.fullmatch(number):
             continue
@@ -158,7 +159,7 @@ def find_in_repository(root: Path) -> list[Citation]:
 def find_in_source(source: str, file: str) -> list[Citation]:
     """All citations of a Python source; `file` is its name in them.
 
-    Comments on the fields of a class are about data, not about an equation: they have no owner.
+    Comments on the fields of a class are about data, not about an equation, so they have no owner.
     """
     module = ast.parse(source)
     owners = dict(_owners(module))
@@ -190,7 +191,7 @@ def _holds(node: Owner, line: int) -> bool:
 
 
 def _algorithm(function: ast.FunctionDef | None) -> str:
-    """The algorithm that a docstring names first, or ""."""
+    """The first algorithm that a docstring names, or ""."""
     text = ast.get_docstring(function) or "" if function else ""
     return next((number.partition(" line")[0] for _, number in find_in_text(text)
                  if number.startswith("Algorithm")), "")

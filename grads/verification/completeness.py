@@ -1,4 +1,4 @@
-"""The check that every backward pass of the product runs in some check of its mutants."""
+"""Checks that every backward pass of the product runs in a check of its mutants."""
 
 from __future__ import annotations
 

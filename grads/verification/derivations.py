@@ -1,4 +1,4 @@
-"""Gradient checks of the derivations: each on its own example, in every variant.
+"""Gradient checks of the derivations: each on its own example, in all variants.
 
 A derivation declares its example (`grads.stepper.tracing.derivations`); its inputs are the arrays
 among the arguments of its forward. It computes in float64 or wider.
@@ -27,7 +27,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "score": ("general", *(score for score in SCORES if score != "general")), "window": WINDOWS,
     "input_feeding": (True, False), "biases": (True, False), "layers": (2, 1),
 }
-SEED = 1  # with which windows of the examples hold several words
+SEED = 1  # with this seed, windows of the examples hold several words
 
 
 class Entry(NamedTuple):
@@ -39,12 +39,12 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the entry."""
         return f"derivation {self.derivation}: {self.variant}"
 
 
 def entries() -> list[Entry]:
-    """Every derivation, in variants that have every pair of values of its options."""
+    """Every derivation, in variants that together have every pair of values of its options."""
     declared = []
     for name in DERIVATIONS:
         usual = _known(name, {})
@@ -99,10 +99,10 @@ def make_case(entry: Entry, seed: int = SEED) -> Case:
               for name, leaf in leaves(key, value).items()}
 
     def forward(a: Inputs) -> Any:
-        given = Example(tuple(rebuilt(key, value, a) for key, value in arguments.items()),
-                        example.named, example.words, example.upstream)
-        result = derivation.forward(*given.arguments, **given.named)
-        return {"loss": np.asarray(derivation.loss(given, result))}, (given, result)
+        replaced = Example(tuple(rebuilt(key, value, a) for key, value in arguments.items()),
+                           example.named, example.words, example.upstream)
+        result = derivation.forward(*replaced.arguments, **replaced.named)
+        return {"loss": np.asarray(derivation.loss(replaced, result))}, (replaced, result)
 
     def vjp(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         returned = derivation.backward(*derivation.given(*cache))

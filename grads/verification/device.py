@@ -1,7 +1,7 @@
-"""Cases whose kernels run on a GPU, with inputs and outputs on the host.
+"""Makes cases whose kernels run on a GPU, with inputs and outputs on the host.
 
-Numerical differentiation runs on NumPy (`grads.check`). It is compared with the results of the
-device: the backward pass with its fused kernels, and the outputs.
+Numerical differentiation runs on NumPy (`grads.check`). Its derivatives are compared with the
+backward pass on the device, with fused kernels, and its outputs with the device's outputs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grads.check.case import Case, Inputs, dense
 
 
 def on_device(case: Case) -> Case:
-    """The case with its kernels on the backend in use; the case itself where that is NumPy.
+    """The case with its kernels on the backend in use. If that is NumPy, the case itself.
 
-    Complex steps of continued arrays cannot be on a device: these runs stay on the host.
+    Complex steps with continued arrays cannot run on a device, so they stay on the host.
     """
     home = backend.module()
     if backend.on_host(home):

@@ -1,6 +1,6 @@
-"""Parametrized translators, as an architecture of the catalogue's own.
+"""Parametrized translators, as an architecture of the catalogue.
 
-A recipe chooses parametrizations by options; here each is applied once to the translator.
+A recipe chooses parametrizations by options. Here each is applied once to the translator.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Made = Callable[[Translator], Mapping[str, Parametrization]]
 
 
 def _mask(model: Translator, name: str) -> Masked:
-    """A mask that keeps about two thirds."""
+    """A mask that keeps about two thirds of the weights."""
     shape = model.weights()[name].shape
     return Masked(np.random.default_rng(3).random(shape) < 2 / 3)
 
 
 def _halves(model: Translator, *, blocks: int = 1, axis: int = 0) -> Stacked:
-    """Half of the units shared, half private."""
+    """Blocks in which half of the units are shared and half are private."""
     half = model.config.hidden_size // 2
     return Stacked({"shared": half, "private": half}, axis, blocks)
 
 
 def _parts(model: Translator) -> Stacked:
-    """Another division of the same gates."""
+    """Blocks that divide the same gates in another way."""
     return Stacked({"one": 1, "others": model.config.hidden_size - 1}, blocks=4)
 
 
 def _words(model: Translator) -> Stacked:
-    """A table in two."""
+    """Blocks that divide a table into two."""
     return Stacked({"few": 4, "more": model.source_size - 4})
 
 
@@ -98,7 +98,7 @@ PRUNED = ("tied target tables", "fixnorm of both, learned", "shared and private 
 
 @dataclass(frozen=True)
 class ParametrizedConfig:
-    """A name in TABLES, or one of PRUNED with ", pruned" behind it, and the translator's sizes.
+    """A name in TABLES, or a name in PRUNED followed by ", pruned", and the translator's sizes.
 
     E = H, so that tables can be tied.
     """

@@ -1,9 +1,9 @@
-"""PyTorch's and JAX's gradient checks of a NumPy function with a backward of its own.
+"""PyTorch's and JAX's gradient checks of a NumPy function with its own backward.
 
-Both compare central differences with the backward that the function was given: PyTorch's at every
-entry, JAX's along one random direction. Each check takes a case and returns whether it accepts it.
-Both get float64, whatever the inputs' own precision. PyTorch keeps our cache; JAX traces the
-function, so that its backward runs the forward again.
+Both compare the function's backward with central differences: PyTorch's check at every entry, JAX's
+along one random direction. Each check takes a case and returns whether it accepts the case. Both
+get float64 inputs. PyTorch keeps our cache. JAX traces the function, so that its backward runs the
+forward again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def copies(case: Case, values: Any) -> Arrays:
-    """Values in the order of the inputs as float64 arrays that may be written into."""
+    """Writable float64 copies of the values, in the order of the inputs."""
     return {name: np.array(value, np.float64)
             for name, value in zip(case.inputs, values, strict=True)}
 
@@ -49,7 +49,7 @@ def torch_check() -> Callable[[Case], bool]:
         values = tuple(torch.tensor(np.array(value, np.float64), requires_grad=True)
                        for value in case.inputs.values())
         return bool(torch.autograd.gradcheck(
-            lambda *given: Wrapped.apply(case, *given), values, raise_exception=False))
+            lambda *tensors: Wrapped.apply(case, *tensors), values, raise_exception=False))
 
     return check
 
@@ -63,7 +63,7 @@ def jax_check() -> Callable[[Case], bool]:
     logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)
 
     def wrapped(case: Case) -> Callable[..., Any]:
-        """The case as a function of arrays, differentiated by its own backward."""
+        """The case as a function of arrays that is differentiated by its own backward."""
         outputs = case.outputs(copies(case, case.inputs.values()))
         shapes = [jax.ShapeDtypeStruct(np.shape(out), np.float64) for out in outputs.values()]
         like = [jax.ShapeDtypeStruct(value.shape, np.float64) for value in case.inputs.values()]

@@ -1,7 +1,7 @@
-"""Rules that a model follows beside having the right gradient.
+"""Rules that a model must follow besides having the right gradient.
 
-What a batch does not use has no effect, to the last bit; dtypes are preserved; float32 gradients
-are those of float64 up to rounding.
+Data that a batch does not use have no effect, to the last bit. Dtypes are preserved. Gradients in
+float32 equal those in float64 up to rounding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from backend import to_host
 from grads.check.analytic import same_bits
 from grads.check.case import Case, dense
-from grads.check.report import Finding
+from grads.check.result import Finding
 from grads.verification.cases import RandomModel, model_case
 from grads.verification.device import on_device
 from grads.verification.shapes import FIRST, draw
@@ -23,8 +23,8 @@ from nmt.data.batches import Side
 from nmt.data.vocabulary import END
 
 FLOAT32 = 1e-3  # largest difference in a tensor, relative to its largest gradient
-ORDER = 1e-12  # likewise, between sums of the same terms in another order
-NOISE = 1e-4  # part of the largest gradient: the floor of a tensor's scale, since less is rounding
+ORDER = 1e-12  # the same, between sums of the same terms in another order
+NOISE = 1e-4  # floor of a tensor's scale, as a fraction of the largest gradient: less is rounding
 
 Gradients = Mapping[str, np.ndarray]
 
@@ -32,12 +32,12 @@ Gradients = Mapping[str, np.ndarray]
 class Passes(NamedTuple):
     """The results of one forward and one backward pass."""
 
-    loss: Gradients  # "loss" alone
-    gradients: Gradients  # of the loss, written out in full
+    loss: Gradients  # with the name "loss"
+    gradients: Gradients  # of the loss, as full arrays
 
 
 def rules(case: Case, made: RandomModel) -> Iterator[Finding]:
-    """The rules that the case of a random model breaks."""
+    """Findings on the rules that the case of a random model breaks."""
     right = passes(case)
     yield from padding(made, right)
     yield from unused_rows(case, made, right)
@@ -53,17 +53,17 @@ def passes(case: Case, dtype: Any = np.float64) -> Passes:
 
 
 def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
-    """The gradients of the loss, computed in `dtype`, written out in full."""
+    """The gradients of the loss, computed in `dtype`, as full arrays."""
     return dict(passes(case, dtype).gradients)
 
 
 def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
-    """With other words on padding the loss is the same to the last bit, the gradients up to the
-    order of sums."""
+    """Findings unless, with other words on padding, the loss is the same to the last bit, and the
+    gradients are the same up to the order of sums."""
     batch = made.batch
-    other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
-                    target=_repadded(batch.target, 1))
-    again = passes(on_device(model_case(made._replace(batch=other))))
+    repadded = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
+                       target=_repadded(batch.target, 1))
+    again = passes(on_device(model_case(made._replace(batch=repadded))))
     for name in same_bits(again.loss, right.loss):
         yield Finding("padding", name, "the output depends on what stands on padding")
     error = distance(again.gradients, right.gradients)
@@ -73,7 +73,8 @@ def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
 
 
 def _repadded(side: Side, before: int) -> Side:
-    """A side whose padding, that of words too, holds a word; `before` ids precede the first step.
+    """A side whose padding, also that of words' characters, holds a word; `before` ids precede the
+    first step.
     """
     characters = tuple(group._replace(ids=_padded_by(FIRST, group.ids, group.lengths))
                        for group in side.characters)
@@ -85,22 +86,22 @@ def _repadded(side: Side, before: int) -> Side:
 
 
 def _padded_by(filling: int, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The ids with another one after the ends."""
+    """The ids, with another id after the ends."""
     return np.where(np.arange(len(ids))[:, None] < lengths, ids, filling)
 
 
 def unused_rows(case: Case, made: RandomModel, right: Passes) -> Iterator[Finding]:
-    """Rows of a table that no step reads: their gradient is exactly zero."""
-    rng = np.random.default_rng([0, 1])  # no entry's seed, which could draw the same rows again
+    """Findings unless rows of a table that no step reads have a gradient of exactly zero."""
+    rng = np.random.default_rng([0, 1])  # not an entry's seed, which might draw the same rows
     for name, weight in made.model.weights().items():
         is_table = weight.axes[0].name in ("word", "character") and name not in made.frozen
         for used in _sides(made) if is_table else ():
-            rest = np.setdiff1d(np.arange(weight.shape[0]), used)
-            if not right.gradients[name][rest].any():
+            unread = np.setdiff1d(np.arange(weight.shape[0]), used)
+            if not right.gradients[name][unread].any():
                 continue
-            other = {**case.inputs, name: case.inputs[name].copy()}
-            other[name][rest] = draw(rng, len(rest), *weight.shape[1:])
-            if not same_bits(_loss(case, other), right.loss):
+            redrawn = {**case.inputs, name: case.inputs[name].copy()}
+            redrawn[name][unread] = draw(rng, len(unread), *weight.shape[1:])
+            if not same_bits(_loss(case, redrawn), right.loss):
                 yield Finding("unused row", f"d{name}", "expected exact zeros in rows that no "
                               "step reads")
 
@@ -117,8 +118,8 @@ def _sides(made: RandomModel) -> Iterator[np.ndarray]:
 
 
 def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:
-    """float32 stays float32 in both passes and is close to float64; complex stays complex in the
-    forward."""
+    """Findings unless float32 stays float32 in both passes and is close to float64, and complex
+    stays complex in the forward."""
     loss, single = passes(case, np.float32)
     yield from _other_than(np.float32, loss, "")
     yield from _other_than(np.float32, single, "d")
@@ -130,7 +131,7 @@ def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:
 
 
 def _other_than(expected: Any, arrays: Gradients, prefix: str) -> Iterator[Finding]:
-    """Arrays of another dtype."""
+    """The names of arrays of another dtype."""
     for name, array in arrays.items():
         if array.dtype != expected:
             yield Finding("dtype", f"{prefix}{name}",
@@ -138,7 +139,7 @@ def _other_than(expected: Any, arrays: Gradients, prefix: str) -> Iterator[Findi
 
 
 def distance(actual: Gradients, expected: Gradients) -> float:
-    """The largest difference over all tensors, each relative to its largest gradient."""
+    """The largest difference over all tensors, relative to each tensor's largest gradient."""
     largest = {name: float(np.abs(array).max(initial=0.0)) for name, array in expected.items()}
     floor = NOISE * max(largest.values(), default=0.0)
     errors = [_ratio(float(np.abs(actual[name] - array).max(initial=0.0)),

@@ -13,11 +13,11 @@ from nmt.data.batches import Batch, Side
 from nmt.data.characters import spelled_too, spelled_words
 from nmt.data.vocabulary import END, UNKNOWN
 
-FIRST = END + 1  # ids of words; those before are the special symbols
+FIRST = END + 1  # id of the first word; smaller ids are the special symbols
 RESTING = 1  # words at the end of every vocabulary that no batch has
-LETTERS = 3  # characters that words are spelled with
+LETTERS = 3  # characters of which words are spelled
 CHARACTERS = FIRST + LETTERS + RESTING  # C
-STD = 0.7  # standard deviation of random numbers, less in large matrices
+STD = 0.7  # standard deviation of random numbers; less in large matrices
 
 Rng = np.random.Generator
 
@@ -27,20 +27,20 @@ class Shape(NamedTuple):
 
     lengths: tuple[int, ...]  # lengths of the sources; streams are as long as the longest
     targets: tuple[int, ...] = ()  # predictions; () for the sources' lengths in another order
-    words: int = 3  # how many different words there are
+    words: int = 3  # number of different words
     reverse: bool = True  # whether sources are reversed, so that positions count from the end
-    rare: tuple[int, ...] = ()  # the numbers of characters of the first words:
-    # for a model that reads or writes characters, those words are outside the vocabulary
-    spelled: float = 0.0  # the share of the target's other words that are spelled too
+    rare: tuple[int, ...] = ()  # the numbers of characters of the first words: for a model that
+    # reads or writes characters, these words are outside the vocabulary
+    spelled: float = 0.0  # the fraction of the target's other words that are spelled, too
 
     @property
     def batch(self) -> int:
-        """B."""
+        """The number of sequences, B."""
         return len(self.lengths)
 
     @property
     def vocabulary(self) -> int:
-        """V."""
+        """The size of the vocabulary, V."""
         return FIRST + self.words + RESTING
 
 
@@ -63,19 +63,20 @@ SHAPES = {
 
 
 def draw(rng: Rng, *shape: int) -> np.ndarray:
-    """Normals of standard deviation STD."""
+    """Normal random numbers of standard deviation STD."""
     return np.asarray(rng.normal(scale=STD, size=shape))
 
 
 def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.ndarray]:
-    """Normals for each weight and bias, such that gates are neither saturated nor linear, and
-    states do not explode."""
+    """Normal random numbers for each weight and bias, so that gates are neither saturated nor
+    linear, and states do not explode."""
     return {name: rng.normal(scale=min(STD, 1.2 / weight.shape[-1] ** 0.5), size=weight.shape)
             for name, weight in weights.items()}
 
 
 def draw_batch(rng: Rng, sources: int, shape: Shape) -> Batch:
-    """A batch of so many sources, each of other lengths; without any, of streams, without an end.
+    """A batch of this number of sources, each with other lengths. Without sources: a batch of
+    streams, without an end.
     """
     B, targets = shape.batch, shape.targets or tuple(np.roll(shape.lengths, 1).tolist())
     sides = tuple(draw_side(rng, np.roll(shape.lengths, -k).tolist(), shape.words)
@@ -100,7 +101,7 @@ def spell(rng: Rng, batch: Batch, shape: Shape) -> Batch:
 
 
 def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:
-    """A side, of whose ids `before` precede the first step; a source's words are spelled by type.
+    """A side. `before` of its ids precede the first step. A source's words are spelled by type.
     """
     rare = (side.ids >= FIRST) & (side.ids < FIRST + len(words))
     spellings = [[words[i - FIRST] for i in column[is_rare]]
@@ -112,7 +113,7 @@ def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:
 
 
 def draw_side(rng: Rng, lengths: Sequence[int], words: int) -> Side:
-    """Sequences of these lengths, all words about equally often; END on padding."""
+    """Sequences of these lengths, with all words about equally often, and END on padding."""
     count = np.array(lengths, dtype=np.int64)
     ids = np.full((int(count.max()), len(count)), END)
     real = np.arange(len(ids))[:, None] < count
@@ -121,7 +122,7 @@ def draw_side(rng: Rng, lengths: Sequence[int], words: int) -> Side:
 
 
 def with_factors(rng: np.random.Generator, batch: Batch, sizes: Sequence[int]) -> Batch:
-    """The batch with factors of its sources' words, of so many values each; 0 on padding."""
+    """The batch with factors of its sources' words, of these numbers of values; 0 on padding."""
     sources = []
     for side in batch.sources:
         real = np.arange(len(side.ids))[:, None] < side.lengths

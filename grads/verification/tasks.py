@@ -1,7 +1,8 @@
-"""Two tasks that share parts, as an architecture of the catalogue's own.
+"""Two tasks that share parts, as an architecture of the catalogue.
 
-The loss is the sum over both tasks of the same batch's loss, the function that all updates together
-minimise. So a shared weight's gradient has both tasks' terms, a task's own weight only one.
+The loss is the sum of both tasks' losses of the same batch. All updates together minimise it. So
+the gradient of a shared weight has the terms of both tasks, and the gradient of a task's own weight
+has only one term.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class TasksConfig:
     """The shared parts, a name in SHARES, and the translators' options."""
 
     share: str
-    attention: str  # of both; the second has none if it has its own decoder
+    attention: str  # of both tasks; the second task has no attention if it has its own decoder
     alike: bool  # whether both have the same attention
     layers: int
     hidden_size: int
@@ -55,7 +56,7 @@ class SumCache(NamedTuple):
 
 
 class SumOverTasks:
-    """A model of several tasks with the sum of all tasks' losses of a batch."""
+    """A model of several tasks whose loss is the sum of all tasks' losses of a batch."""
 
     def __init__(self, model: Trainable, config: TasksConfig) -> None:
         self.model, self.config = model, config
@@ -88,7 +89,7 @@ class SumOverTasks:
 
 
 def _own(noise: Noise | None, task: str) -> Noise | None:
-    """A task's masks, under the sites that its model knows."""
+    """A task's masks, under the sites of its model."""
     prefix = f"{task}/"
     return {site.removeprefix(prefix): mask for site, mask in (noise or {}).items()
             if site.startswith(prefix)} or None

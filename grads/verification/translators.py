@@ -1,8 +1,9 @@
-"""Options of translators that have variants of their own in the catalogue.
+"""Options of translators that have their own variants in the catalogue.
 
-A model's own variants are checked without them. Here each option meets what it touches: a sampled
-vocabulary the prediction layer and both models that have it; factors what reads the source's
-vectors; the lexical module and a lexicon's bias how a_t is made, in which loop, and each other.
+A model's own variants are checked without these options. Here each option is combined with the
+parts that it touches: a sampled vocabulary with the prediction layer and with both models that have
+it; factors with the parts that read the source's vectors; the lexical module and a lexicon's bias
+with the ways to compute a_t, with the loops, and with each other.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ TAGS: Mapping[str, int] = {"case": 1, "place": 2}  # columns of the embeddings
 
 
 def architecture(model: str, tiny: Choices, real: Choices, usual: bool = False) -> Architecture:
-    """A model of the registry with these choices at tiny sizes, and these changes of them at real
-    ones; usual: there, and in other combinations, all else is as usual."""
+    """A model of the registry with these choices at tiny sizes, and with these changes of them at
+    real sizes. usual: at real sizes and in other combinations, all other options are as usual."""
     sizes = OF_LUONG if model == "luong" else {}
     first = {name: values[:1] for name, values in tiny.items()} if usual else tiny
     variants = {"tiny": Variants({**sizes, **TINY, **tiny}),

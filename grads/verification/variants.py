@@ -1,5 +1,5 @@
-"""Configurations of an architecture: all combinations of options, or few with every pair of
-values."""
+"""Configurations of an architecture: all combinations of options, or a few combinations that have
+every pair of values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.models.contract import Variants
 
-MOST = 10_000  # most combinations that are formed; of more, a fixed random choice
+MOST = 10_000  # most combinations that are formed; if there are more, a fixed random choice
 Options = dict[str, Any]
 
 
@@ -23,8 +23,8 @@ def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
 def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     """Valid combinations that have every value, and every pair of values that any of them has.
 
-    They have every combination of the options `together`. Greedy: the next one has the most new
-    pairs.
+    They have every combination of the options `together`. The choice is greedy: the next
+    combination has the most new pairs.
     """
     allowed, names = valid(config, variants), list(variants.choices)
     groups = [*combinations(names, min(2, len(names))), variants.together]
@@ -32,7 +32,7 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     codes = [_together([columns[name] for name in group], len(allowed))
              for group in groups]  # which combination each one holds, by group
     missing = [np.ones(code.max(initial=-1) + 1, dtype=bool) for code in codes]
-    chosen, best = [], 0  # the usual one, if it is valid
+    chosen, best = [], 0  # the usual combination, if it is valid
     while any(pairs.any() for pairs in missing):
         chosen.append(allowed[best])
         for pairs, code in zip(missing, codes, strict=True):
@@ -43,7 +43,7 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
 
 
 def _codes(values: list[Any]) -> np.ndarray:
-    """A number for each value, the same for the same."""
+    """A number for each value; equal values have equal numbers."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(repr(value), len(known)) for value in values], dtype=np.int64)
 
@@ -57,13 +57,13 @@ def _together(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
 
 
 def name_of(options: Options, variants: Variants) -> str:
-    """The name of a variant: the options that do not have their first, default value."""
+    """The name of a variant: its options that do not have their first, default value."""
     return ", ".join(_word(option.replace("_", " "), value) for option, value in options.items()
                      if value != variants.choices[option][0]) or "as usual"
 
 
 def _word(option: str, value: Any) -> str:
-    """An option with its value in words."""
+    """An option with its value, in words."""
     if isinstance(value, bool):
         return option if value else f"no {option}"
     if isinstance(value, Mapping):

@@ -16,9 +16,9 @@ class Step(NamedTuple):
     """The arrays of one time step: views of those of the whole sequence."""
 
     u: Array  # (B, G): W_x x_t, the input's part of the pre-activation; overwritten by the gates
-    before: State  # the state that the step starts from
-    now: State  # the state that it ends in, written
-    saved: Array | None  # (B, H), written: what else the backward reads, where the cell `saves`
+    before: State  # the state before the step
+    now: State  # the state after the step, written
+    saved: Array | None  # (B, H), written for the backward, if the cell `saves`
     scratch: Array  # (B, G), whose values nobody reads after the step
 
 
@@ -32,16 +32,16 @@ class Cell(NamedTuple):
     the state.
 
     forward(step, b, W_h, pad): W_h here is the transpose (H, G), a view or a copy; b (G,), followed
-    by H for each of `biases`, or None; pad (B, 1) is True where the step is padding and the state
-    is copied through, or None.
+    by H for each of `biases`, or None; pad (B, 1) is True for sequences of which the step is
+    padding and whose state is copied through, or None.
 
     backward(d_state, d_out, step, W_h, clip, pad, da): d_state, (dh,) or (dh, dc), becomes the
-    gradient of the state before, in place; d_out (B, H) or None is added to dh; clip is tau of the
-    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on
+    gradient of the previous state, in place; d_out (B, H) or None is added to dh; clip is tau of
+    the element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on
     (erratum 13), or None; da (B, G), the gradient at the pre-activations, is written, zero on
     padding. Here W_h is (G, H).
 
-    weight_gradient(da, h_prev, saved, dW_h): writes the columns of the state, dW_h (G, H), of all
+    weight_gradient(da, h_prev, saved, dW_h): writes dW_h (G, H), the columns of the state, from all
     steps stacked in rows: da (N, G), h_prev (N, H), saved (N, H) or None.
 
     bias_gradient(da, saved): returns db of all steps.
@@ -60,8 +60,8 @@ class Cell(NamedTuple):
 
 @fused(kernels.add_recurrent)
 def add_recurrent(a: Array, a_state: Array | None, b: Array | None) -> None:
-    """a += a_state + b, the state's part of a pre-activation and the bias, either of which may be
-    missing (Eq. 2.39)."""
+    """a += a_state + b: the state's part of a pre-activation, and the bias. Either may be None
+    (Eq. 2.39)."""
     if a_state is not None:
         a += a_state                                                       # (2.39)
     if b is not None:
@@ -70,14 +70,14 @@ def add_recurrent(a: Array, a_state: Array | None, b: Array | None) -> None:
 
 @fused(kernels.copy_through)
 def copy_through(pad: Array, before: State, now: State) -> None:
-    """At a padded step, where `pad` (B, 1), the state is copied through: `now` = `before`."""
+    """At a padded step, where `pad` (B, 1) is True, copy the state through: `now` = `before`."""
     xp = array_module(pad)
     for old, new in zip(before, now, strict=True):
         xp.copyto(new, old, where=pad)
 
 
 def sigm(a: Array) -> Array:
-    """The sigmoid 1 / (1 + e^-a), as a tanh, which does not overflow."""
+    """The sigmoid 1 / (1 + e^-a), computed as a tanh, which does not overflow."""
     return 0.5 * array_module(a).tanh(0.5 * a) + 0.5
 
 

@@ -1,9 +1,9 @@
 """The gated hidden unit of Bahdanau et al. (2015), one time step.
 
 Source: their A.1.1 and A.2.1: h = (1 - z) o h_prev + z o h~, h~ = tanh(W x + U [r o h_prev]), r and
-z sigmoids of x and h_prev; x may be a word and a context side by side (A.2.2). The reset gate
-multiplies the state inside the product and z weighs the new state, both unlike PyTorch's GRU
-(erratum 17), so a step needs two products, the second one of m = r o h_prev.
+z sigmoids of x and h_prev; x may be a word and a context side by side (A.2.2). Unlike in PyTorch's
+GRU, the reset gate multiplies the state inside the product, and z weighs the new state (erratum
+17). Therefore a step needs two products, the second with m = r o h_prev.
 
 | here | Bahdanau et al. |
 |---|---|
@@ -12,8 +12,8 @@ multiplies the state inside the product and z weighs the new state, both unlike 
 | `u`, (B, 3H) | r, z and s~ side by side, once the pre-activations have been overwritten |
 | `m`, saved, (B, H) | r_i o s_{i-1} |
 
-"We omit all bias terms", they write: biases are an option. The paper prints no backward; the rules
-are the thesis's (Eqs. 2.11-2.18).
+"We omit all bias terms", the authors write, so biases are an option. The paper prints no backward.
+The rules are the thesis's (Eqs. 2.11-2.18).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The gated recurrent unit whose reset gate stands after the product, one time step: what PyTorch,
-cuDNN, Keras (`reset_after=True`) and ONNX (`linear_before_reset=1`) call GRU.
+"""The gated recurrent unit whose reset gate stands after the product, one time step.
 
-Source: the gates and the state are Cho et al. (2014), their Equations 5 to 7; the candidate is
+PyTorch, cuDNN, Keras (`reset_after=True`) and ONNX (`linear_before_reset=1`) call it GRU.
+
+Source: the gates and the state are those of Cho et al. (2014), Equations 5 to 7. The candidate is
 cuDNN's, not their Equation 8:
 
 | | |
@@ -12,10 +13,9 @@ cuDNN's, not their Equation 8:
 | Cho et al. 8 | h~ = tanh(W x + U [r o h_prev]): not here, but in `lstm.cells.gru` |
 | cuDNN | h~ = tanh(W x + b + r o m), m = U h_prev + b_m |
 
-One product with the state serves all three blocks, and z weighs the old state: both unlike
-`lstm.cells.gru` (erratum 17). The bias of m is multiplied by r, so it cannot be added to that of
-the candidate: b (4H,) has a fourth block. The two biases of r, which PyTorch has apart, are one
-here, and so are those of z.
+Unlike in `lstm.cells.gru`, one product with the state serves all three blocks, and z weighs the old
+state (erratum 17). The bias of m is multiplied by r, so it cannot be added to the candidate's bias:
+b (4H,) has a fourth block. PyTorch has two biases of r and two of z. Here they are added up.
 
 | here | is |
 |---|---|
@@ -35,7 +35,7 @@ from backend.fused import fused
 from lstm.cells.cell import Cell, State, Step, clip_elements, copy_through, sigm
 
 GATES = ("r", "z", "h~")  # the row blocks of W, in PyTorch's order r, z, n
-BIASES = ("m",)  # what b has after them
+BIASES = ("m",)  # the further blocks of b
 
 
 def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:

@@ -12,9 +12,9 @@ Where the letters differ from the page:
 g' is evaluated from the activation kept by the forward pass: u (1 - u) on the gates, 1 - u^2 on
 h_hat (erratum 4). Biases are an option that the thesis does not have (erratum 5).
 
-The formulas are in `lstm_forward` and `lstm_backward`, which run as they stand on complex numbers.
-Real numbers take the form below each, the same arithmetic in place, with which a layer is 1.2 times
-as fast at 8 x 64, and 1.02 to 1.04 times at 32 x 256 and 64 x 512.
+The formulas are in `lstm_forward` and `lstm_backward`. Complex numbers run them as they stand. Real
+numbers run the form below each, which does the same arithmetic in place. With it a layer is 1.2
+times as fast at 8 x 64, and 1.02 to 1.04 times as fast at 32 x 256 and 64 x 512.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Encoder, decoder and output layer, and the translator put together from them."""
+"""Encoder, decoder and output heads, and the models that are made of them."""

@@ -1,8 +1,8 @@
-"""A bridge from the encoder's last states to the decoder's first: one layer per depth.
+"""The bridge from the encoder's last states to the decoder's first states, layer by layer.
 
-In the thesis the decoder starts from the encoder's last states themselves (section 2.3). The
-optional bridge computes [h_0; c_0] = tanh(W [h_enc; c_enc]), and so joins the last states of both
-directions of a bidirectional encoder.
+In the thesis, the encoder's last states are the decoder's first states (section 2.3). The optional
+bridge computes [h_0; c_0] = tanh(W [h_enc; c_enc]). It can join the last states of both directions
+of a bidirectional encoder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BridgeCache = list[tuple[str, Array, Array, Array]]  # per layer: name, W, input
 
 
 def bridge_weights(prefix: str, stack: Stack, scheme: Scheme) -> dict[str, Weight]:
-    """`{prefix}.{l}.W` (n H, n He), n arrays in a state; stack, the encoder's."""
+    """`{prefix}.{l}.W` (n H, n He), with n arrays in a state. stack: the encoder's."""
     names = ("h", "c")[: CELLS[stack.unit].states]
     ends = (" forward", " backward") if stack.bidirectional else ("",)
     H, columns = stack.hidden_size, [name + end for name in names for end in ends]

@@ -1,9 +1,10 @@
-"""Decoders whose cell reads a context at every step, beside the word: [E y_{i-1}; c_i].
+"""Decoders whose cell reads the word and a context at every step: [E y_{i-1}; c_i].
 
-Source: Bahdanau et al. (2015), A.2.2, where W E y + C c is the product of `{prefix}.0.W`, columns
-word, context and state, (G, E + He + H), with the two side by side. Two of them: `searching` finds
-its context with the state before (RNNsearch), by the loop of `nmt.models.feeding`; `fixed` reads
-the same one at every step (RNNencdec: "if we fix c_i to ->h_Tx"; Nair and Shah, 2016).
+Source: Bahdanau et al. (2015), A.2.2. W E y + C c is the product of `{prefix}.0.W`, which has the
+columns word, context and state, (G, E + He + H), with word and context side by side. There are two
+decoders. `searching` finds its context with the previous state (RNNsearch), by the loop of
+`nmt.models.feeding`. `fixed` reads the same context at every step (RNNencdec: "if we fix c_i to
+->h_Tx"; Nair and Shah, 2016).
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def feed_context(
 def feed_context_backward(
     memory: Memory, sums: Any, d_states: Array, t: int, dc: Array, attended: Any
 ) -> tuple[Array, tuple[Any, Array]]:
-    """ds_t (B, H) from dc_{t+1} (B, He) and d_states (T + 1, B, H), that of what else reads it; and
-    the memory's part of the step, with the gradient of the word in the query."""
+    """ds_t (B, H) from dc_{t+1} (B, He) and d_states (T + 1, B, H), the gradient of the states by
+    other readers; the memory's part of the step; and the gradient of the word in the query."""
     H = d_states.shape[2]
     d_asked, d_attended = memory.attend_backward(dc[:, None], attended, sums)
     return d_asked[:, 0, :H] + d_states[t], (d_attended, d_asked[:, 0, H:])
@@ -54,7 +55,7 @@ def feed_context_backward(
 class SearchingCache(NamedTuple):
     embedding: tuple[RowIndex, int]
     memory: Memory
-    y: Array | None  # (T, B, E), the words where the query has them
+    y: Array | None  # (T, B, E), the words, if the query has them
     feeding: FeedingCache
 
 
@@ -64,7 +65,7 @@ def searching_forward(
 ) -> tuple[Decoded, SearchingCache]:
     """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
-    With the vanilla unit it is that of the slides (Sennrich decoder).
+    With the vanilla unit it is the decoder of the slides (Sennrich decoder).
 
     Arguments: target_in (T, B) host ids; s_0 (B, H); memory, with the keys U_a h_j;
     asks_with_word, whether the query also has E y_{i-1} (Nair and Shah, 7.2).
@@ -84,8 +85,9 @@ def searching_backward(
 ) -> tuple[Array, Array, Parameters]:
     """Backpropagation through time, the attention inside the loop.
 
-    Arguments: d, gradients of what `searching_forward` returned; that of c is added to. Returns
-    ds_0 (B, H), the gradient of the annotations (S, B, He), and those of the parameters by name.
+    Arguments: d, gradients of the results of `searching_forward`; the gradient of c is added to.
+    Returns ds_0 (B, H), the gradient of the annotations (S, B, He), and those of the parameters by
+    name.
     """
     embedding, memory, y, feeding = cache
     sums, s = memory.accumulators(), feeding.steps[0].states[0][:-1]

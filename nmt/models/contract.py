@@ -1,7 +1,7 @@
 """The interface of models: what they declare for training, search and the generated checks.
 
-A model holds no parameters and no state between passes: they are passed in and returned. Whatever
-is trained is `Trainable`; whatever is searched is `Searchable`, a model as well as an ensemble.
+A model holds no parameters and no state between passes: they are passed in and returned. A model
+that is trained is `Trainable`. A model or an ensemble that is searched is `Searchable`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from nmt.data.lexicon import Lexicon
 
 Gradients = dict[str, Gradient]  # names of `weights()`; a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
-SHOWN = 8  # words of a sentence that a message names it by
-NEVER = 1e6  # limit of element-wise clipping above all gradients in the catalogue
+SHOWN = 8  # words of a sentence that a message shows
+NEVER = 1e6  # a limit of element-wise clipping above all gradients in the catalogue
 
 
 class Losses(NamedTuple):
     """Parts of a loss, 0-d arrays in nats."""
 
-    words: Array  # from which perplexity is computed; the loss itself where there is nothing else
+    words: Array  # from it perplexity is computed; the loss itself if there are no other parts
     characters: Array | None = None  # of words that are spelled
-    lengths: Array | None = None  # of the targets' lengths, a part of the words' too
+    lengths: Array | None = None  # of the targets' lengths; it is also a part of the words' loss
 
 
 class Cache(Protocol):
-    """What everybody may read of a model's cache; the rest is its own."""
+    """The parts of a model's cache that all code may read. Only the model reads the others."""
 
     @property
     def losses(self) -> Losses:
@@ -43,7 +43,7 @@ class Cache(Protocol):
 
     @property
     def state(self) -> Any:
-        """Where the next batch of a model of streams goes on; None of other models."""
+        """The state in which a model of streams starts its next batch; None for other models."""
         ...
 
 
@@ -57,15 +57,15 @@ class Trainable(Protocol):
         ...
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
-        """Dropout masks by site, drawn from `rng` in `dtype`; None where nothing is dropped."""
+        """Dropout masks by site, drawn from `rng` in `dtype`; None if nothing is dropped."""
         ...
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, Cache]:
-        """The loss, 0-d, in nats, summed over target tokens; and what `backward` reads.
+        """The loss, 0-d, in nats, summed over target tokens; and the cache of `backward`.
 
-        noise, from `noise`; None switches dropout off.
+        Arguments: noise, from `noise`; None switches dropout off.
         """
         ...
 
@@ -75,25 +75,25 @@ class Trainable(Protocol):
 
 
 class Searchable(Protocol):
-    """What search asks of a model, an ensemble or a fusion.
+    """The interface that search needs of a model, an ensemble or a fusion.
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
     are the hypotheses of sentence i. After `encode`, k is 1.
     """
 
-    scores: bool = False  # whether `step` returns scores, which are added up without a softmax
-    counts_down: bool = False  # whether lengths are predicted in place of the end marker: Counting
+    scores: bool = False  # whether `step` returns scores, which are summed without a softmax
+    counts_down: bool = False  # whether lengths are predicted instead of the end marker: Counting
 
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> Any:
-        """The state of `rows` sentences before the first word; a language model has no sources."""
+        """The state of `rows` sentences before the first word. A language model has no sources."""
         ...
 
     def step(
         self, parameters: Mapping[str, Array], state: Any, tokens: np.ndarray
     ) -> tuple[Array, Any, Array | None]:
-        """Feed one token per row; return logits (N, V), the new state, and an alignment or None.
+        """Feed one token per row. Return logits (N, V), the new state, and an alignment or None.
 
         The logits are unnormalised log-probabilities in nats; the alignment (N, at least the
         longest source still in the state), its columns in the order of the written words, must
@@ -104,26 +104,28 @@ class Searchable(Protocol):
     def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
         """Keep the given rows (N',) of the state and the given sentences (B',) of the state.
 
-        Both count from 0 in the state handed in, not in the batch that was encoded.
+        Both are numbered from 0 in the given state, not in the batch that was encoded.
         """
         ...
 
 
 class Counting(Searchable, Protocol):
-    """A searchable whose targets have no end marker: their lengths are predicted first."""
+    """A Searchable whose targets have no end marker. Their lengths are predicted first."""
 
     def lengths(self, state: Any) -> Array:
         """The logits (B, L) of the target's length, 0 .. L - 1, of a state from `encode`."""
         ...
 
     def counting(self, state: Any, sentences: np.ndarray, lengths: np.ndarray) -> Any:
-        """The state before the first of lengths (N,) words, at least 1, of sentences (N,) of a
-        state from `encode`; ascending, a sentence may be there several times."""
+        """The state before the first word, from a state that `encode` returned.
+
+        Arguments: sentences (N,), ascending, in which a sentence may occur several times; lengths
+        (N,), their numbers of words, at least 1."""
         ...
 
 
 def counts_down(config: Any) -> bool:
-    """Whether the model of a configuration is `Counting`."""
+    """Whether the model of this configuration is `Counting`."""
     return bool(getattr(config, "counts_down", False))
 
 
@@ -141,22 +143,23 @@ class Tables(NamedTuple):
     """The sizes of tables and other properties of the data that a model depends on."""
 
     sources: tuple[int, ...]  # size of each source's vocabulary
-    target: int  # size of the target's
+    target: int  # size of the target's vocabulary
     reverse_source: bool = False  # whether sources in the batches are reversed
     source_characters: int = 0  # size of the characters' vocabulary, if the model reads them
-    target_characters: int = 0  # likewise, if it writes them
-    factors: tuple[int, ...] = ()  # values of each factor of the source's words
-    lexicon: Lexicon | None = None  # translations of the source's words, where a model has a bias
+    target_characters: int = 0  # the same, if the model writes characters
+    factors: tuple[int, ...] = ()  # number of values of each factor of the source's words
+    lexicon: Lexicon | None = None  # translations of the source's words, if a model has such a bias
 
 
 def check_positions(
     config: Any, lengths: np.ndarray, words: Callable[[int, int], Sequence[str]]
 ) -> None:
-    """Raise UserError for a sentence with more steps than the configuration's `positions`, with
-    the words that it begins with; without this option every length is allowed.
+    """Raise UserError for a sentence with more steps than the configuration's `positions`.
 
-    lengths: (N, 1) of sources, or (N, 2) of sources and targets, in words or pieces; a target has a
-    step more, `</s>`. words: those of a sentence, by its row and column of lengths.
+    Without this option every length is allowed. The message shows the sentence's first words.
+    Arguments: lengths, (N, 1) of sources, or (N, 2) of sources and targets, in words or pieces (a
+    target has a further step, `</s>`); words, the function that returns the words of a sentence
+    from its row and column of lengths.
     """
     most = getattr(config, "positions", None)
     if most is None or not len(lengths):
@@ -184,22 +187,22 @@ CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`
 
 
 def character_tables(config: Any) -> tuple[str, ...]:
-    """The names of the tables of characters that a model of this configuration needs."""
+    """The names of the character tables that a model of this configuration needs."""
     return tuple(name for name in CHARACTERS if getattr(config, name, False))
 
 
 class Variants(NamedTuple):
-    """What the catalogue of gradient checks combines into configurations of an architecture."""
+    """The options that the catalogue of gradient checks combines for an architecture."""
 
-    choices: Mapping[str, Sequence[Any]]  # option -> its values, the usual one first
-    together: tuple[str, ...] = ()  # options of which all combinations occur, and not only pairs
+    choices: Mapping[str, Sequence[Any]]  # option -> its values, the usual value first
+    together: tuple[str, ...] = ()  # options of which all combinations occur, not only all pairs
 
 
 class Architecture(NamedTuple):
-    """An entry of the registry: everything that the rest of the code knows of an architecture."""
+    """An entry of the registry: everything that other code knows of an architecture."""
 
     config: type  # its recipe section, a frozen dataclass that checks itself (ValueError)
     build: Callable[[Any, Tables], Any]  # the model of a configuration: Trainable, Searchable
-    variants: Callable[[], Mapping[str, Variants]]  # by tier: tiny, of tiny sizes; real, of real
-    # ones; every, all of whose combinations are checked, by default tiny's
-    sources: int = 1  # sides that it reads; 0: it is trained on streams
+    variants: Callable[[], Mapping[str, Variants]]  # by tier: tiny, at tiny sizes; real, at real
+    # sizes; every, whose combinations are all checked, by default those of tiny
+    sources: int = 1  # number of source sides; 0: the model is trained on streams

@@ -1,9 +1,9 @@
-"""The decoder without input feeding: all steps through the stack, then all through attention.
+"""The decoder without input feeding: all steps run through the stack, then through attention.
 
-Source: Luong (2016), Algorithm 3 lines 5-11 and Eqs. 4.5, 4.7. Because no step needs the
-attentional vector of the one before, attention is one batched product over all target steps.
-A padded target step needs no mask: no real step follows it and its loss is not counted, so every
-gradient through it is exactly zero.
+Source: Luong (2016), Algorithm 3 lines 5-11 and Eqs. 4.5, 4.7. No step needs the attentional vector
+of the previous step, so attention is one batched product over all target steps. A padded target
+step needs no mask: no real step follows it and its loss is not counted, so every gradient through
+it is exactly zero.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def decoder_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}.W`.
 
-    Arguments: inputs, name -> width of what the first layer reads: the word `x`, of width E, and
-    what is fed beside it.
+    Arguments: inputs, name -> width of each input of the first layer: the word `x`, of width E, and
+    the input that is fed, if there is one.
     """
     return {f"{prefix}.W_e": embedding_weight(vocabulary_size, inputs["x"], scheme),
             **stack_weights(prefix, stack, inputs, scheme)}
@@ -42,7 +42,7 @@ def decoder_weights(
 def attention_weights(
     prefix: str, variant: Variant, hidden_size: int, source: Stack, scheme: Scheme
 ) -> dict[str, Weight]:
-    """The score's weights, and `{prefix}.W_c` (H, He + H) of the attentional vector."""
+    """The weights of the score, and `{prefix}.W_c` (H, He + H) of the attentional vector."""
     H, He = hidden_size, source.width
     weights = score_weights(variant, prefix, H, He, scheme, bidirectional=source.bidirectional)
     axes = axis("unit", H), axis("column", {"c": He, "h": H})
@@ -69,10 +69,10 @@ def decoder_forward(
 ) -> tuple[Decoded, DecoderCache]:
     """The input of the output layer, for all steps of a teacher-forced batch.
 
-    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, what is
-    attended to, None without attention; unit, the stack's cells; noise, with the dropout masks
-    `{prefix}.{l}` of the layers' inputs and `{prefix}.joined` of [c_t; h_t], or without; reads, the
-    fields of `Decoded` that the output head reads. Returns these, and the cache.
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
+    without attention; unit, the stack's cells; noise, which may have the dropout masks
+    `{prefix}.{l}` of the layers' inputs and `{prefix}.joined` of [c_t; h_t]; reads, the fields of
+    `Decoded` that the output head reads. Returns these fields, and the cache.
     """
     W_e = parameters[f"{prefix}.W_e"]
     xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, row_index(target_in))
@@ -105,9 +105,9 @@ def decoder_backward(
 ) -> tuple[list[State], Any, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
-    Arguments: d, the gradient of what `decoder_forward` returned. Returns the gradients of the
-    initial states, of the encoder's states (S, B, He), of several encoders a tuple, or None, and of
-    the parameters.
+    Arguments: d, the gradient of the result of `decoder_forward`. Returns the gradients of the
+    initial states, of the encoder's states (S, B, He) (a tuple for several encoders, None without
+    attention), and of the parameters.
     """
     gradients: Parameters = {}
     dstates, d_top = None, d.h_tilde
@@ -121,7 +121,7 @@ def decoder_backward(
 
 
 def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Parameters]:
-    """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
+    """dh (T, B, H) from dh~ (T, B, H), and gradients of the encoder's states and of the weights."""
     xp, h = array_module(d.h_tilde), cache.h
     memory: Any = cache.memory
     joined: Any = cache.joined
@@ -150,10 +150,10 @@ def decoder_step(
 ) -> tuple[list[State], Array, Array | None]:
     """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
 
-    Arguments: x (N, E) embeddings of the last words; states, one per layer, rows (N, H);
-    h_tilde (N, H), fed back where the model feeds it; memory of B sentences, N = B K with the K
-    rows of a sentence together; t, the time step, from 1. Returns the new states, what the output
-    layer reads (N, H), and the alignment (N, S) or None.
+    Arguments: x (N, E) embeddings of the last words; states, one per layer, rows (N, H); h_tilde
+    (N, H) if the model feeds it; memory of B sentences, N = B K with the K rows of a sentence
+    together; t, the time step, from 1. Returns the new states, the input of the output layer
+    (N, H), and the alignment (N, S) or None.
     """
     xp = array_module(x)
     if h_tilde is not None:

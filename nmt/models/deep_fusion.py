@@ -1,9 +1,9 @@
 """Deep fusion: RNNsearch whose output head reads a language model's state through a gate.
 
-Source: Gulcehre et al. (2015), section 4.2; the head is in `nmt.models.heads.fusion`. In the paper
+Source: Gulcehre et al. (2015), section 4.2; the head is in `nmt.models.heads.fusion`. In the paper,
 translator and language model are trained separately and then frozen, and only the output layer is
-trained: that is the recipe's `parametrize.frozen` (`nmt lm fuse` writes it); here every parameter
-has its gradient.
+trained further. The recipe's `parametrize.frozen` does that (`nmt lm fuse` writes it). Here every
+parameter has a gradient.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def build(config: DeepFusionConfig, tables: Tables) -> RNNSearch:
 
 
 def variants() -> dict[str, Variants]:
-    """The language model's options with those of the translator that this code combines; fewer at
-    real sizes."""
+    """The options of the language model, with the translator's options that this code combines;
+    fewer at real sizes."""
     made = {}
     for tier, of_tier in translator_variants().items():
         few = tier == "real"

@@ -1,6 +1,6 @@
 """The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-4, 7-9).
 
-Words outside the vocabulary may get their vectors from their characters (`nmt.models.spelling`).
+A word outside the vocabulary may get its vector from its characters (`nmt.models.spelling`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 class EncoderCache(NamedTuple):
     prefix: str
-    embedding: tuple[RowIndex, int]  # what `embedding_backward` reads, of the words
-    factors: list[tuple[str, int, tuple[RowIndex, int]]]  # of each factor: name, width, likewise
-    composed: list[Composed]  # of vectors that were made of characters, by group
+    embedding: tuple[RowIndex, int]  # the words' cache for `embedding_backward`
+    factors: list[tuple[str, int, tuple[RowIndex, int]]]  # of each factor: name, width, cache
+    composed: list[Composed]  # of the vectors made of characters, by group
     stack: StackCache
 
     @property
     def x(self) -> Array:
-        """What the first layer read (S, B, E): the words' vectors after dropout."""
+        """The first layer's input (S, B, E): the words' vectors after dropout."""
         return self.stack.layers[0][0][1].x
 
 
@@ -40,8 +40,8 @@ def encoder_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`.
 
-    factors: name -> (number of values, width) of each factor, the shape of its table
-    `{prefix}.W_{name}`; W_e is then (V, E minus all widths).
+    factors: name -> (number of values, width) of each factor, which is the shape of its table
+    `{prefix}.W_{name}`. With factors, W_e is (V, E minus all widths).
     """
     factors = factors or {}
     width_of_words = embedding_size - sum(width for _, width in factors.values())
@@ -56,9 +56,9 @@ def encoder_forward(
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
     factors: Sequence[str] = (),
 ) -> tuple[Array, list[list[State]], EncoderCache]:
-    """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
+    """States of all source words, and the last states (Algorithm 3, lines 2-4 and 7-9).
 
-    Arguments: noise, with the dropout masks `{prefix}.{l}` of the layers' inputs, or without;
+    Arguments: noise, which may have the dropout masks `{prefix}.{l}` of the layers' inputs;
     characters, prefix and stack of the network that makes the vectors of `source.characters`;
     factors, the names of `source.factors`.
     Returns the top states (S, B, He), last[l][direction], the cache.
@@ -86,8 +86,8 @@ def vectors_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
 ) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
-    """The encoder's input x (S, B, E): rows of W_e, and for rare words vectors made of their
-    characters; with what the backward passes of both read."""
+    """The encoder's input x (S, B, E), and the caches of the backward passes. x has rows of W_e,
+    and for rare words vectors made of their characters."""
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
     composed = [] if characters is None else composed_forward(
         *characters, parameters, x, source.characters, noise, workspace)
@@ -101,8 +101,8 @@ def encoder_backward(
     """The parameters' gradients: Algorithm 4 from time m_x down to 1, "without any prediction
     losses".
 
-    Arguments: dstates (S, B, He), of the top states, and d_last, of the last ones; d_source
-    (S, B, E), of the embeddings after dropout, where the output head reads them too.
+    Arguments: gradients dstates (S, B, He) of the top states, d_last of the last states, and
+    d_source (S, B, E) of the embeddings after dropout, if the output head reads them, too.
     """
     prefix, embedding, factors, composed, stack = cache
     dx, _, gradients = stack_backward(dstates, d_last, stack, clip=clip)

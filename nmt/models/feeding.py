@@ -1,12 +1,12 @@
 """The decoder loop with feeding: an output of step t is an input of the first layer at step t + 1.
 
-Luong (2016), section 4.2.3, feeds the attentional vector h~_{t-1}, which is zero at first; Bahdanau
-et al. (2015), A.2.2, feed the context c_i, found with s_{i-1}. The loop is given what is fed as a
-pair of functions, `feed` and `feed_backward`. Those of h~ and, without attention, of h_t are here,
-those of the context in `nmt.models.contextual`. What the words give to the first layer's
+Luong (2016), section 4.2.3, feeds the attentional vector h~_{t-1}, which is zero at first. Bahdanau
+et al. (2015), A.2.2, feed the context c_i, found with s_{i-1}. A pair of functions, `feed` and
+`feed_backward`, tells the loop what to feed. The functions for h~ and, without attention, for h_t
+are here, those for the context in `nmt.models.contextual`. The words' share of the first layer's
 pre-activations is computed before the loop, all weight gradients after it. A padded target step
 needs no mask: no real step follows it and its loss is not counted, so every gradient through it is
-exactly zero. F is the width of what is fed: H of h~ and h_t, He of the context.
+exactly zero. F is the width of the fed vector: H for h~ and h_t, He for the context.
 
 Read `input_feeding_forward` first: it makes the arrays, and `feeding_forward` runs the loop.
 """
@@ -37,20 +37,20 @@ from nmt.models.contract import Noise
 from nmt.models.heads.head import Decoded
 
 # feed(t, h, fed_t) writes fed_t (B, F), made of the top state h (B, H) after t steps, and returns
-# its cache. feed_backward(t, d_fed_t, cache) returns dh (B, H), and what the weights' gradients are
-# computed from after the loop.
+# its cache. feed_backward(t, d_fed_t, cache) returns dh (B, H), and the data from which the
+# weights' gradients are computed after the loop.
 Feed = Callable[[int, Array, Array], Any]
 FeedBackward = Callable[[int, Array, Any], tuple[Array, Any]]
 
 
 class FeedingCache(NamedTuple):
-    names: list[str]  # of the layers' parameters
+    names: list[str]  # prefixes of the layers' parameters
     cell: Cell
     x: Array  # (T, B, E), the words' embeddings after dropout
-    read: list[Array]  # what each layer reads in the loop: fed (T, B, F), the state below (T, B, H)
-    masks: Sequence[Array | None]  # dropout of each of these
+    read: list[Array]  # each layer's input in the loop: fed (T, B, F), the state below (T, B, H)
+    masks: Sequence[Array | None]  # dropout of each of these inputs
     steps: list[Steps]  # of each layer
-    feed_caches: list[Any]  # what each call of `feed` returned
+    feed_caches: list[Any]  # the result of each call of `feed`
     workspace: Workspace
 
 
@@ -60,11 +60,11 @@ def feeding_forward(
 ) -> tuple[Array, FeedingCache]:
     """All steps of a decoder that reads [x_t; fed_t].
 
-    Arguments: x (T, B, E), after dropout; initial, a state per layer; feed; fed, to be written:
+    Arguments: x (T, B, E), after dropout; initial, a state per layer; feed; fed, which is written,
     (T, B, F) if fed_0 is made of the initial state, or (T + 1, B, F) if fed_0 is zero and the last
-    step's fed_T is made too; prefix of the stack's parameters and unit of its cells; masks[l],
-    dropout of what layer l reads in the loop, masks[0] of what is fed.
-    Returns the top states (T + 1, B, H), the initial one first, and the cache.
+    step also makes fed_T; prefix of the stack's parameters and unit of its cells; masks[l], dropout
+    of layer l's input in the loop (of the fed vector for layer 0).
+    Returns the top states (T + 1, B, H), the initial state first, and the cache.
     """
     cell, names = CELLS[unit], [f"{prefix}.{layer}" for layer in range(len(initial))]
     xp, (T, B, E), H = array_module(x), x.shape, initial[0][0].shape[1]
@@ -101,11 +101,11 @@ def feeding_backward(
 ) -> tuple[Array, list[State], list[Any], Parameters]:
     """Backpropagation through time, with `feed_backward` inside the loop.
 
-    Arguments: d_last (B, H), gradient of the last top state if nothing is fed of it, else None;
-    d_fed, as long as `fed`, the gradient of what was fed by what reads it outside the loop; that
-    of the steps is added to it; clip as in `lstm.recurrent.recurrent_backward`. Returns dx
-    (T, B, E), the gradients of the initial states, the second values that `feed_backward` returned,
-    and the gradients of the parameters by name.
+    Arguments: d_last (B, H), gradient of the last top state if it is not fed, else None; d_fed, of
+    the length of `fed`, the gradient of the fed vectors by readers outside of the loop, to which
+    the gradient of the steps is added; clip as in `lstm.recurrent.recurrent_backward`. Returns dx
+    (T, B, E), the gradients of the initial states, the second results of `feed_backward`, and the
+    gradients of the parameters by name.
     """
     names, cell, x, read, masks, steps, feed_caches, workspace = cache
     xp, (T, B, E), H = array_module(x), x.shape, steps[0].states[0].shape[2]
@@ -156,9 +156,9 @@ class Attention(NamedTuple):
 
 
 class AttentionGradient(NamedTuple):
-    """What the gradient of `Attention` reads and writes, step by step."""
+    """The arrays that the gradient of `Attention` reads and writes, step by step."""
 
-    joined: Array | None  # (T, B, He + H), of [c_t; h_t] where more than h~_t reads it
+    joined: Array | None  # (T, B, He + H), of [c_t; h_t] if not only h~_t reads it
     align: Array | None  # (B, T, S), of the alignment
     sums: Any  # the memory's accumulators
     da: Array  # (T, B, H), at the pre-activation of h~, written
@@ -196,7 +196,7 @@ def feed_state(t: int, h: Array, fed: Array) -> None:
 
 
 def feed_state_backward(t: int, d_fed: Array, cache: None) -> tuple[Array, None]:
-    """dh_t is what reaches fed_t."""
+    """dh_t = the gradient of fed_t."""
     return d_fed, None
 
 
@@ -215,13 +215,14 @@ def input_feeding_forward(
     initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
     workspace: Workspace, reads: Collection[str],
 ) -> tuple[Decoded, InputFeedingCache]:
-    """What the output head reads, for all steps of a teacher-forced batch: as
+    """The input of the output layer, for all steps of a teacher-forced batch: as
     `nmt.models.decoder.decoder_forward`, with input feeding.
 
-    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, what is attended to,
-    None without attention; unit, the stack's cells; noise, with the dropout masks `{prefix}.{l}` of
-    the layers' inputs, `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of what is fed, or
-    without; reads, the fields of `Decoded` that the head reads. Returns these, and the cache.
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
+    without attention; unit, the stack's cells; noise, which may have the dropout masks
+    `{prefix}.{l}` of the layers' inputs, `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the
+    fed vector; reads, the fields of `Decoded` that the head reads. Returns these fields, and the
+    cache.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(len(initial)))
@@ -255,9 +256,9 @@ def input_feeding_backward(
 ) -> tuple[list[State], Any, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
-    Arguments: d, the gradient of what `input_feeding_forward` returned. Returns the gradients of
-    the initial states, of the encoder's states (S, B, He), of several encoders a tuple, or None,
-    and of the parameters.
+    Arguments: d, the gradient of the result of `input_feeding_forward`. Returns the gradients of
+    the initial states, of the encoder's states (S, B, He) (a tuple for several encoders, None
+    without attention), and of the parameters.
     """
     prefix, parameters, embedding, x_mask, out_mask, attention, feeding = cache
     workspace, xp, (T, B, H) = feeding.workspace, array_module(d.h_tilde), d.h_tilde.shape

@@ -1,8 +1,8 @@
 """The hybrid word-character translator (Luong, 2016, chapter 5).
 
-A translator of words (`nmt.models.translator`, the backbone of 5.3.1) and two character networks
-(`nmt.models.spelling`): one computes the vectors of source words outside the vocabulary (5.3.2),
-the other, in the head `nmt.models.heads.spelling`, spells each target `<unk>` (5.3.3).
+It has a translator of words (`nmt.models.translator`, the backbone of 5.3.1) and two character
+networks (`nmt.models.spelling`). One computes the vectors of source words outside the vocabulary
+(5.3.2). The other, in the head `nmt.models.heads.spelling`, spells each target `<unk>` (5.3.3).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Hybrid(Translator):
     config: HybridConfig
 
     def __init__(self, config: HybridConfig, tables: Tables) -> None:
-        """Raises ValueError unless each side with characters has a table of them."""
+        """Raise ValueError unless each side with characters has a table of characters."""
         super().__init__(config, tables.sources[0], tables.target, tables.reverse_source)
         for name in character_tables(config):
             if getattr(tables, name) < 1:
@@ -65,9 +65,10 @@ class Hybrid(Translator):
             self.head = Spelling(config, tables, self.workspace)
 
     def weights(self) -> dict[str, Weight]:
-        """The translator's, then the character networks'.
+        """The translator's weights, then those of the character networks.
 
-        Row `<unk>` of the source's embeddings stays, unread, where characters make the vectors.
+        If characters make the vectors, the row `<unk>` of the source's embeddings exists, but is
+        not read.
         """
         words = super().weights()
         if self.characters is None:
@@ -80,7 +81,7 @@ class Hybrid(Translator):
     # --- training -------------------------------------------------------------------------------
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
-        """The translator's dropout masks, and `character_dropout`'s.
+        """The dropout masks of the translator, and those of `character_dropout`.
 
         Sites: each layer's input of a group of words, `{source,target}_characters.{group}.{l}`, and
         of the speller's top states `target_characters.{group}.output`, unless dropout is the
@@ -100,7 +101,7 @@ class Hybrid(Translator):
             for site, shape in shapes.items()}
 
     def backward(self, cache: TranslatorCache) -> Gradients:
-        """As the translator's. A network that had no word in this batch has a gradient of zeros."""
+        """As the translator's. If a network had no word in this batch, its gradient is zero."""
         gradients, parameters = super().backward(cache), cache.decoder.parameters
         return gradients | {name: array_module(array).zeros_like(array)
                             for name, array in parameters.items()
@@ -109,7 +110,7 @@ class Hybrid(Translator):
     def _read(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
     ) -> Read:
-        """As the translator's, of a source that has the characters of its unknown words."""
+        """As the translator's. The source has the characters of its unknown words."""
         if self.characters is not None:
             check_characters("source", sources[0].ids, sources[0])
         return super()._read(parameters, sources, noise)
@@ -127,8 +128,8 @@ class Hybrid(Translator):
     ) -> tuple[Searchable, list[State]]:
         """A model that searches for the spelling of each target `<unk>`, and its initial state.
 
-        Search keeps no hidden states, so the translations that it found are force-decoded.
-        Arguments: batch, these translations as targets. The state is of N words, the ids `<unk>` of
+        Search keeps no hidden states, so its translations are force-decoded. Arguments: batch, with
+        these translations as targets. The state is that of N words, the ids `<unk>` of
         `target_out`, sentence by sentence.
         """
         assert isinstance(self.head, Spelling)

@@ -62,9 +62,9 @@ class HybridConfig(ModelConfig):
 
     @property
     def seed_matrix(self) -> bool:
-        """Whether there is the W' of Eq. 5.6."""
+        """Whether the model has the W' of Eq. 5.6."""
         return self.target_characters and self.path == "separate"
 
     def character_stack(self, width: int) -> Stack:
-        """A character network; the cells are those of the words' networks."""
+        """The stack of a character network, with the same cells as the words' networks."""
         return Stack(self.unit, self.character_layers, width, biases=self.biases)

@@ -1,7 +1,7 @@
 """The recurrent language model: embeddings, a stack, a prediction layer (section 2.2).
 
-It reads parallel streams of text, (T, B) ids at a time, and starts each piece from the last state
-of the one before: truncated backpropagation through time.
+It reads parallel streams of text, a piece of (T, B) ids at a time, and starts each piece from the
+last state of the previous piece: truncated backpropagation through time.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class LanguageModel(Model):
     ) -> tuple[Array, LanguageModelCache]:
         """Eq. 2.8 over a piece of B streams, summed, in nats.
 
-        Arguments: batch, without sources; its `state` is the `state` of the cache before, or None
-        where a text begins; noise, from `noise`, or None. Returns the loss, a 0-d array, and what
-        `backward` reads.
+        Arguments: batch, without sources, whose `state` is the `state` of the previous cache, or
+        None at the beginning of a text; noise, from `noise`, or None. Returns the loss, a 0-d
+        array, and the cache of `backward`.
         """
         config, noise = self.config, noise or {}
         states = batch.state or self.encode(parameters, (), batch.target.ids.shape[1])
@@ -134,7 +134,7 @@ class LanguageModel(Model):
         loss, output_cache = output_forward(
             "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
         )
-        # The states are views of buffers of whole sequences, which copies release.
+        # The states are views of the buffers of whole sequences. Copies release the buffers.
         state = [tuple(a.copy() for a in ends[0]) for ends in last]
         return loss, LanguageModelCache(embedding_cache, stack_cache, out_mask, output_cache,
                                         Losses(loss), state)
@@ -152,7 +152,7 @@ class LanguageModel(Model):
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> list[State]:
-        """The states, one per layer, with which `rows` texts begin: h_0 = 0 (section 2.2)."""
+        """The initial states of `rows` texts, one per layer: h_0 = 0 (section 2.2)."""
         W_e, config = parameters["W_e"], self.config
         xp = array_module(W_e)
         return [zero_state(xp, config.unit, rows, config.hidden_size, W_e.dtype)
@@ -170,7 +170,7 @@ class LanguageModel(Model):
     def select(
         self, state: list[State], rows: np.ndarray, sentences: np.ndarray
     ) -> list[State]:
-        """Reorder, widen or drop hypotheses."""
+        """Reorder, repeat or drop hypotheses."""
         return select_states(state, to_device(rows))
 
 

@@ -1,7 +1,7 @@
-"""How many words a target has: a softmax over 0 .. L - 1 from the mean of the encoder's states.
+"""Predicts the length of a target: a softmax over 0 .. L - 1 from the mean of the encoder's states.
 
-Source: Nguyen (2019), 4.1.2: p_length(|y| | x) of Eq. 4.1. The proposal leaves the network open;
-here it is one layer that reads c, the mean of the states of the source's words.
+Source: Nguyen (2019), 4.1.2: p_length(|y| | x) of Eq. 4.1. The proposal does not specify the
+network. Here it is one layer that reads c, the mean of the states of the source's words.
 
 | names | shape | what |
 |---|---|---|
@@ -46,10 +46,10 @@ def length_forward(
     parameters: Mapping[str, Array], memory: Array, source: np.ndarray, target: np.ndarray,
     workspace: Workspace,
 ) -> tuple[Array, LengthCache]:
-    """The sum over sentences of -log p_length(m | x), nats, 0-d; and what the backward reads.
+    """The sum over sentences of -log p_length(m | x), nats, 0-d; and the cache of the backward.
 
-    Arguments: memory (S, B, d), the encoder's output; source (B,), words of each source; target
-    (B,), words of each target, m; both on the host. Raises ValueError for an m that is no row of
+    Arguments: memory (S, B, d), the encoder's output; source (B,) and target (B,), the numbers of
+    words of each source and target, on the host. Raises ValueError for a target without a row of
     `length.W`.
     """
     check_ids(target, parameters[W].shape[0], "target lengths")

@@ -1,17 +1,17 @@
-"""Parametrizations: functions from stored parameters to a model's, each with forward and backward.
+"""Parametrizations: functions from stored parameters to a model's parameters, with their backward.
 
-The word is PyTorch's (torch.nn.utils.parametrize). `Parametrized` is trained as the model is; what
-is stored, initialised, clipped and updated are the stored parameters. The model's kernels see only
-its own parameters.
+The word is PyTorch's (torch.nn.utils.parametrize). `Parametrized` is trained like the model. The
+stored parameters are initialised, clipped, updated and saved. The model's kernels see only the
+model's parameters.
 
 | parametrization | the model's parameter | source |
 |---|---|---|
-| `Tied` | a stored one, which others may be, too | Press and Wolf (2017); Nguyen (2019), 3.2.2 |
+| `Tied` | a stored one, also used elsewhere | Press and Wolf (2017); Nguyen (2019), 3.2.2 |
 | `Leading` | the first rows of a stored one | one vocabulary: Nguyen (2019), 3.3.3.1 |
 | `Normalized` | rows of one length, r g / |g| | fixnorm: Nguyen (2019), 3.2.3 |
 | `Masked` | m o g, with a fixed mask of zeros and ones | pruning: Luong (2016), section 6.2 |
 | `Stacked` | several stored ones side by side | shared and private parts |
-| `Frozen` | the stored one, which has no gradient | |
+| `Frozen` | the stored one, without a gradient | |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nmt.models.contract import Cache, Gradients, Losses, Noise, Trainable
 
 
 class Parametrization(Protocol):
-    """How one parameter of a model is computed."""
+    """The way in which a parameter of a model is computed."""
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         """The stored weights for the model's parameter `name`. Raises ValueError if its shape does
@@ -41,13 +41,14 @@ class Parametrization(Protocol):
         """The model's parameter."""
 
     def backward(self, name: str, d: Gradient, stored: Mapping[str, Array]) -> Gradients:
-        """Gradients of what is stored, from the parameter's: an array, or rows of a table."""
+        """Gradients of the stored weights, from the parameter's gradient, an array or table
+        rows."""
 
 
 @dataclass(frozen=True)
 class Tied:
-    """W = g, where g is the stored parameter `to`: another parameter of the model, or one of its
-    own."""
+    """W = g, where g is the stored parameter `to`: another parameter of the model, or a further
+    stored parameter."""
 
     to: str
 
@@ -65,9 +66,9 @@ class Tied:
 class Leading:
     """The first n = `rows` of the stored parameter `to`, a table of `size` rows. W = g[:n].
 
-    One vocabulary for both sides has the target's own words first: a table of them is the beginning
-    of the table of all. Logits are then of the target's words alone, which is what logits of all
-    words are where the others' are minus infinity.
+    A vocabulary of both sides has the target's words first, so the table of the target's words is
+    the beginning of the table of all words. Then there are logits of the target's words only. This
+    is the same as logits of all words, if those of the other words are minus infinity.
     """
 
     to: str
@@ -97,12 +98,12 @@ class Leading:
 class Normalized:
     """Rows of length r: w_i = r g_i / |g_i| (fixnorm). A row of zeros is a ValueError.
 
-    Of the prediction's table behind a ScaleNorm of length g, the logits are r g cos (Nguyen
+    If the prediction layer's table follows a ScaleNorm of length g, the logits are r g cos (Nguyen
     Eq. 3.7).
 
-    radius: r; learned: whether r is a parameter, `{name}.radius` (1,), with this initial value; of:
-    the stored table, by default that of the parameter's own name; scale: half-width of its uniform
-    initial values, None for those of the model. Shorter rows turn faster: dg is r / |g| of dw.
+    radius: r. learned: whether r is a parameter, `{name}.radius` (1,), with this initial value. of:
+    the stored table, by default that with the parameter's name. scale: half-width of its uniform
+    initial values, None for the model's. Shorter rows turn faster: dg is r / |g| times dw.
     """
 
     radius: float
@@ -153,11 +154,12 @@ def _lengths(name: str, rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """m o g: entries where the mask is False are zero, and stay so.
+    """m o g: entries where the mask is False are zero, and stay zero.
 
     Source: thesis, section 6.2.2: "we use binary 'mask' matrices [...] to ignore updates to weights
-    at pruned locations". What is stored starts at zero there and its gradient is zero, so that no
-    optimizer with a fresh state moves it, and no such entry counts in the gradient's norm.
+    at pruned locations". The stored weight starts at zero there and its gradient is zero, so that
+    an optimizer with a fresh state does not change it, and it does not count in the gradient's
+    norm.
     """
 
     mask: np.ndarray  # bool, of the parameter's shape, on the host
@@ -192,8 +194,8 @@ class Stacked:
     """Stored arrays side by side along an axis: shared and private parts of one parameter.
 
     parts: stored name -> its size along the axis, in order. blocks: the number of matrices that are
-    stacked along the axis already, such as an LSTM's gates: each consists of all parts, so that
-    half of an LSTM's rows is half of each gate. A part of n rows then stores blocks times n rows.
+    already stacked along the axis, such as an LSTM's gates. Each block consists of all parts, so
+    that half of an LSTM's rows is half of each gate. A part of n rows stores blocks times n rows.
     """
 
     parts: Mapping[str, int]
@@ -246,7 +248,7 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Frozen:
-    """The stored parameter itself, without a gradient, so that it is not updated."""
+    """The stored parameter itself. It has no gradient, so that it is not updated."""
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         return {name: weight}
@@ -260,17 +262,17 @@ class Frozen:
 
 class ParametrizedCache(NamedTuple):
     stored: Mapping[str, Array]
-    inner: Cache  # the model's, as the next two
+    inner: Cache  # the model's cache, which also has the next two
     losses: Losses
     state: Any
 
 
 class Parametrized:
-    """A model with some parameters computed from stored ones: Trainable, as the model is."""
+    """A model that computes some parameters from stored parameters. Trainable, like the model."""
 
     def __init__(self, model: Trainable, table: Mapping[str, Parametrization]) -> None:
-        """table: parametrization by name of a parameter of the model; the model may be
-        parametrized itself, and its parameters are then what it stores.
+        """table: parametrization by the name of a parameter of the model. The model may itself be
+        parametrized; then its parameters are those that it stores.
 
         Raises ValueError for a name that the model does not have, and for stored shapes that do
         not fit each other.
@@ -284,7 +286,7 @@ class Parametrized:
         self._weights = self._collect(known)
 
     def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
-        """All stored weights; a name that several parameters use must have one shape."""
+        """All stored weights. A name that several parameters use must have the same shape."""
         weights: dict[str, Weight] = {}
         plain = {name: weight for name, weight in known.items() if name not in self.table}
         for name, weight in known.items():
@@ -312,7 +314,7 @@ class Parametrized:
         return initialise(self.weights(), rng, dtype)
 
     def plain(self, stored: Mapping[str, Array]) -> Parameters:
-        """The model's parameters, for search and validation, which compute them once."""
+        """The model's parameters. Search and validation compute them only once."""
         made = self._made(stored)
         return self.model.plain(made) if isinstance(self.model, Parametrized) else made
 
@@ -333,7 +335,7 @@ class Parametrized:
         return loss, ParametrizedCache(parameters, inner, inner.losses, inner.state)
 
     def backward(self, cache: ParametrizedCache) -> Gradients:
-        """Gradients of the stored parameters; those of one name are added."""
+        """Gradients of the stored parameters. Gradients with the same name are added."""
         gradients: Gradients = {}
         for name, d in self.model.backward(cache.inner).items():
             parametrization = self.table.get(name)

@@ -1,4 +1,4 @@
-"""All architectures by their names in recipes: a new one is one line here."""
+"""All architectures by their names in recipes. A new architecture is a new line here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODELS: dict[str, Architecture] = {
 
 
 def name_of(config: Any) -> str:
-    """The name of the architecture that a configuration is of. Raises TypeError for others."""
+    """The name of a configuration's architecture. Raises TypeError if it has none."""
     for name, architecture in MODELS.items():
         if type(config) is architecture.config:
             return name
@@ -36,10 +36,10 @@ def name_of(config: Any) -> str:
 
 
 def architecture_of(config: Any) -> Architecture:
-    """The architecture that a configuration is of."""
+    """The architecture of a configuration."""
     return MODELS[name_of(config)]
 
 
 def make_model(config: Any, tables: Tables) -> Any:
-    """The model of a configuration, over tables of these sizes; it holds no parameters."""
+    """The model of a configuration, over tables of these sizes. It holds no parameters."""
     return architecture_of(config).build(config, tables)

@@ -1,7 +1,7 @@
 """RNNsearch and RNNencdec: encoder, alignment, decoder and deep output of Bahdanau et al. (2015).
 
-Source: their Appendix A.2; letters as there, shapes and names in `RNNSearch.weights`. The parts are
-the encoder, `attention.attention` (score `additive` with the query s_{i-1}), the decoder
+Source: their Appendix A.2, with the same letters; shapes and names are in `RNNSearch.weights`. The
+parts are the encoder, `attention.attention` (score `additive` with the query s_{i-1}), the decoder
 `nmt.models.contextual` and the head `nmt.models.heads.deep_output`.
 """
 
@@ -71,7 +71,7 @@ class RNNSearchCache(NamedTuple):
 
 
 class SearchState(NamedTuple):
-    """The search state of a batch of hypotheses: N rows, K consecutive ones for each of B
+    """The search state of a batch of hypotheses: N rows, K consecutive rows for each of B
     sentences."""
 
     s: Array  # (N, H)
@@ -81,7 +81,7 @@ class SearchState(NamedTuple):
 
 
 class RNNSearch(Model):
-    """p(y | x) of A.2; used as `nmt.models.translator.Translator` is."""
+    """p(y | x) of A.2. Its use is that of `nmt.models.translator.Translator`."""
 
     def __init__(
         self, config: RNNSearchConfig, source_size: int, target_size: int,
@@ -100,10 +100,9 @@ class RNNSearch(Model):
     def weights(self) -> dict[str, Weight]:
         """Names and shapes of all parameters, in the order in which they are initialised.
 
-        `encoder.*` and `decoder.W_e` (V, E) as everywhere; `bridge.W_s` (H, H), `bridge.b`;
+        `encoder.*` and `decoder.W_e` (V, E) as in other models; `bridge.W_s` (H, H), `bridge.b`;
         `decoder.0.W` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), or (H,
-        H + E) where the score reads the word too, `U_a` (H, He), `v_a` (H,); the
-        head's.
+        H + E) if the score also reads the word, `U_a` (H, He), `v_a` (H,); the head's weights.
         """
         config, V = self.config, self.target_size
         E, H, He = config.embedding_size, config.hidden_size, config.encoder.width
@@ -125,13 +124,13 @@ class RNNSearch(Model):
     # --- training -------------------------------------------------------------------------------
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
-        """This model has no dropout; what its head draws."""
+        """The random numbers of the head. The model has no dropout."""
         return self.head.noise(batch, rng, dtype) or None
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, RNNSearchCache]:
-        """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads."""
+        """-log p(y | x), summed over a batch, in nats, 0-d; and the cache of `backward`."""
         config = self.config
         last, memory, encoder = self._read(parameters, batch.sources[0])
         s_0 = _first_state_forward(last, parameters)
@@ -166,7 +165,7 @@ class RNNSearch(Model):
     def _read(
         self, parameters: Mapping[str, Array], source: Side
     ) -> tuple[Array, Memory | None, EncoderCache]:
-        """<-h_1, or ->h_Tx where the encoder only reads forward (Nair 6.2 step 2); the annotations;
+        """<-h_1, or ->h_Tx if the encoder reads only forward (Nair 6.2 step 2); the annotations;
         the cache."""
         states, last, cache = encoder_forward(
             "encoder", parameters, source, self.config.encoder, {}, self.workspace
@@ -213,7 +212,7 @@ class RNNSearch(Model):
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
     ) -> SearchState:
-        """Reorder, widen or drop hypotheses; drop finished sentences; as the translator's."""
+        """Reorder, repeat or drop hypotheses, and drop finished sentences, as in the translator."""
         on_device, kept, memory = to_device(rows), to_device(sentences), state.memory
         if memory is not None and len(sentences) != memory.sentences:
             memory = memory.select(kept)

@@ -1,10 +1,10 @@
 """The character networks of a hybrid model, which read and write words character by character.
 
-Source: Luong (2016), 5.3.2: a deep LSTM over c_1 .. c_n and the boundary, from zero states, whose
-last top state is the vector of a word outside the vocabulary; 5.3.3: another that writes such a
-word, its first layer's hidden state given, every other part of its states zero. Words come in
-groups of similar length (`nmt.data.characters`); a group is a batch of sequences, and the
-recurrence is that of `lstm.stack`.
+Source: Luong (2016). 5.3.2: a deep LSTM reads c_1 .. c_n and the boundary, from zero states; its
+last top state is the vector of a word outside the vocabulary. 5.3.3: another LSTM writes such a
+word, from a given hidden state of its first layer; its other initial states are zero. Words come in
+groups of similar length (`nmt.data.characters`). A group is a batch of sequences, which
+`lstm.stack` runs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _masks(prefix: str, stack: Stack, group: int, noise: Noise) -> list[Array | 
 
 
 def _sum(parts: Sequence[Gradients]) -> Gradients:
-    """Gradients of the same parameters, added."""
+    """The sum of gradients of the same parameters."""
     total: Gradients = {}
     for gradients in parts:
         for name, gradient in gradients.items():
@@ -77,26 +77,26 @@ def _sum(parts: Sequence[Gradients]) -> Gradients:
 
 def check_characters(name: str, steps: np.ndarray, side: Side) -> None:
     """Raise ValueError unless the side has the characters of each of its unknown words. A target
-    may have those of other words too."""
+    may also have the characters of other words."""
     unknown = np.flatnonzero(unknown_steps(steps, side.lengths))
     places = [group.places for group in side.characters]
-    given = np.sort(np.concatenate(places)) if places else np.zeros(0, np.int64)
-    if not np.isin(unknown, given).all():
+    spelled = np.sort(np.concatenate(places)) if places else np.zeros(0, np.int64)
+    if not np.isin(unknown, spelled).all():
         raise ValueError(f"{name}: expected the characters of its {len(unknown)} words <unk>, at "
-                         f"their places, got {len(given)}")
+                         f"their places, got {len(spelled)}")
 
 
 # --- read: the vectors of source words ------------------------------------------------------------
 
 
 class Composed(NamedTuple):
-    """What `composed_backward` reads of a group."""
+    """The data of a group that `composed_backward` reads."""
 
     prefix: str
     embedding: tuple[RowIndex, int]
     stack: StackCache
-    words: RowIndex  # (M,) index of the word in the group
-    places: Array  # (M,) its row among the batch's steps
+    words: RowIndex  # (M,) index of each token's word in the group
+    places: Array  # (M,) each token's row among the batch's steps
 
 
 def composed_forward(
@@ -105,8 +105,8 @@ def composed_forward(
 ) -> list[Composed]:
     """Write the vectors made of the words' characters into x (S, B, E), at the words' positions.
 
-    All tokens of a type share one vector. Arguments: noise, with the masks of
-    `character_sites`, or without.
+    All tokens of a type share a vector. Arguments: noise, which may have the masks of
+    `character_sites`.
     """
     rows = x.reshape(-1, x.shape[2])
     caches = []
@@ -123,7 +123,7 @@ def _read(
     prefix: str, stack: Stack, parameters: Mapping[str, Array], group: Spelled,
     masks: Sequence[Array | None], workspace: Workspace,
 ) -> tuple[Array, tuple[RowIndex, int], StackCache]:
-    """The last top states (N, E) of a group's words, and the caches."""
+    """The last top states (N, E) for a group's words, and the caches."""
     W_e, (L, N) = parameters[f"{prefix}.W_e"], group.ids.shape
     c, embedding = embedding_forward(W_e, row_index(group.ids))            # (L, N, Ec)
     zero = zero_state(array_module(W_e), stack.unit, N, stack.hidden_size, W_e.dtype)
@@ -135,10 +135,10 @@ def _read(
 
 
 def composed_backward(dx: Array, caches: Sequence[Composed], clip: float | None) -> Gradients:
-    """The character network's gradients, from dx (S, B, E), whose rows at those positions become
-    zero.
+    """The gradients of the character network, from dx (S, B, E). The rows of dx at the words'
+    positions become zero.
 
-    So the row of `<unk>`, which these words do not read, gets no gradient from them.
+    These words do not read the row of `<unk>`, so it gets no gradient from them.
     """
     rows, parts = dx.reshape(-1, dx.shape[2]), []
     for prefix, embedding, stack, words, places in caches:
@@ -157,7 +157,7 @@ def composed_backward(dx: Array, caches: Sequence[Composed], clip: float | None)
 
 
 class Written(NamedTuple):
-    """What `spelled_backward` reads of a group."""
+    """The data of a group that `spelled_backward` reads."""
 
     prefix: str
     embedding: tuple[RowIndex, int]
@@ -169,7 +169,7 @@ class Written(NamedTuple):
 def speller_weights(
     prefix: str, stack: Stack, number: int, embedding_size: int, bias: bool, scheme: Scheme
 ) -> dict[str, Weight]:
-    """`character_weights`, and `{prefix}.output.W_hy` (C, H) with, where wanted, its bias."""
+    """`character_weights`, and `{prefix}.output.W_hy` (C, H), with its bias if wanted."""
     return {**character_weights(prefix, stack, number, embedding_size, scheme),
             **output_weights(f"{prefix}.output", stack.hidden_size, number, bias, scheme,
                              of="character")}
@@ -189,9 +189,9 @@ def spelled_forward(
 ) -> tuple[Array, list[Written]]:
     """J_c: -log p of the characters of each word and its boundary, nats, summed.
 
-    Arguments: seeds (N, H) of all groups' words, one group after another; at least one group;
-    noise, with the masks of `character_sites` and `{prefix}.{group}.output` of the top states
-    (L, N, H), or without. Returns a 0-d array and the caches.
+    Arguments: seeds (N, H) of the words of all groups, one group after another, at least one group;
+    noise, which may have the masks of `character_sites` and the masks `{prefix}.{group}.output` of
+    the top states (L, N, H). Returns a 0-d array and the caches.
     """
     total, caches, start = None, [], 0
     for g, group in enumerate(groups):
@@ -209,8 +209,8 @@ def _write(
     prefix: str, stack: Stack, parameters: Mapping[str, Array], seeds: Array, group: Spelled,
     masks: Sequence[Array | None], out_mask: Array | None, workspace: Workspace,
 ) -> tuple[Array, Written]:
-    """J_c of a group: the network reads the boundary, c_1 .. c_n, and predicts c_1 .. c_n, the
-    boundary."""
+    """J_c of a group: the network reads the boundary, then c_1 .. c_n, and predicts c_1 .. c_n,
+    then the boundary."""
     before = np.concatenate([np.full((1, group.ids.shape[1]), END), group.ids[:-1]])
     c, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(before))
     h, _, stack_cache = stack_forward(
@@ -252,7 +252,7 @@ class Speller(Searchable):
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> list[State]:
-        """The state of `rows` words whose seeds are zero: a speller has no sources."""
+        """The state of `rows` words with zero seeds. A speller has no sources."""
         W_e = parameters[f"{self._prefix}.W_e"]
         zero = array_module(W_e).zeros((rows, self._stack.hidden_size), dtype=W_e.dtype)
         return first_states(self._stack, zero)
@@ -270,5 +270,5 @@ class Speller(Searchable):
     def select(
         self, state: list[State], rows: np.ndarray, sentences: np.ndarray
     ) -> list[State]:
-        """Reorder, widen or drop hypotheses."""
+        """Reorder, repeat or drop hypotheses."""
         return select_states(state, to_device(rows))

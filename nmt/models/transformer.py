@@ -10,11 +10,11 @@ Parameters, l from 0; each sublayer has a norm, `{sublayer}.norm.g` and, of Laye
 | `encoder.{l}.feed_forward`, `decoder.{l}.feed_forward` | `W_1`, `b_1`, `W_2`, `b_2` |
 | `encoder.norm`, `decoder.norm` | PreNorm's last ones |
 | `output.W_hy` (V, d), `output.b` | the prediction |
-| `length.W` (L, d), `length.b` | of a countdown: the length of the target, 0 .. L - 1 |
+| `length.W` (L, d), `length.b` | with a countdown: the length of the target, 0 .. L - 1 |
 
-Where `target_positions` is `countdown` (Nguyen 4.1), the step that predicts the word y_t of m has
-position m - t: 0 is that of the last word, and </s> is not predicted. p(y | x) is then
-p_length(m | x) p(y_1 .. y_m | m, x), m + 1 factors, as many as with </s>.
+If `target_positions` is `countdown` (Nguyen 4.1), the step that predicts the word y_t of m words
+has position m - t. The last word has position 0, and </s> is not predicted. Then p(y | x) is
+p_length(m | x) p(y_1 .. y_m | m, x), with m + 1 factors, as many as with </s>.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class TransformerCache(NamedTuple):
     encoder: StackCache
     decoder: StackCache
     output: OutputCache
-    losses: Losses  # the words' is without label smoothing
-    length: LengthCache | None = None  # of a countdown
+    losses: Losses  # the words' loss is without label smoothing
+    length: LengthCache | None = None  # with a countdown
     state: None = None
 
 
@@ -140,7 +140,7 @@ class Predicted(NamedTuple):
 
     read: np.ndarray
     words: np.ndarray
-    lengths: np.ndarray  # (B,), how many are predicted of each target
+    lengths: np.ndarray  # (B,), number of predicted words of each target
     places: np.ndarray | None  # (T, B), positions; None: 0, 1 ..
 
 
@@ -165,8 +165,8 @@ class Transformer(Model):
         }
 
     def predicted(self, batch: Batch) -> Predicted:
-        """What the decoder reads and predicts of a batch: with a countdown y_1 .. y_m without the
-        end marker, and at least one step."""
+        """The words of a batch that the decoder reads and predicts. With a countdown, y_1 .. y_m
+        without the end marker, and at least one step."""
         target = batch.target
         if not self.counts_down:
             return Predicted(batch.target_in, batch.target_out, target.lengths, None)
@@ -175,7 +175,8 @@ class Transformer(Model):
                          countdown(lengths, T))
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
-        """Dropout masks by site: `encoder`, of the embeddings, and the sublayers' (see there)."""
+        """Dropout masks by site: `encoder` and `decoder` for the embeddings, and the sublayers'
+        sites."""
         rate, (T, B) = self.config.dropout, self.predicted(batch).read.shape
         if rate == 0.0:
             return None
@@ -187,11 +188,13 @@ class Transformer(Model):
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TransformerCache]:
-        """Eq. 2.52 over a batch, in nats, summed over target tokens, with label smoothing; with a
-        countdown -log of Eq. 4.1 of Nguyen: the length's loss, which is not smoothed, is added.
+        """Eq. 2.52 over a batch, in nats, summed over target tokens, with label smoothing.
 
-        Arguments: noise, from `noise`, or None. Returns the loss, a 0-d array, and what `backward`
-        reads. A padded target word is after all real ones, so that only the future is masked there.
+        With a countdown -log of Eq. 4.1 of Nguyen: the length's loss, which is not smoothed, is
+        added.
+
+        Arguments: noise, from `noise`, or None. Returns the loss, a 0-d array, and the cache of
+        `backward`. A padded target word follows all real words, so only the future is masked there.
         """
         config, noise, source = self.config, noise or {}, batch.sources[0]
         target, length = self.predicted(batch), None
@@ -242,27 +245,28 @@ class Transformer(Model):
         return state.lengths
 
     def counting(self, state: StepState, sentences: np.ndarray, lengths: np.ndarray) -> StepState:
-        """The state of sentences (N,), ascending, which may be there several times, each before the
-        first of lengths (N,) words, at least 1."""
+        """The state of sentences (N,) before their first word. Arguments: sentences, ascending, in
+        which a sentence may occur several times; lengths (N,), their numbers of words, at least
+        1."""
         return counting_state(state, sentences, lengths)
 
     def step(
         self, parameters: Mapping[str, Array], state: StepState, tokens: np.ndarray
     ) -> tuple[Array, StepState, Array]:
         """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new state, and
-        the alignment (N, S), a mean over the top layer's heads."""
+        the alignment (N, S), the mean over the top layer's heads."""
         check_ids(tokens, self.target_size, "tokens")
         h, after, alignment = stack_step("decoder", self.config.layers_of("decoder"), parameters,
                                          tokens, state)
         return output_step("output", parameters, h), after, alignment
 
     def select(self, state: StepState, rows: np.ndarray, sentences: np.ndarray) -> StepState:
-        """Reorder, widen or drop hypotheses; drop finished sentences."""
+        """Reorder, repeat or drop hypotheses, and drop finished sentences."""
         return select_step(state, rows, sentences)
 
 
 def build(config: TransformerConfig, tables: Tables) -> Transformer:
-    """The model over tables of these sizes."""
+    """The model of a configuration, over tables of these sizes."""
     return Transformer(config, tables.sources[0], tables.target)
 
 

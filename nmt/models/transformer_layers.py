@@ -1,7 +1,7 @@
 """A Transformer's stacks: embeddings with positions, and layers of attention and feed-forward.
 
-One stack serves as encoder and as decoder; a decoder's layer attends to the encoder's output
-between its self-attention and its feed-forward layer.
+A stack is an encoder or a decoder. A decoder's layer attends to the encoder's output between its
+self-attention and its feed-forward layer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Layers(NamedTuple):
     inner: int  # F
     heads: int
     placement: Placement
-    reads: bool  # whether its layers attend to another stack's output, as a decoder's do
+    reads: bool  # whether its layers attend to another stack's output, as in a decoder
 
     @property
     def sublayers(self) -> tuple[str, ...]:
@@ -55,13 +55,14 @@ class StackCache(NamedTuple):
     embedding: tuple[RowIndex, int]
     mask: Array | None  # (T, B, d), dropout of the first layer's input
     sublayers: list[tuple[str, SublayerCache]]  # (kind, cache), from the bottom
-    norm: NormedCache | None  # PreNorm's last
+    norm: NormedCache | None  # PreNorm's last norm
 
 
 def stack_weights(
     prefix: str, layers: Layers, vocabulary_size: int, scheme: Scheme
 ) -> dict[str, Weight]:
-    """`{prefix}.W_e` (V, d), those of `{prefix}.{l}.{sublayer}`, and PreNorm's `{prefix}.norm`."""
+    """`{prefix}.W_e` (V, d), the weights `{prefix}.{l}.{sublayer}`, and PreNorm's
+    `{prefix}.norm`."""
     kind, pre = layers.placement
     weights = {f"{prefix}.W_e": embedding_weight(vocabulary_size, layers.width, scheme)}
     for depth in range(layers.depth):
@@ -77,11 +78,12 @@ def stack_weights(
 def noise_shapes(
     prefix: str, layers: Layers, T: int, S: int, B: int
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes of the dropout masks of a stack of T steps, by site; S, steps of the source attended
-    to.
+    """The shapes of the dropout masks of a stack of T steps, by site. S: the number of steps of the
+    source.
 
-    `{prefix}`, of embeddings with positions; `{sublayer}`, of what it returns; `{sublayer}.inner`,
-    of the weights of attention (B n, T, S), or of the hidden layer (T, B, F).
+    `{prefix}` is the site of the embeddings with positions, `{sublayer}` that of a sublayer's
+    output, and `{sublayer}.inner` that of the attention weights (B n, T, S), or of the hidden layer
+    (T, B, F).
     """
     shapes: dict[str, tuple[int, ...]] = {prefix: (T, B, layers.width)}
     inner = {"attention": (B * layers.heads, T, T), "source": (B * layers.heads, T, S),
@@ -98,11 +100,11 @@ def stack_forward(
     masked: Array | None, source: tuple[Array, Array | None] | None = None,
     places: np.ndarray | None = None,
 ) -> tuple[Array, StackCache]:
-    """The top layer's output (T, B, d) of ids (T, B), and what the backward reads.
+    """The top layer's output (T, B, d) for ids (T, B), and the cache of the backward.
 
-    Arguments: masked, of self-attention, as in `attention.multihead`; source, of a decoder:
-    the encoder's output (S, B, d) and its padding; places (T, B), positions of the words, 0, 1 ..
-    by default.
+    Arguments: masked, for self-attention, as in `attention.multihead`; source, for a decoder: the
+    encoder's output (S, B, d) and its padding; places (T, B), positions of the words, by default
+    0, 1 ..
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(ids))
     PE = positions(0, len(ids), layers.width, x.real.dtype) if places is None else \
@@ -128,7 +130,7 @@ def _layer_forward(
     name: str, sublayer: str, parameters: Mapping[str, Array], heads: int, read: Any,
     mask: Array | None, x: Array,
 ) -> tuple[Array, Any]:
-    """F(x) of a sublayer; read: a memory (None for x itself) and its mask."""
+    """F(x) of a sublayer. read: the memory (None for x itself) and its mask."""
     if sublayer == "feed_forward":
         return feed_forward_forward(name, parameters, x, mask)
     memory, masked = read
@@ -137,8 +139,8 @@ def _layer_forward(
 
 
 def stack_backward(dy: Array, cache: StackCache) -> tuple[Array | None, Gradients]:
-    """The gradient of the encoder's output (S, B, d), None of a stack that reads none, and those of
-    the weights by full name; dy (T, B, d)."""
+    """The gradient of the encoder's output (S, B, d), None for a stack that reads no other, and the
+    gradients of the weights by full name. dy: (T, B, d)."""
     gradients, dmemory = Gradients(), None
     if cache.norm is not None:
         dy, gradients = norm_backward(dy, cache.norm)

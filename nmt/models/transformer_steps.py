@@ -1,7 +1,7 @@
-"""One step of a Transformer's decoder, for search: keys and values of earlier words are cached.
+"""A step of a Transformer's decoder, for search. Keys and values of earlier words are cached.
 
-Rows are hypotheses, k a sentence, N = B k; those of a sentence share the keys and values of its
-source, with queries shaped as k steps (k, B, d).
+The N = B k rows are hypotheses, k per sentence. The hypotheses of a sentence share the keys and
+values of its source, as if their queries were k steps (k, B, d).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class StepState(NamedTuple):
 
     sources: list[KeysValues]  # by layer, (S, B, d) each
     padding: Array | None  # (B, 1, S) bool
-    past: list[KeysValues]  # by layer, of the t words before, (t, N, d) each
-    lengths: Array | None = None  # (B, L) logits of the target's length; of a countdown
-    left: np.ndarray | None = None  # (B,) host, the position of the next word; of a countdown
+    past: list[KeysValues]  # by layer, of the t earlier words, (t, N, d) each
+    lengths: Array | None = None  # (B, L) logits of the target's length, with a countdown
+    left: np.ndarray | None = None  # (B,) host, the position of the next word, with a countdown
 
 
 def first_state(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], memory: Array,
     padding: Array | None, lengths: Array | None = None,
 ) -> StepState:
-    """The state before the first word; memory (S, B, d) and its padding, from the encoder; lengths
-    (B, L), logits of the target's length."""
+    """The state before the first word. memory: (S, B, d), and its padding, from the encoder.
+    lengths: (B, L), logits of the target's length."""
     empty = memory[:0]
     return StepState([keys_values(f"{prefix}.{depth}.source", parameters, memory)
                       for depth in range(layers.depth)], padding, [(empty, empty)] * layers.depth,
@@ -47,8 +47,9 @@ def first_state(
 
 
 def counting_state(state: StepState, sentences: np.ndarray, lengths: np.ndarray) -> StepState:
-    """The state of sentences (N,), of which there may be several of one, before the first of
-    lengths (N,) words; ascending, both on the host."""
+    """The state of sentences (N,) before their first word. Arguments: sentences, ascending, in
+    which a sentence may occur several times; lengths (N,), their numbers of words; both on the
+    host."""
     of, (k, v) = to_device(sentences), state.past[0]
     empty = (k[:, of], v[:, of])
     return StepState([(k[:, of], v[:, of]) for k, v in state.sources],
@@ -60,8 +61,8 @@ def stack_step(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], tokens: np.ndarray,
     state: StepState,
 ) -> tuple[Array, StepState, Array]:
-    """Feed one word to each row: tokens (N,) host ids. Returns the top layer's output (N, d), the
-    new state, and the alignment (N, S): the top layer's attention to the source, the mean over its
+    """Feed a word to each row: tokens (N,) host ids. Returns the top layer's output (N, d), the new
+    state, and the alignment (N, S): the top layer's attention to the source, averaged over its
     heads."""
     table, (kind, pre), past, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
     x = gather_rows(table, to_device(tokens))[None] * layers.width**0.5    # (1, N, d)
@@ -94,8 +95,8 @@ def stack_step(
 def _past_step(
     name: str, parameters: Mapping[str, Array], heads: int, before: KeysValues, x: Array
 ) -> tuple[Array, KeysValues]:
-    """Self-attention of the newest word x (1, N, d) to itself and the words before; and the keys
-    and values of all of them (t + 1, N, d)."""
+    """Self-attention of the newest word x (1, N, d) to itself and to earlier words, and the keys
+    and values of all these words (t + 1, N, d)."""
     now = keys_values(name, parameters, x)
     k, v = (array_module(x).concatenate([old, new]) for old, new in zip(before, now, strict=True))
     c, _ = heads_forward(queries(name, parameters, x), k, v, heads)
@@ -106,7 +107,7 @@ def _source_step(
     name: str, parameters: Mapping[str, Array], heads: int, source: KeysValues,
     padding: Array | None, x: Array,
 ) -> tuple[Array, Array]:
-    """Attention of x (1, N, d) to the sources; and its weights (N, S), the mean over heads."""
+    """Attention of x (1, N, d) to the sources, and its weights (N, S), averaged over the heads."""
     xp, (_, N, d), (S, B, _) = array_module(x), x.shape, source[0].shape
     q = queries(name, parameters, x).reshape(B, N // B, d).transpose(1, 0, 2)
     c, cache = heads_forward(xp.ascontiguousarray(q), *source, heads, padding)  # (k, B, d)
@@ -127,8 +128,8 @@ def select_step(state: StepState, rows: np.ndarray, sentences: np.ndarray) -> St
 
 
 def _columns(pairs: list[KeysValues], chosen: np.ndarray) -> list[KeysValues]:
-    """These columns of keys and values (t, N, d), rows end to end, so that heads are views of them;
-    chosen (N',) on the host. The same arrays where all are chosen."""
+    """The chosen columns of keys and values (t, N, d), with contiguous rows, so that heads are
+    views of them. chosen: (N',) on the host. If all are chosen, the same arrays."""
     if len(chosen) == pairs[0][0].shape[1] and (chosen[1:] > chosen[:-1]).all():
         return pairs
     of = to_device(chosen)

@@ -46,41 +46,41 @@ from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 
 
 class Read(NamedTuple):
-    """What reading the source gives to the decoder, and what `_read_backward` reads."""
+    """The result of reading the source, for the decoder and for `_read_backward`."""
 
-    memory: Any  # a Memory, what the decoder attends to, or None
-    initial: list[State]  # the states in which the decoder starts, one per layer
-    encoder: Any  # EncoderCache; a tuple of two where there are two encoders
+    memory: Any  # a Memory, to which the decoder attends, or None
+    initial: list[State]  # the initial states of the decoder, one per layer
+    encoder: Any  # EncoderCache; a tuple of two caches if there are two encoders
     bridge: BridgeCache | None
-    source: Array | None = None  # (B, S, E), the embeddings as written, for a head that reads them
+    source: Array | None = None  # (B, S, E), embeddings in written order, if a head reads them
 
 
 class TranslatorCache(NamedTuple):
     read: Read
     decoder: Any  # DecoderCache or InputFeedingCache
-    head: Any  # the cache of the output head, of a `Softmax` a SoftmaxCache
+    head: Any  # the cache of the output head; a SoftmaxCache for a `Softmax`
     losses: Losses
-    state: None = None  # as in `Cache`: a translator's batches do not go on from one another
+    state: None = None  # as in `Cache`: a translator's batch does not continue the previous batch
 
     @property
     def output(self) -> OutputCache:
-        """The cache of the prediction layer, where the vocabulary is not sampled."""
+        """The cache of the prediction layer, if the vocabulary is not sampled."""
         return self.head.output
 
 
 class SearchState(NamedTuple):
-    """The state of a search: N rows, K consecutive ones, its hypotheses, for each of B
-    sentences."""
+    """The state of a search: N rows. The hypotheses of each of B sentences are K consecutive
+    rows."""
 
     layers: list[State]  # per layer, rows (N, H)
-    h_tilde: Array | None  # (N, H), what input feeding gives to the next step
+    h_tilde: Array | None  # (N, H), which input feeding gives to the next step
     memory: Memory | None  # of the B sentences
     head: Any  # the output head's state
-    t: int = 1  # the number of the next time step: where local-m is centred
+    t: int = 1  # the number of the next time step, at which local-m is centred
 
 
 class Translator(Model):
-    """A neural machine translation model put together from the parts that `config` names.
+    """A neural machine translation model, made of the parts that `config` names.
 
     The model holds no parameters and no state: they are passed in and returned. It owns a
     workspace, so that its passes reuse each other's memory.
@@ -93,9 +93,9 @@ class Translator(Model):
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
-        reverse_source, whether the batches' sources are reversed: attention by position depends on
-        it (erratum 9). factor_sizes, the number of values of each of `config.factors`. lexicon,
-        with `config.lexicon_epsilon`.
+        reverse_source: whether the batches' sources are reversed, on which attention by position
+        depends (erratum 9). factor_sizes: the number of values of each of `config.factors`.
+        lexicon: with `config.lexicon_epsilon`.
         """
         if (lexicon is None) != (config.lexicon_epsilon is None):
             raise ValueError("lexicon_epsilon: expected a number exactly where there is a lexicon "
@@ -111,7 +111,7 @@ class Translator(Model):
         self.variant = config.variant(reverse_source)
         self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
                             config.biases)
-        self.characters: tuple[str, Stack] | None = None  # a network of words without a row
+        self.characters: tuple[str, Stack] | None = None  # the network for words without a row
         self.workspace = Workspace()
         self.head: Head = Softmax(config, target_size, self.workspace, lexicon, reverse_source)
 
@@ -135,10 +135,10 @@ class Translator(Model):
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks, by site (Zaremba et al., 2014).
 
-        Sites: the input of each layer, `encoder.{l}` and `decoder.{l}`. With the `dropout_sites`
-        "vertical" also `decoder.joined`, what the attentional vector (without attention, the output
-        layer) reads; with those of the author's code instead `decoder.fed`, what is fed, and
-        nothing above the top layer (erratum 29). The output head adds its own.
+        Sites: the input of each layer, `encoder.{l}` and `decoder.{l}`. With `dropout_sites`
+        "vertical", also `decoder.joined`, the input of the attentional vector (without attention,
+        of the output layer). With the sites of the author's code, instead `decoder.fed`, the fed
+        vector, and nothing above the top layer (erratum 29). The output head adds its own sites.
         """
         drawn = self.head.noise(batch, rng, dtype)
         if self.config.dropout == 0.0:
@@ -148,7 +148,7 @@ class Translator(Model):
                             for site, shape in shapes.items()}}
 
     def _mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """The dropout masks' shapes, by site."""
+        """The shapes of the dropout masks, by site."""
         config, B = self.config, len(batch.indices)
         E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
@@ -166,9 +166,9 @@ class Translator(Model):
     ) -> tuple[Array, TranslatorCache]:
         """J of Eqs. 2.51 and 2.52, for a batch, by Algorithm 3, lines 1-5 and 7-10.
 
-        Arguments: noise, what `self.noise` drew; None switches dropout off. Returns the loss, a 0-d
-        array, the sum over all target words (with the end marker) of -log p in nats; and what
-        `backward` reads.
+        Arguments: noise, from `self.noise`; None switches dropout off. Returns the loss, a 0-d
+        array, the sum over all target words (with the end marker) of -log p in nats; and the cache
+        of `backward`.
         """
         noise = noise or {}
         read = self._read(parameters, batch.sources, noise)
@@ -179,7 +179,7 @@ class Translator(Model):
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, read: Read, noise: Noise
     ) -> tuple[Decoded, Any]:
-        """What the head reads of the decoder, and the decoder's cache."""
+        """The decoder's output for the head, and the decoder's cache."""
         forward: Any = input_feeding_forward if self.config.input_feeding else decoder_forward
         decoded, cache = forward(
             "decoder", parameters, batch.target_in, read.initial, read.memory, self.config.unit,
@@ -199,7 +199,7 @@ class Translator(Model):
     def _read(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
     ) -> Read:
-        """The encoder, the bridge, and the memory that the decoder attends to."""
+        """Run the encoder and the bridge, and make the memory to which the decoder attends."""
         states, last, encoder = encoder_forward(
             "encoder", parameters, sources[0], self.source, noise, self.workspace,
             self.characters, tuple(self.factors)
@@ -217,8 +217,8 @@ class Translator(Model):
     ) -> Gradients:
         """The gradients of the encoder's and the bridge's parameters.
 
-        Arguments: gradients of the encoder's states, of the states in which the decoder starts, and
-        of the source's embeddings (B, S, E) in written order, or None where no head reads them.
+        Arguments: gradients of the encoder's states, of the decoder's initial states, and of the
+        source's embeddings (B, S, E) in written order, or None if no head reads them.
         """
         clip, gradients = self.config.clip_elements, Gradients()
         d_last = [[state] for state in d_initial]
@@ -233,7 +233,7 @@ class Translator(Model):
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
-        """Algorithm 5, line 1, for a batch of sentences; `rows`, their number, is not needed."""
+        """Algorithm 5, line 1, for a batch of sentences. `rows`, their number, is not needed."""
         read, h_tilde = self._read(parameters, sources, {}), None
         if self.config.input_feeding:
             h_tilde = array_module(read.initial[0][0]).zeros_like(read.initial[0][0])
@@ -263,10 +263,10 @@ class Translator(Model):
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
     ) -> SearchState:
-        """Reorder, repeat or drop hypotheses; drop finished sentences.
+        """Reorder, repeat or drop hypotheses, and drop finished sentences.
 
-        Arguments: rows (N',) host, which hypotheses to keep, those of a sentence together;
-        sentences (B',) host, ascending, which sentences they belong to.
+        Arguments: rows (N',) host, the hypotheses to keep, those of a sentence together; sentences
+        (B',) host, ascending, the sentences to which they belong.
         """
         rows_on_device, sentences_on_device = to_device(rows), to_device(sentences)
         layers = select_states(state.layers, rows_on_device)
@@ -286,7 +286,7 @@ def build(config: ModelConfig, tables: Tables) -> Translator:
 
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines, where `ModelConfig` allows."""
-    together = ("attention", "score", "input_feeding")  # each has an implementation of its own
+    together = ("attention", "score", "input_feeding")  # each has its own implementation
     tiny = {
         "attention": (*WINDOWS, "none"), "score": sorted(CHOICES, key="general".__ne__),
         "unit": tuple(CELLS), "layers": (2, 1), "input_feeding": (True, False),

@@ -1,14 +1,14 @@
-"""Two encoders into one decoder: Luong's translator of two sources of one meaning.
+"""Two encoders and one decoder: Luong's translator for two sources with the same meaning.
 
 Source: Zoph and Knight (2016), "Multi-Source Neural Translation", the "basic" combination. In each
-layer the encoders' last states h^1, c^1 and h^2, c^2 give the decoder its first:
+layer the encoders' last states h^1, c^1 and h^2, c^2 give the decoder its first state:
 
     h_0 = tanh(W [h^1; h^2]),  c_0 = c^1 + c^2                       (Sennrich sources)
 
 and the attentional vector reads a context of each encoder, h~_t = tanh(W_c [c_t^1; c_t^2; h_t]).
-Slides and paper write c for cells and for contexts; it is the cells of an LSTM that are added, as
-both contexts stay apart in W_c. Units without cells have h_0 alone. Of bidirectional encoders,
-which the paper does not have, W reads the ends of both directions, and all cells are added.
+Slides and paper write c both for cells and for contexts. Here an LSTM's cells are added, since W_c
+reads both contexts separately. Units without cells have only h_0. With bidirectional encoders,
+which the paper does not have, W reads the last states of both directions, and all cells are added.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TwoSourcesConfig(ModelConfig):
 
 
 def combiner_weights(prefix: str, stack: Stack, scheme: Scheme) -> dict[str, Weight]:
-    """`{prefix}.{l}.W` (H, 2 He); stack, that of each encoder."""
+    """`{prefix}.{l}.W` (H, 2 He). stack: that of each encoder."""
     ends = (" forward", " backward") if stack.bidirectional else ("",)
     columns = [f"h {number}{end}" for number in (1, 2) for end in ends]
     H = stack.hidden_size
@@ -77,7 +77,7 @@ def combiner_forward(
     states: list[State] = []
     cache: BridgeCache = []
     for layer, of_sources in enumerate(zip(*last, strict=True)):
-        ends = [end for one in of_sources for end in one]
+        ends = [end for of_layer in of_sources for end in of_layer]
         xp, name = array_module(ends[0][0]), f"{prefix}.{layer}.W"
         joined = xp.concatenate([end[0] for end in ends], axis=1)  # (B, 2 He)
         h = attentional_forward(joined, parameters[name])      # (B, H) (Sennrich sources)
@@ -114,13 +114,13 @@ class TwoSources(Translator):
         self, config: TwoSourcesConfig, source_sizes: tuple[int, ...], target_size: int,
         reverse_source: bool = False,
     ) -> None:
-        """source_sizes, of both vocabularies; reverse_source, of both sides."""
+        """source_sizes: of both vocabularies. reverse_source: of both sides."""
         super().__init__(config, source_sizes[0], target_size, reverse_source)
         self.source_sizes = source_sizes
 
     def weights(self) -> dict[str, Weight]:
-        """As the translator's; `second_encoder`, `second_attention` and `combiner` beside it,
-        `attention.W_c` (H, 2 He + H)."""
+        """As the translator's, and also `second_encoder`, `second_attention` and `combiner`;
+        `attention.W_c` is (H, 2 He + H)."""
         config, scheme, source = self.config, self.config.scheme, self.source
         E, H = config.embedding_size, config.hidden_size
         inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
@@ -136,7 +136,7 @@ class TwoSources(Translator):
         }
 
     def _attention_weights(self) -> dict[str, Weight]:
-        """Both scores' weights, and the one W_c."""
+        """The weights of both scores, and of their common W_c."""
         H, scheme, source = self.config.hidden_size, self.config.scheme, self.source
         first, second = (attention_weights(prefix, self.variant, H, source, scheme)
                          for prefix in ATTENTIONS)
@@ -181,7 +181,7 @@ class TwoSources(Translator):
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
-        """Algorithm 5, line 1; alignments of `step` are joint, by `alignment_columns`."""
+        """Algorithm 5, line 1. The alignments of `step` are joint, by `alignment_columns`."""
         state = super().encode(parameters, sources, rows)
         if not isinstance(state.memory, Memories):
             return state
@@ -196,8 +196,9 @@ def build(config: TwoSourcesConfig, tables: Tables) -> TwoSources:
 
 
 def variants() -> dict[str, Variants]:
-    """Both attentions with and without feeding, a score whose gradients are summed over the steps,
-    and what else this module's code tells apart; the parts' own choices are the translator's."""
+    """The options that this module's code distinguishes: both attentions with and without feeding,
+    a score whose gradients are summed over the steps, and others. The parts are checked with the
+    translator."""
     tiny = {
         "unit": ("lstm", "gru"), "attention": ("global", "local-p", "none"),
         "score": ("general", "additive"), "input_feeding": (True, False), "layers": (2, 1),

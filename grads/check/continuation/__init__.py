@@ -1,11 +1,11 @@
-"""Analytic continuation: a user's real function, run unchanged with complex arguments.
+"""Analytic continuation: runs a user's real function, unchanged, with complex arguments.
 
-Complex step (`grads.check.differentiate`) needs f(x + i h). NumPy's `abs`, `var`, `norm` or `sort`
-of complex numbers are not the analytic continuation of the real functions, and real arrays drop
-imaginary parts. Here the function runs on an array class (`array`) with the continued functions (a
-table: `rules`), and with NumPy's array creation replaced in its module (`namespace`). What cannot
-be continued raises NotAnalytic with its line. This project's own functions are made for complex
-steps, and run on plain arrays.
+The complex step (`grads.check.differentiate`) needs f(x + i h). But NumPy's `abs`, `var`, `norm` or
+`sort` of complex numbers are not the analytic continuation of the real functions, and real arrays
+drop imaginary parts. Here the function gets arrays of a class (`array`) whose functions are the
+continued ones (`rules` has their table). Meanwhile, the functions in the user's module that create
+arrays are replaced (`namespace`). An operation that cannot be continued raises NotAnalytic with its
+line. This project's functions are made for complex steps, and run on plain arrays.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def continue_run(
 ) -> dict[str, Any]:
     """The outputs of f for complex arguments.
 
-    Arguments: f, inputs by name -> outputs by name; arguments, complex ones among them;
-    namespaces, of the user's modules. Raises NotAnalytic where f cannot be continued.
+    Arguments: f, inputs by name -> outputs by name; arguments, some of them complex; namespaces of
+    the user's modules. Raises NotAnalytic if f cannot be continued.
     """
-    given = {name: continued(a) if np.iscomplexobj(a) else a for name, a in arguments.items()}
+    stepped = {name: continued(a) if np.iscomplexobj(a) else a for name, a in arguments.items()}
     with replaced(namespaces):
-        outputs = f(given)
+        outputs = f(stepped)
     return {name: np.array(plain(out)) for name, out in outputs.items()}

@@ -1,8 +1,9 @@
 """The arrays on which a function is continued: complex, with the functions of real analysis.
 
-A `Continued` array stands for an array of real numbers x: it holds x + i y, y being the step. So
-its real part is the array itself, comparisons compare real parts, and NumPy's functions are those
-of the table RULES (`rules`). What would drop y raises NotAnalytic naming the user's line.
+A `Continued` array stands for an array of real numbers x. It holds x + i y, where y is the step.
+Therefore its `real` is the array itself, comparisons compare real parts, and NumPy's functions are
+those of the table RULES (`rules`). An operation that would drop y raises NotAnalytic naming the
+user's line.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy as np
 from grads.check.continuation.refusal import refuse
 
 COMPLEX = np.dtype(np.complex128)
-LARGE = 0.5  # a larger imaginary part is no step, but the user's own complex number
+LARGE = 0.5  # a larger imaginary part is not a step, but a complex number of the user's
 
 Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}  # a ufunc or function of NumPy -> its continued form
 REPAIRS: dict[np.ufunc, Rule] = {}  # a ufunc whose complex form is NaN at infinities -> its rule
-DECISIONS = frozenset({  # made on the real parts
+DECISIONS = frozenset({  # they depend on the real parts only
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
     np.logical_and, np.logical_or, np.logical_not, np.logical_xor, np.isnan, np.isfinite,
     np.isinf, np.signbit,
@@ -30,7 +31,7 @@ DECISIONS = frozenset({  # made on the real parts
 
 
 class Continued(np.ndarray):
-    """A complex array that stands for a real one; a 0-d array represents a scalar, and is not
+    """A complex array that stands for a real array. A 0-d array stands for a scalar, and is not
     changed in place."""
 
     __hash__ = None
@@ -39,7 +40,7 @@ class Continued(np.ndarray):
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
         bare = [x.view(np.ndarray) if type(x) is Continued else x for x in inputs]
-        if any(x is given and _is_foreign(x) for x, given in zip(bare, inputs, strict=True)):
+        if any(x is original and _is_foreign(x) for x, original in zip(bare, inputs, strict=True)):
             raise refuse("complex numbers are used")
         where = kwargs.pop("where", True) if out is not None and method == "__call__" else True
         try:
@@ -101,7 +102,7 @@ class Continued(np.ndarray):
 
 
 def _of_reals(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose result is no real number: computed of the real parts."""
+    """A method whose result is not a real number. It is computed from the real parts."""
     return lambda self, *args: function(reals(self)[()], *args)
 
 
@@ -110,9 +111,9 @@ for _function in (int, bool, round, math.trunc, math.floor, math.ceil, format, r
 
 
 def _in_place(name: str) -> Callable[..., Any]:
-    """An operator such as +=: a scalar is replaced, as Python's numbers are."""
-    whole, apart = getattr(np.ndarray, f"__i{name}__"), getattr(np.ndarray, f"__{name}__")
-    return lambda self, other: (whole if self.ndim else apart)(self, other)
+    """An operator such as +=. A scalar is replaced, as Python's numbers are."""
+    in_place, replacing = getattr(np.ndarray, f"__i{name}__"), getattr(np.ndarray, f"__{name}__")
+    return lambda self, operand: (in_place if self.ndim else replacing)(self, operand)
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
@@ -123,12 +124,12 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
 
 
 def continued(x: Any) -> Continued:
-    """The array or number as a Continued array: a view if it is complex128."""
+    """The array or number as a Continued array; a view of it if it is complex128."""
     return np.asarray(x, COMPLEX).view(Continued)
 
 
 def wrapped(result: Any) -> Any:
-    """A result with its complex arrays as Continued ones; a scalar becomes a 0-d array."""
+    """A result whose complex arrays are Continued arrays. A scalar becomes a 0-d array."""
     if isinstance(result, (tuple, list)):
         return mapped(result, wrapped)
     if type(result) is Continued or not np.iscomplexobj(result):
@@ -137,19 +138,20 @@ def wrapped(result: Any) -> Any:
 
 
 def plain(x: Any) -> Any:
-    """A continued array as a plain one that shares its memory; likewise in lists and mappings."""
+    """A continued array as a plain array that shares its memory, also in lists and mappings."""
     return mapped(x, lambda a: a.view(np.ndarray) if isinstance(a, Continued) else a)
 
 
 def reals(x: Any) -> Any:
-    """The real parts, for decisions; likewise in lists and mappings."""
+    """The real parts, for decisions, also in lists and mappings."""
     return mapped(x, lambda a: a.view(np.ndarray).real if isinstance(a, Continued) else a)
 
 
-def constant(x: Any, what: str) -> Any:
-    """The real parts of what does not depend on the step; else raises NotAnalytic."""
+def constant(x: Any, operation: str) -> Any:
+    """The real parts of an array that does not depend on the step. Raises NotAnalytic if it does.
+    """
     if np.imag(plain(x)).any():
-        raise refuse(f"{what} drops the imaginary part")
+        raise refuse(f"{operation} drops the imaginary part")
     return plain(x).real
 
 
@@ -164,7 +166,7 @@ def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _is_foreign(x: Any) -> bool:
-    """Whether complex numbers are the user's own, not continued real ones."""
+    """Whether complex numbers are the user's, and not continued real numbers."""
     return np.iscomplexobj(x) and bool((np.abs(np.imag(x)) > LARGE).any())
 
 
@@ -179,7 +181,7 @@ def _in_complex(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_numpy(function: Any) -> Rule:
-    """The rule of a function that only moves, adds and multiplies: NumPy's own."""
+    """The rule of a function that only moves, adds and multiplies: NumPy's function itself."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -192,12 +194,13 @@ def by_numpy(function: Any) -> Rule:
 
 
 def decided(function: Any) -> Rule:
-    """The rule of a function whose result is a decision: on the real parts."""
+    """The rule of a function whose result is a decision. It depends on the real parts only."""
     return lambda *args, **kwargs: function(*reals(args), **reals(kwargs))
 
 
 def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A ufunc, or a method of it: by its rule, or NumPy's own where that is the continuation."""
+    """The result of a ufunc, or of its method: by its rule, or by NumPy if that is the
+    continuation."""
     if ufunc in DECISIONS:
         return getattr(ufunc, method)(*map(np.real, inputs), **kwargs)
     rule = RULES.get(ufunc) or RULES.get(ufunc.__name__)  # SciPy's by name
@@ -214,13 +217,13 @@ def _applied(ufunc: np.ufunc, method: str, inputs: list[Any], kwargs: dict[str, 
 
 
 def _reduced(rule: Rule, a: Any, *, axis: int = 0, keepdims: bool = False) -> Any:
-    """`reduce` along an axis, by the rule for two arguments."""
+    """The `reduce` of a ufunc along an axis, by its rule for two arguments."""
     total = functools.reduce(rule, np.moveaxis(a, axis, 0))
     return np.expand_dims(total, axis) if keepdims else total
 
 
 def _written(result: Any, target: Any, where: Any) -> Any:
-    """A result written into the array that was given for it."""
+    """The array `target`, after the result was written into it."""
     into = plain(target)
     if np.iscomplexobj(result) and not np.iscomplexobj(into):
         result = constant(result, "an array of real numbers")

@@ -1,8 +1,9 @@
-"""Replacing `np`, `math` and SciPy in the user's module while it runs on continued arrays.
+"""Replaces `np`, `math` and SciPy in the user's module while it runs on continued arrays.
 
 A plain `np.zeros(n)` cannot hold imaginary parts, and no array class can intercept writing into it.
-So names of NumPy, `math` and SciPy in the globals of the user's functions are replaced during a
-run: floating arrays are created as complex ones, `math.exp` accepts continued numbers.
+Therefore names of NumPy, `math` and SciPy in the globals of the user's functions are replaced
+during a run: floating arrays are created as complex arrays, and `math.exp` accepts continued
+numbers.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 
 def _array(function: Any) -> Rule:
-    """np.array and np.asarray: a continued array for continued numbers, also in lists, and for
-    constants in lists, since it may be written into."""
+    """np.array and np.asarray. Continued numbers, also in lists, make a continued array. So do
+    constants in lists, because continued numbers may be written into the array later."""
 
     @functools.wraps(function)
     def make(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -50,7 +51,7 @@ _create = created(np.asarray)
 
 
 def _vectorized(function: Any, *args: Any, **kwargs: Any) -> Rule:
-    """np.vectorize of a function of one result."""
+    """np.vectorize of a function with one result."""
 
     def run(*arrays: Any) -> Any:
         arguments = np.broadcast_arrays(*map(np.asanyarray, arrays))
@@ -99,7 +100,7 @@ MATH = {name: _scalar(name) for name in """
 
 
 def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
-    """scipy.special.logsumexp, of positive sums."""
+    """scipy.special.logsumexp, for positive sums."""
     top = np.max(a, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     terms = np.exp(a - top) if b is None else b * np.exp(a - top)
@@ -141,7 +142,7 @@ def _with(module: types.ModuleType, functions: Mapping[str, Any]) -> types.Modul
 
 @functools.cache
 def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
-    """id of an object that a user's name may refer to -> that object, and the new one."""
+    """id of an object to which a user's name may refer -> the object, and its replacement."""
     modules: list[tuple[Any, dict[str, Any]]] = [(np, NUMPY), (math, MATH)]
     if scipy_is_there:
         special = sys.modules["scipy.special"]
@@ -157,20 +158,14 @@ def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
 @contextmanager
 def replaced(namespaces: list[Namespace]) -> Iterator[None]:
     """Context: replace NumPy, `math`, SciPy and vectorized functions in these namespaces."""
-    vectorized = {id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
-                  for f in space.values() if isinstance(f, np.vectorize)}
-    with substituted(namespaces, _replacements("scipy.special" in sys.modules) | vectorized):
-        yield
-
-
-@contextmanager
-def substituted(namespaces: list[Namespace], others: dict[int, tuple[Any, Any]]) -> Iterator[None]:
-    """Context: replace the objects in `others` in these namespaces."""
+    replacements = _replacements("scipy.special" in sys.modules) | {
+        id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
+        for f in space.values() if isinstance(f, np.vectorize)}
     before = [(space, name, value) for space in namespaces for name, value in space.items()
-              if id(value) in others]
+              if id(value) in replacements]
     try:
         for space, name, value in before:
-            space[name] = others[id(value)][1]
+            space[name] = replacements[id(value)][1]
         yield
     finally:
         for space, name, value in before:
@@ -181,8 +176,8 @@ def substituted(namespaces: list[Namespace], others: dict[int, tuple[Any, Any]])
 
 
 def namespaces_of(function: Any) -> list[Namespace] | None:
-    """The globals of a user's function, and of what it may call of the user's; None if all of it is
-    this project's, which is made for complex steps."""
+    """The globals of a user's function, and of the user's functions that it may call. None if all
+    functions are this project's, which are made for complex steps."""
     spaces: dict[int, Namespace] = {}
     seen: dict[int, Any] = {}
     is_ours, queue = False, [function]
@@ -194,7 +189,7 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
         space = vars(x) if isinstance(x, types.ModuleType) else getattr(x, "__globals__", None)
         if isinstance(space, dict) and id(space) not in spaces:
             name = str(space.get("__name__", ""))
-            if _is_users(name, str(space.get("__file__") or "")):
+            if is_users_module(name, str(space.get("__file__") or "")):
                 spaces[id(space)] = space
                 queue += filter(_leads_on, space.values())
             is_ours |= name.partition(".")[0] in OURS and not name.startswith("grads.check")
@@ -203,7 +198,7 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
 
 
 def _held(x: Any) -> list[Any]:
-    """What an object refers to that may hold functions of the user's."""
+    """The objects inside an object that may hold functions of the user's."""
     if isinstance(x, types.MethodType):
         return [x.__func__, x.__self__]
     if isinstance(x, types.FunctionType):
@@ -223,13 +218,13 @@ def _leads_on(x: Any) -> bool:
     return callable(x) or hasattr(x, "__dict__")
 
 
-def _is_users(name: str, file: str) -> bool:
-    """Whether a module is neither a library's nor this project's."""
+def is_users_module(name: str, file: str) -> bool:
+    """Whether a module belongs neither to a library nor to this project."""
     top = name.partition(".")[0]
-    return top not in OURS | (sys.stdlib_module_names - {"__main__"}) and not is_library(file)
+    return top not in OURS | sys.stdlib_module_names and not is_library(file)
 
 
 @functools.cache
 def is_library(file: str) -> bool:
-    """Whether a file is Python's or an installed package's, in whichever environment."""
+    """Whether a file belongs to Python or to an installed package, in any environment."""
     return file.startswith(_LIBRARIES) or bool(INSTALLED & set(file.split(os.sep)))

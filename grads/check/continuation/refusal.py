@@ -1,4 +1,4 @@
-"""The error where a function cannot be continued, and the user's line that it names."""
+"""The error for a function that cannot be continued, with the line of the user's code."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class NotAnalytic(ValueError):
     """The function cannot be continued to complex arguments, so complex step cannot be used."""
 
 
-def refuse(what: str) -> NotAnalytic:
-    """The error for what cannot be continued, with its line."""
-    return NotAnalytic(f"f: {what} {_line()}")
+def refuse(reason: str) -> NotAnalytic:
+    """The error for an operation that cannot be continued, with its line."""
+    return NotAnalytic(f"f: {reason} {_line()}")
 
 
 def _line() -> str:
@@ -32,6 +32,6 @@ def _line() -> str:
 
 
 def is_users(filename: str) -> bool:
-    """Whether a file is neither NumPy's nor the checker's."""
+    """Whether a file belongs neither to NumPy nor to the checker."""
     return not (os.path.abspath(filename).startswith((_CHECKER, _NUMPY))
                 or filename.startswith("<__array_function__"))

@@ -1,9 +1,9 @@
-"""The table of rules: what NumPy's functions become for x + i y, y being tiny.
+"""The table of rules: NumPy's functions for x + i y, where y is tiny.
 
-A real function f becomes f(x) + i y f'(x). NumPy's own complex functions do that where f is
-analytic; what only moves, adds and multiplies numbers is analytic. `abs`, `norm`, `var` and the
-like are different for complex numbers, or missing, and have a rule here. A function that is not in
-the table raises NotAnalytic.
+A real function f becomes f(x) + i y f'(x). If f is analytic, NumPy's complex function does exactly
+that. All functions that only move, add and multiply numbers are analytic. `abs`, `norm`, `var` and
+the like are different for complex numbers, or missing, and have a rule here. A function that is not
+in the table raises NotAnalytic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def joined(re: Any, im: Any) -> Any:
 
 
 def dual(function: Callable[..., Any], *slopes: Callable[..., Any]) -> Rule:
-    """The rule of a function from its slope for each argument, called (value, *arguments)."""
+    """The rule of a function, from its slope by each argument: slope(value, *arguments)."""
 
     def rule(*arguments: Any) -> Any:
         x = [np.real(a) for a in arguments]
@@ -59,7 +59,7 @@ def level(function: Callable[..., Any]) -> Rule:
 
 
 def special(name: str, *slopes: Callable[..., Any]) -> Rule:
-    """The rule of SciPy's function of this name, which is looked up when it is called."""
+    """The rule of SciPy's function of this name, which is looked up at each call."""
     return dual(lambda *x: getattr(sys.modules["scipy.special"], name)(*x), *slopes)
 
 
@@ -111,7 +111,7 @@ LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 
 
 def created(function: Any) -> Rule:
-    """The rule of np.zeros and the like: a floating array becomes one that can hold steps."""
+    """The rule of np.zeros and the like: a floating array becomes an array that can hold steps."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         array = function(*plain(args), **plain(kwargs))
@@ -132,7 +132,7 @@ def variance(
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """np.linalg.norm: of vectors, and Frobenius's of matrices."""
+    """np.linalg.norm: of vectors, and the Frobenius norm of matrices."""
     of_vectors = np.ndim(axis) == 0 and (axis is not None or np.ndim(x) == 1)
     if ord in (None, "fro") or (of_vectors and ord == 2):
         return np.sqrt(np.sum(x * x, axis, keepdims=keepdims))
@@ -144,7 +144,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def ordered(a: Any, axis: int | None = -1, **kwargs: Any) -> Any:
-    """np.sort, and np.partition: in the order of the real parts."""
+    """np.sort and np.partition: elements in the order of their real parts."""
     a, axis = (a.reshape(-1), -1) if axis is None else (a, axis)
     return np.take_along_axis(a, np.argsort(a, axis, "stable"), axis)
 
@@ -167,8 +167,8 @@ def correlation(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 
 
 def sign_and_log(a: Any) -> Any:
-    """np.linalg.slogdet: the logarithm of |det|; NumPy's complex one has the angle as imaginary
-    part."""
+    """np.linalg.slogdet: the logarithm of |det|. NumPy's complex logarithm has the angle as its
+    imaginary part."""
     result = np.linalg.slogdet(plain(a))
     sign = np.sign(result.sign.real)
     return wrapped(type(result)(sign, result.logabsdet + np.log(result.sign * sign)))
@@ -207,7 +207,7 @@ RULES.update({
 
 
 def _method_of(function: Any) -> Rule:
-    """A function as a method: a callable that is not a function would not be bound to its array."""
+    """A function as a method. Python binds only functions to an object, no other callables."""
     return lambda self, *args, **kwargs: function(self, *args, **kwargs)
 
 

@@ -1,1 +1,1 @@
-"""Diagnosis: what kind of mistake a wrong gradient looks like."""
+"""Diagnosis: which kind of mistake made a gradient wrong?"""

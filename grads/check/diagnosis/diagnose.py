@@ -1,7 +1,7 @@
-"""What kind of mistake a wrong gradient looks like, in plain sentences.
+"""Says in plain sentences which kind of mistake a wrong gradient looks like.
 
-A hint is given only if the numbers support it (`evidence`): a wrong hint is worse than none. The
-most specific hint comes first.
+A hint is given only if the numbers support it (`evidence`), because a wrong hint is worse than no
+hint. The most specific hint comes first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 
 from grads.check.diagnosis.elsewhere import Probe, contributions, right_elsewhere
-from grads.check.diagnosis.evidence import Evidence, Pair, sizes
+from grads.check.diagnosis.evidence import Evidence, Pair, make_pair, sizes
 from grads.check.diagnosis.places import Family, families, place
 from grads.check.diagnosis.repairs import copies, nature, repairs
 from grads.check.diagnosis.sums import missing_terms
@@ -23,18 +23,18 @@ __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
 LISTED = 5  # most parts that are listed by name
-TRIVIAL = ("it is zero", "it holds", "it differs")  # of hints on a part of the upstream gradient
+TRIVIAL = ("it is zero", "it holds", "it differs")  # hints that say too little
 ONLY = "only "  # in phrases that say where a gradient is wrong, not how
 ALIKE = 1e-6  # relative difference of gradients that are right
 
 
 def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
-    """What is wrong with a gradient, the most specific hint first.
+    """The hints on what is wrong with a gradient, the most specific hint first.
 
-    Arguments: evidence, the two gradients of one tensor and what else is known of the case; probe,
-    the function, of which more is asked where the numbers alone do not tell; None to ask nothing.
-    Returns at most three sentences about the gradient, "it"; none where it is right. Raises
-    ValueError where the two gradients differ in shape.
+    Arguments: evidence, the two gradients of a tensor and everything else that is known of the
+    case; probe, which evaluates the function again if the numbers alone do not tell, or None.
+    Returns at most three sentences about the gradient, called "it"; none if it is right. Raises
+    ValueError if the two gradients differ in shape.
     """
     pair = evidence.pair
     bad = ~np.isfinite(pair.analytic)
@@ -47,10 +47,10 @@ def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
 
 
 def _named(evidence: Evidence, pair: Pair) -> list[str]:
-    """The hints that the numbers give, if they name a mistake."""
-    whole = _whole(evidence, pair) or copies(evidence, pair)
-    if whole:
-        return [f"it {phrase}" for phrase in whole]
+    """The hints that name a mistake, from the numbers alone."""
+    phrases = _whole(evidence, pair) or copies(evidence, pair)
+    if phrases:
+        return [f"it {phrase}" for phrase in phrases]
     through = _through_outputs(evidence)
     if through and ONLY not in through[0]:
         return through
@@ -60,22 +60,24 @@ def _named(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 def _located(evidence: Evidence, pair: Pair) -> list[str]:
-    """The hints that say where it is wrong, not how."""
+    """The hints that say where the gradient is wrong, not how."""
     return [*_through_outputs(evidence), *_parts(evidence, pair)]
 
 
 def _asked(evidence: Evidence, probe: Probe | None) -> list[str]:
-    """The hint that the function gives, asked at other inputs or for parts of its outputs."""
+    """The hint from evaluating the function at other inputs, or for parts of its outputs."""
     pair = evidence.pair
     if probe is None or pair.gap.max() < ALIKE * np.abs(pair.numeric[pair.known]).max(initial=0.0):
         return []
-    found = right_elsewhere(probe, evidence) or contributions(probe, evidence)
-    return [f"it {phrase}" for phrase in found] or _at_one_index(evidence, probe)
+    phrases = right_elsewhere(probe, evidence) or contributions(probe, evidence)
+    return [f"it {phrase}" for phrase in phrases] or _at_one_index(evidence, probe)
 
 
 def _at_one_index(evidence: Evidence, probe: Probe) -> list[str]:
-    """The hint for an upstream gradient at the first index of an output's axis alone: of a
-    recurrent network there is one step, whose mistake is not spread over the others."""
+    """The hint for an upstream gradient at the first index of an output's axis alone.
+
+    Then only one step of a recurrent network counts, and its mistake is not spread over the others.
+    """
     located: list[str] = []
     for output, d in evidence.upstream.items():
         for axis in range(d.ndim if d.ndim > 1 and not probe.case.cacheless else 0):
@@ -99,19 +101,19 @@ def _at_one_index(evidence: Evidence, probe: Probe) -> list[str]:
 
 
 def _not_later(evidence: Evidence, probe: Probe, output: str, axis: int) -> str:
-    """The question where the gradient is right at the first index of an output's axis, and wrong at
-    others; "" if that is not how a loop over the axis goes wrong."""
+    """The question about a gradient that is right at the first index of an output's axis, and wrong
+    at later indices; "" if no mistake in a loop over the axis explains that."""
     steps, shape = evidence.upstream[output].shape[axis], evidence.analytic.shape
     later = [probe.alone(evidence, output, axis, k) for k in dict.fromkeys(
         (1, min(2, steps - 1), steps - 1))]
-    pairs = [one.pair for one in later if one is not None]
+    pairs = [single.pair for single in later if single is not None]
     if not pairs or not all(pair.wrong.any() for pair in pairs):
         return ""
     if not any(pair.analytic.any() for pair in pairs):
         return f"is a sum over axis {axis} forgotten, or = written for +=?"
     if steps in shape:
-        there = pairs[-1].at((slice(None),) * shape.index(steps) + (slice(-1, None),))
-        if there.wrong.any() or not there.significant.any():
+        last_step = pairs[-1].at((slice(None),) * shape.index(steps) + (slice(-1, None),))
+        if last_step.wrong.any() or not last_step.significant.any():
             return ""
     elif _others_right(evidence, probe):
         every = all(pair.wrong[pair.significant].all() for pair in pairs)
@@ -120,15 +122,15 @@ def _not_later(evidence: Evidence, probe: Probe, output: str, axis: int) -> str:
 
 
 def _others_right(evidence: Evidence, probe: Probe) -> bool:
-    """Whether all other tensors have right gradients, as far as these are known."""
-    found = probe.gradients(evidence.upstream)
-    return all(np.allclose(found[name][known], numeric[known], ALIKE,
+    """Whether the gradients of all other tensors are right, as far as they are known."""
+    gradients = probe.gradients(evidence.upstream)
+    return all(np.allclose(gradients[name][known], numeric[known], ALIKE,
                            ALIKE * np.abs(numeric[known]).max(initial=0.0))
                for name, numeric in evidence.others.items() for known in [np.isfinite(numeric)])
 
 
 def _whole(evidence: Evidence, pair: Pair) -> list[str]:
-    """Phrases that explain all of a gradient by itself."""
+    """The phrases that explain the whole gradient without other arrays."""
     multiple = nature(pair, sizes(evidence))
     if multiple is not None:
         return [f"{multiple} everywhere" if multiple == "is zero" else multiple]
@@ -136,7 +138,7 @@ def _whole(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
-    """How many entries are not finite, and where the first is."""
+    """The sentence on how many entries are not finite, and where the first is."""
     if bad.all():
         return "it is not finite anywhere"
     first = np.unravel_index(int(bad.argmax()), bad.shape)
@@ -148,8 +150,9 @@ def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
 
 
 def _through_outputs(evidence: Evidence) -> list[str]:
-    """Which outputs' gradients are wrong, where others are right."""
-    pairs = {output: evidence.pair_alone(output) for output in evidence.alone}
+    """The hint on the outputs whose gradients are wrong, if others are right."""
+    pairs = {output: make_pair(*gradients, evidence.allowed)
+             for output, gradients in evidence.alone.items()}
     pairs = {output: pair for output, pair in pairs.items()
              if pair.known.any() and np.isfinite(pair.analytic).all()}
     wrong = {output: pair for output, pair in pairs.items() if pair.wrong.any()}
@@ -178,8 +181,8 @@ def _through_outputs(evidence: Evidence) -> list[str]:
 
 
 def _parts(evidence: Evidence, pair: Pair) -> list[str]:
-    """The parts to which the error is confined, and its nature there, the smallest first; or the
-    parts that are right, where these are the smaller share."""
+    """The hints on the parts to which the error is confined, the smallest part first. If the right
+    parts are the smaller share, a hint on them."""
     if pair.wrong.sum() == 1 and pair.significant.sum() > 2:
         index = [int(k) for k in np.unravel_index(int(pair.wrong.argmax()), pair.wrong.shape)]
         return [f"only one entry of those compared is wrong: {place(evidence.labels, index)}"]
@@ -189,29 +192,29 @@ def _parts(evidence: Evidence, pair: Pair) -> list[str]:
     for wrong, right, where in filter(None, splits):
         size = int((pair.known & where).sum())
         if (len(wrong), 2 * size) > (len(right), pair.known.sum()):
-            names = _listed([part.name for part in right])
+            names = _listed([region.name for region in right])
             healthy.append((int((pair.significant & ~where).sum()), f"it is right only in {names}"))
             continue
-        names = _listed([part.name for part in wrong])
+        names = _listed([region.name for region in wrong])
         phrase = nature(pair.at(where), sizes(evidence))
         confined.append((size, where, f"it is wrong only in {names}" if phrase is None else
                          f"in {names} it {phrase}; elsewhere it is right"))
     chosen: list[tuple[np.ndarray, str]] = []
-    for _, where, hint in sorted(confined, key=lambda part: part[0]):
+    for _, where, hint in sorted(confined, key=lambda region: region[0]):
         if not any((inner <= where).all() for inner, _ in chosen):
             chosen.append((where, hint))
     return [hint for _, hint in chosen] or [hint for _, hint in sorted(healthy)[-1:]]
 
 
 def _split(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray] | None:
-    """The wrong parts, the right ones, and a mask of the wrong ones: entirely wrong, or nearly
-    so."""
-    wrong = [part for part in family if pair.wrong[part.where].any()]
-    right = [part for part in family
-             if not pair.wrong[part.where].any() and pair.significant[part.where].any()]
+    """The wrong parts, the right parts, and a mask of the wrong parts; None if these are not
+    entirely or nearly wrong."""
+    wrong = [region for region in family if pair.wrong[region.where].any()]
+    right = [region for region in family
+             if not pair.wrong[region.where].any() and pair.significant[region.where].any()]
     where = np.zeros(pair.wrong.shape, dtype=bool)
-    for part in wrong:
-        where |= part.where
+    for region in wrong:
+        where |= region.where
     compared = int(((pair.wrong | pair.significant) & where).sum())
     if not wrong or not right or (pair.wrong & ~where).any():
         return None
@@ -223,7 +226,7 @@ def _split(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray] | No
 
 
 def _scattered(pair: Pair) -> list[str]:
-    """The phrase of last resort: how many entries are wrong."""
+    """The hint if no other is known: how many entries are wrong."""
     if not (pair.significant & ~pair.wrong).any():
         spread = "the error is spread over all entries" + " compared" * (not pair.known.all())
         return [spread] if pair.wrong.sum() > 1 else []
@@ -232,12 +235,12 @@ def _scattered(pair: Pair) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     """A list of names; indices in a row are written as "2 to 5"."""
-    parts = [re.fullmatch(r"(\D*)(\d+)(.*)", name) for name in names]
-    if len({part and (part[1], part[3]) for part in parts}) == 1 and parts[0]:
-        numbers = sorted(int(part[2]) for part in parts if part)
+    matches = [re.fullmatch(r"(\D*)(\d+)(.*)", name) for name in names]
+    if len({match and (match[1], match[3]) for match in matches}) == 1 and matches[0]:
+        numbers = sorted(int(match[2]) for match in matches if match)
         runs = [[k for _, k in run] for _, run in groupby(
             enumerate(numbers), lambda pair: pair[1] - pair[0])]
         said = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
-        more = [*said[:LISTED - 1], f"{len(said) - LISTED + 1} more"]
-        return parts[0][1] + ", ".join(said if len(said) <= LISTED else more) + parts[0][3]
+        shortened = [*said[:LISTED - 1], f"{len(said) - LISTED + 1} more"]
+        return matches[0][1] + ", ".join(said if len(said) <= LISTED else shortened) + matches[0][3]
     return ", ".join(names)

@@ -1,5 +1,5 @@
-"""Further questions about a wrong gradient, put to the function and its backward: at which other
-inputs is it right, and what comes through single entries of the outputs?
+"""Evaluates a function with a wrong gradient again: at which other inputs is the gradient right,
+and what does it get through single entries of the outputs?
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEP = 1e-4  # relative step that shows which outputs depend on an entry
 EXACT = 1e-9  # relative difference of two derivatives by complex step, at most
 FEW, MOST = 8, 64  # entries of an output that are asked for alone, at first and at most
 SAMPLE, LINE = 24, 128  # entries that are differentiated for another upstream gradient
-SEEN = 3  # entries of the tensor about which it is asked
+SEEN = 3  # entries of the tensor that are examined
 OVERWRITTEN = ("lacks what comes through some entries of an output: are repeated indices or "
                "overlapping windows overwritten (=, or += with an array of indices) where they "
                "should be added (+=, np.add.at), or is a step left out?")
@@ -37,7 +37,7 @@ Arrays = Mapping[str, Array]
 
 
 class Probe(NamedTuple):
-    """What can be asked: the case, its function, and the method that suits it."""
+    """What can be evaluated again: the case, its function, and the method that suits it."""
 
     case: Case
     evaluate: Evaluator
@@ -46,16 +46,18 @@ class Probe(NamedTuple):
     def gradients(self, upstream: Arrays) -> dict[str, Array]:
         """The analytic gradients for other upstream gradients."""
         inputs = self.evaluate.inputs
-        found: Any = self.case.gradients({key: a.copy() for key, a in inputs.items()},
-                                         {key: np.array(d) for key, d in upstream.items()})
-        return {key: np.asarray(dense(d, key, inputs), float) for key, d in found.items()}
+        gradients: Any = self.case.gradients({key: a.copy() for key, a in inputs.items()},
+                                             {key: np.array(d) for key, d in upstream.items()})
+        return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
 
     def alone(
         self, evidence: Evidence, output: str, axis: int, k: int, line: bool = False
     ) -> Evidence | None:
-        """The evidence for an upstream gradient at index k of an output's axis only, at some
-        entries, or those of a line along the longest axis through the most wrong one; None where
-        the function cannot be differentiated so."""
+        """The evidence for an upstream gradient at index k of an output's axis only.
+
+        It is known at some entries; with `line`, along the longest axis through the most wrong
+        entry. None if the function cannot be differentiated.
+        """
         upstream = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
         np.moveaxis(upstream[output], axis, 0)[k] = np.moveaxis(
             evidence.upstream[output], axis, 0)[k]
@@ -68,14 +70,15 @@ class Probe(NamedTuple):
             where = np.arange(size).reshape(shape)[tuple(index)]
         try:
             analytic = self.gradients(upstream)[name]
-            found = at_entries(self.evaluate, self.evaluate.inputs, {output: upstream[output]},
-                               {name: where}, self.method)[name]
+            derivatives = at_entries(
+                self.evaluate, self.evaluate.inputs, {output: upstream[output]}, {name: where},
+                self.method)[name]
         except Exception:
             return None
         numeric, allowed = np.full(analytic.size, np.nan), np.full(analytic.size, np.nan)
-        numeric[where] = found.value[0]
-        largest = np.abs([*found.value[0], *analytic.reshape(-1)]).max(initial=0.0)
-        allowed[where] = 10 * found.error[0] + EXACT * largest
+        numeric[where] = derivatives.value[0]
+        largest = np.abs([*derivatives.value[0], *analytic.reshape(-1)]).max(initial=0.0)
+        allowed[where] = 10 * derivatives.error[0] + EXACT * largest
         return evidence._replace(
             analytic=analytic, numeric=numeric.reshape(shape), allowed=allowed.reshape(shape),
             alone={}, others={}, upstream={output: upstream[output]})
@@ -85,7 +88,7 @@ class Probe(NamedTuple):
 
 
 def right_elsewhere(probe: Probe, evidence: Evidence) -> list[str]:
-    """The phrase for changed inputs, or upstream gradients, at which the gradient is right."""
+    """The phrase on changed inputs or upstream gradients at which the gradient is right."""
     name, inputs, upstream = evidence.name, probe.evaluate.inputs, evidence.upstream
     if not _error(probe, inputs, upstream, name) > CLEAR:
         return []
@@ -101,7 +104,7 @@ def right_elsewhere(probe: Probe, evidence: Evidence) -> list[str]:
 
 
 def _elsewhere(evidence: Evidence) -> Iterator[tuple[str, Arrays, Arrays]]:
-    """What is true of the inputs or of the upstream gradients there, and those that differ."""
+    """Phrases, each with the changed inputs and the changed upstream gradients that it is about."""
     for name, a in evidence.inputs.items():
         if a.ndim >= 2 and a.shape[-1] == a.shape[-2] > 1:
             yield (f"is right where {name} is symmetric: is {name} used where its transpose, or "
@@ -125,7 +128,7 @@ def _elsewhere(evidence: Evidence) -> Iterator[tuple[str, Arrays, Arrays]]:
 
 
 def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
-    """Whether the gradient of a tensor is right at some random points nearby."""
+    """Whether the gradient of a tensor is right at POINTS random points nearby."""
     rng, probe = np.random.default_rng(2), Probe(case, evaluate, "ridders")
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(1.0, np.abs(a)) * rng.normal(size=a.shape)
@@ -136,8 +139,8 @@ def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -
 
 
 def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
-    """The error of a tensor's gradient at these inputs along a direction, as a multiple of what is
-    allowed; infinite where there is none."""
+    """The error of a tensor's gradient at these inputs along a direction, as a multiple of the
+    allowed error; infinite if there is no derivative."""
     v = np.random.default_rng(1).normal(size=inputs[name].shape)
     slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
     if slopes is None:
@@ -152,41 +155,41 @@ def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
 
 
 class Through(NamedTuple):
-    """What comes to one entry of the tensor through single entries of an output."""
+    """The gradient of an entry of the tensor through single entries of an output."""
 
     output: str
     entry: tuple[int, ...]  # of the tensor
     places: Array  # (n, ndim), indices of the output
-    pair: Pair  # (n,), the derivatives of these
+    pair: Pair  # (n,), the derivatives through them
 
 
 def contributions(probe: Probe, evidence: Evidence) -> list[str]:
-    """The phrase on what comes through single entries of an output to wrong entries of the tensor,
-    which are not in one row or column."""
+    """The phrase on what wrong entries of the tensor get through single entries of an output. The
+    entries are not all in one row or column."""
     if probe.case.cacheless:
         return []
-    found: list[Through] = []
+    paths: list[Through] = []
     gap = np.where(evidence.pair.wrong, evidence.pair.gap, 0.0)
     for _ in range(SEEN):
         index = tuple(int(k) for k in np.unravel_index(int(gap.argmax()), gap.shape))
         through = _through(probe, evidence, index) if gap.any() else None
-        if through is None or (found and through.output != found[0].output):
+        if through is None or (paths and through.output != paths[0].output):
             break
-        found.append(through)
+        paths.append(through)
         gap[index] = 0
         apart = gap.copy()
         for axis, k in enumerate(index):
             np.moveaxis(apart, axis, 0)[k] = 0
         gap = apart if apart.any() else gap
-    if not found:
+    if not paths:
         return []
     nothing = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
     if probe.gradients(nothing)[evidence.name].any():
         return ["is not zero where the upstream gradient is: is the upstream gradient forgotten?"]
-    said = _slope_through(evidence, found)
+    said = _slope_through(evidence, paths)
     if said:
         return [said]
-    phrases = [_lost(through, evidence) for through in found]
+    phrases = [_lost(through, evidence) for through in paths]
     kinds = {kind for kind, _ in phrases}
     if kinds & {"mixed", "none"}:
         return []
@@ -196,7 +199,7 @@ def contributions(probe: Probe, evidence: Evidence) -> list[str]:
 
 
 def _through(probe: Probe, evidence: Evidence, index: tuple[int, ...]) -> Through | None:
-    """What comes to one entry through the first output for which that is wrong."""
+    """The gradient of an entry through the first output through which it is wrong."""
     evaluate, x = probe.evaluate, probe.evaluate.inputs[evidence.name]
     step, place = STEP * max(1.0, abs(x[index])), int(np.ravel_multi_index(index, x.shape))
     line = entry_line(evaluate.inputs, evidence.name, place)
@@ -217,7 +220,8 @@ def _through(probe: Probe, evidence: Evidence, index: tuple[int, ...]) -> Throug
 def _derivatives_through(
     probe: Probe, evidence: Evidence, index: tuple[int, ...], output: str, where: Array
 ) -> Through | None:
-    """The derivatives of single entries of an output by one of the tensor; None where one fails."""
+    """The derivatives of single entries of an output by an entry of the tensor; None if one fails.
+    """
     outputs = probe.case.outputs  # by this name, so that its module is found for complex numbers
 
     def picked(inputs: Any) -> dict[str, Any]:
@@ -227,8 +231,8 @@ def _derivatives_through(
     name, analytic = evidence.name, []
     place = int(np.ravel_multi_index(index, evidence.analytic.shape)) if index else 0
     try:
-        there = Evaluator(picked, probe.evaluate.inputs, watch=probe.evaluate.watch)
-        numeric = at_entries(there, there.inputs, {str(p): np.ones(1) for p in where},
+        evaluator = Evaluator(picked, probe.evaluate.inputs, watch=probe.evaluate.watch)
+        numeric = at_entries(evaluator, evaluator.inputs, {str(p): np.ones(1) for p in where},
                              {name: [place]}, probe.method)[name]
         for p in where:
             only = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
@@ -236,21 +240,21 @@ def _derivatives_through(
             analytic.append(probe.gradients(only)[name][index])
     except Exception:  # not differentiable so: nothing is said
         return None
-    probe.evaluate.evaluations += there.evaluations
+    probe.evaluate.evaluations += evaluator.evaluations
     value = numeric.value[:, 0]
     allowed = EXACT * np.abs([*value, *analytic]).max() + 10 * numeric.error[:, 0]
     places = np.array(np.unravel_index(where, probe.evaluate.outputs[output].shape)).T
     return Through(output, index, places, Pair(np.array(analytic), value, allowed))
 
 
-def _slope_through(evidence: Evidence, found: list[Through]) -> str | None:
-    """The phrase on a factor of all that comes through the entries of an output."""
-    y = evidence.outputs[found[0].output]
+def _slope_through(evidence: Evidence, paths: list[Through]) -> str | None:
+    """The phrase on a wrong factor of everything that comes through the entries of an output."""
+    y = evidence.outputs[paths[0].output]
     values = fitting(evidence.inputs, y.shape)
-    pair = Pair(*(np.concatenate(parts) for parts in zip(*(f.pair for f in found), strict=True)))
+    pair = Pair(*(np.concatenate(parts) for parts in zip(*(f.pair for f in paths), strict=True)))
     if pair.significant.sum() < SEEN:
         return None
-    places = tuple(np.concatenate([through.places for through in found]).T)
+    places = tuple(np.concatenate([through.places for through in paths]).T)
     values = {name: value[places] for name, value in values.items()}
     with np.errstate(all="ignore"):
         return next(slopes(pair, [(y[places], y)]), None) or next(
@@ -258,17 +262,20 @@ def _slope_through(evidence: Evidence, found: list[Through]) -> str | None:
 
 
 def _lost(through: Through, evidence: Evidence) -> tuple[str, str]:
-    """The kind of mistake and its phrase, where what comes through each entry is right, or "lost",
-    or comes through an entry that has none, "extra", or both, "other"; else "mixed" or "none"."""
+    """The kind of mistake, and its phrase.
+
+    Kinds: "lost", nothing comes through some entries of the output; "extra", something comes
+    through entries without influence; "other", both; "none", all is lost; "mixed", none of these.
+    """
     output, entry, places, pair = through
     shape = evidence.outputs[output].shape
-    has, given = pair.significant, np.abs(pair.analytic) > CLEAR * pair.allowed
-    lost, extra, kept = has & ~given, given & ~has, has & ~pair.wrong
+    has, holds = pair.significant, np.abs(pair.analytic) > CLEAR * pair.allowed
+    lost, extra, kept = has & ~holds, holds & ~has, has & ~pair.wrong
     if (pair.wrong & ~lost & ~extra).any():
         return "mixed", ""
     if extra.any() and lost.any():
         across = [{axis for axis in range(len(shape)) if len(set(places[mask, axis])) == 1}
-                  for mask in (has, given)]
+                  for mask in (has, holds)]
         wrong_axis = across[0] and across[1] and not across[0] & across[1]
         return "other", (f"comes through a sum over the wrong axis of output {output}"
                          if wrong_axis else MISPLACED)
@@ -283,12 +290,12 @@ def _lost(through: Through, evidence: Evidence) -> tuple[str, str]:
                         "sum) forgotten?")
     for axis in range(len(shape)):
         indices = [set(places[mask, axis].tolist()) for mask in (kept, lost)]
-        for some, said in zip(indices, (
+        for seen, said in zip(indices, (
             "counts only what comes through {}: is a sum over axis {} forgotten, or are the others "
             "overwritten (= for +=, or += with repeated indices in place of np.add.at)?",
             "lacks what comes through {}: is it left out, or overwritten (= for +=, or += with "
             "repeated indices in place of np.add.at)?"), strict=True):
-            if len(some) == 1 and not indices[0] & indices[1]:
+            if len(seen) == 1 and not indices[0] & indices[1]:
                 return "lost", said.format(
-                    f"index {some.pop()} of axis {axis} of output {output}", axis)
+                    f"index {seen.pop()} of axis {axis} of output {output}", axis)
     return "lost", OVERWRITTEN

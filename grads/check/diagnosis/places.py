@@ -10,9 +10,9 @@ import numpy as np
 from grads.check.case import Block, Labels
 from grads.check.diagnosis.evidence import Evidence
 
-# Axes whose indices have another name than the axis.
+# The name of an index of an axis, if it is not that of the axis
 WORDS = {"batch": "batch item", "gate": "gate row"}
-LONGEST = 100  # an axis with more indices is not examined index by index
+LONGEST = 100  # a longer axis is not examined index by index
 
 
 class Part(NamedTuple):
@@ -34,7 +34,7 @@ def place(labels: Labels | None, index: Sequence[int]) -> str:
 
 
 def _place_on(labels: Labels, axis: int, k: int) -> str:
-    """One index in words."""
+    """An index of an axis in words."""
     kind = labels.axes[axis]
     for block in labels.blocks:
         if restricted(block) == (axis,) and k in range(10**9)[block.where[axis]]:
@@ -51,7 +51,7 @@ def word(axis: str) -> str:
 
 def restricted(block: Block) -> tuple[int, ...]:
     """The axes along which a block is smaller than the tensor."""
-    return tuple(axis for axis, part in enumerate(block.where) if part != slice(None))
+    return tuple(axis for axis, cut in enumerate(block.where) if cut != slice(None))
 
 
 def block_name(labels: Labels, block: Block) -> str:
@@ -63,16 +63,16 @@ def block_name(labels: Labels, block: Block) -> str:
 
 def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
     """The blocks grouped by the axes that they divide."""
-    found: dict[tuple[int, ...], list[Block]] = {}
+    by_axes: dict[tuple[int, ...], list[Block]] = {}
     for block in labels.blocks if labels is not None and len(labels.axes) == ndim else ():
         if restricted(block):
-            found.setdefault(restricted(block), []).append(block)
-    return list(found.values())
+            by_axes.setdefault(restricted(block), []).append(block)
+    return list(by_axes.values())
 
 
 def implied(shape: tuple[int, ...], labels: Labels | None) -> Iterator[Labels]:
-    """The equal blocks of which an unlabelled tensor may be stacked, 4, 3 or 2 along each axis, and
-    of any tensor its single rows, columns ..."""
+    """Labels for divisions of a tensor into equal blocks: single rows, columns and so on, and, of
+    an unlabelled tensor, 4, 3 or 2 blocks along each axis."""
     axes = ("row", "column", *(f"axis {k}" for k in range(2, len(shape))))[:len(shape)]
     axes = axes if labels is None or len(labels.axes) != len(shape) else labels.axes
     for axis, size in enumerate(shape):
@@ -87,16 +87,16 @@ def implied(shape: tuple[int, ...], labels: Labels | None) -> Iterator[Labels]:
 
 
 def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:
-    """What an axis counts: "time", or "axis 0" without labels."""
+    """The name of an axis: "time", or "axis 0" without labels."""
     if labels is None or len(labels.axes) != ndim:
         return f"axis {axis}"
     return labels.axes[axis]
 
 
 def families(evidence: Evidence) -> list[Family]:
-    """All ways to divide a tensor into parts: blocks, indices of an axis."""
+    """The ways to divide a tensor into parts: its blocks, and the indices of each axis."""
     labels, shape = evidence.labels, evidence.analytic.shape
-    found = []
+    divisions = []
     for blocks in block_families(labels, len(shape)):
         assert labels is not None
         family = []
@@ -104,12 +104,12 @@ def families(evidence: Evidence) -> list[Family]:
             where = np.zeros(shape, dtype=bool)
             where[block.where] = True
             family.append(Part(block_name(labels, block), where))
-        found.append(family)
+        divisions.append(family)
     for axis, size in enumerate(shape):
         if 2 <= size <= LONGEST:
             along = np.arange(size).reshape([-1 if a == axis else 1 for a in range(len(shape))])
             name = axis_name(labels, axis, len(shape))
             name = f"index {{}} of {name}" if name.startswith("axis") else f"{word(name)} {{}}"
-            found.append([Part(name.format(k), np.broadcast_to(along == k, shape))
-                          for k in range(size)])
-    return found
+            divisions.append([Part(name.format(k), np.broadcast_to(along == k, shape))
+                              for k in range(size)])
+    return divisions

@@ -1,4 +1,4 @@
-"""Explanations of a wrong gradient: each is a repair, accepted if the repaired gradient is right.
+"""Explains a wrong gradient by repairs: an explanation is accepted if it makes the gradient right.
 
 An explanation is a phrase about the gradient, "it ...", without the "it".
 """
@@ -26,7 +26,8 @@ Explanation = tuple[str, np.ndarray]  # a phrase, and the repaired gradient (NaN
 
 
 def nature(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
-    """The phrase for a gradient, or a part of one, that is zero or a multiple of the right one."""
+    """The phrase for a gradient, or part of it, that is zero or a multiple of the right gradient.
+    """
     if not pair.wrong.any():
         return None
     nothing = pair.known & (np.abs(pair.numeric) <= pair.allowed)
@@ -39,13 +40,14 @@ def nature(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
 
 
 def _multiple(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
-    """The phrase for a constant ratio, with its name if it has one."""
+    """The phrase for a constant ratio, with the name of the ratio if it has a name."""
     if _scaled(pair, -1.0):
         return "has the reversed sign (ratio -1)"
     for factor in dict.fromkeys([2.0, 0.5, *(value for _, value in named)]):
         if _scaled(pair, factor):
-            names = [name for name, value in named if abs(value - factor) < 1e-9 * abs(factor)]
-            return f"is off by the factor {factor:.6g}{_in_brackets(names)}"
+            names = " or ".join(name for name, value in named
+                                if abs(value - factor) < 1e-9 * abs(factor))
+            return f"is off by the factor {factor:.6g}" + f" ({names})" * bool(names)
     weight = np.where(pair.known, 1 / pair.allowed, 0.0)
     a, n = pair.analytic * weight, np.where(pair.known, pair.numeric, 0.0) * weight
     a, n = a / np.abs(n).max(), n / np.abs(n).max()
@@ -60,22 +62,19 @@ def _scaled(pair: Pair, factor: float, fitted: int = 0) -> bool:
     return pair.accepts(pair.analytic / factor, 1 / abs(factor), fitted)
 
 
-def _in_brackets(names: Sequence[str]) -> str:
-    return f" ({' or '.join(names)})" if names else ""
-
-
 # --- right entries at wrong positions -----------------------------------------------------------
 
 
 def repairs(evidence: Evidence, pair: Pair) -> list[str]:
-    """The phrases of all repairs of order, of copies and of sums that make the gradient right."""
+    """The phrases of all repairs of the order of entries that make the gradient right."""
     accepted = [phrase for phrase, repaired in _orders(evidence, pair) if pair.accepts(repaired)]
     return [*accepted, *_weights_transposed(evidence, pair),
             *([] if accepted else _moved(evidence, pair))]
 
 
 def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
-    """A product with the transpose of a square weight: inverted, and computed with the weight."""
+    """Phrases for a product with a square weight that is transposed or inverted by mistake. The
+    product is inverted, and computed again with the right matrix."""
     for name, W in evidence.inputs.items():
         n = len(W) if W.ndim == 2 and W.shape[0] == W.shape[1] > 1 else 0
         if not n or pair.numeric.ndim < 2 or not (stretch := float(np.linalg.cond(W))) < WELL:
@@ -93,7 +92,7 @@ def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
 
 
 def _orders(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
-    """Axes exchanged, an axis reversed or shifted."""
+    """Repairs of exchanged axes, and of a reversed or shifted axis."""
     yield from _axes_exchanged(evidence, pair)
     for axis, size in enumerate(pair.analytic.shape):
         name = axis_name(evidence.labels, axis, pair.analytic.ndim)
@@ -114,7 +113,7 @@ def _the(name: str) -> str:
 
 
 def _shifted(a: np.ndarray, axis: int, by: int) -> np.ndarray:
-    """The shift by `by` undone; NaN at the end."""
+    """The array shifted back by `by`; NaN at the end."""
     back = np.roll(a, -by, axis).copy()
     edge = [slice(None)] * a.ndim
     edge[axis] = slice(-1, None) if by > 0 else slice(0, 1)
@@ -123,27 +122,27 @@ def _shifted(a: np.ndarray, axis: int, by: int) -> np.ndarray:
 
 
 def _axes_exchanged(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
-    """Transposed, or brought into the right shape by a reshape where a transpose was meant."""
+    """Repairs of a transposed gradient, and of a reshape where a transpose was meant."""
     shape, labels = pair.analytic.shape, evidence.labels
     for p, q in combinations(range(len(shape)), 2):
         if min(shape[p], shape[q]) < 2:
             continue
-        other = list(shape)
-        other[p], other[q] = shape[q], shape[p]
+        exchanged = list(shape)
+        exchanged[p], exchanged[q] = shape[q], shape[p]
         axes = " and ".join(axis_name(labels, k, len(shape)) for k in (p, q))
         phrase = ("equals the transpose of what it should be" if len(shape) == 2
                   else f"has {axes} exchanged")
         if shape[p] != shape[q]:
             phrase = (f"is reshaped where {axes} should have been exchanged: the entries of the "
                       "transpose in the wrong order")
-        yield phrase, pair.analytic.reshape(other).swapaxes(p, q)
+        yield phrase, pair.analytic.reshape(exchanged).swapaxes(p, q)
 
 
 def _moved(evidence: Evidence, pair: Pair) -> list[str]:
-    """Blocks, or single rows and columns, that hold each other's gradients."""
+    """The phrase for blocks, or single rows and columns, that hold each other's gradients."""
     labels, shape = evidence.labels, pair.analytic.shape
-    for one in (*([labels] if labels is not None else []), *implied(shape, labels)):
-        for blocks in block_families(one, len(shape)):
+    for division in (*([labels] if labels is not None else []), *implied(shape, labels)):
+        for blocks in block_families(division, len(shape)):
             sources: list[int] = []
             for block in blocks:
                 source = _source(pair, blocks, block)
@@ -157,12 +156,12 @@ def _moved(evidence: Evidence, pair: Pair) -> list[str]:
             single = blocks[0].name.isdigit() and sorted(sources) != every
             if len(sources) == len(blocks) and sources != every and not (
                     single or (pair.wrong & ~inside).any()):
-                return [_moves(one, blocks, sources)]  # smaller blocks would say the same again
+                return [_moves(division, blocks, sources)]  # smaller blocks would say the same
     return []
 
 
 def _moves(labels: Labels, blocks: Sequence[Block], sources: list[int]) -> str:
-    """The phrase for which block holds whose gradient."""
+    """The phrase on which block holds the gradient of which other block."""
     axes, n = restricted(blocks[0]), len(blocks)
     kind = labels.axes[axes[0]] if len(axes) == 1 else "block"
     kind += " block" * (kind in ("row", "column") and not blocks[0].name.isdigit())
@@ -174,37 +173,37 @@ def _moves(labels: Labels, blocks: Sequence[Block], sources: list[int]) -> str:
     by = {(k - source) % n for k, source in enumerate(sources)}
     if len(by) == 1:
         return f"is rolled by {by.pop()} of its {n} {kind}s: {said}"
-    same = sorted(sources) == list(range(n))
+    permuted = sorted(sources) == list(range(n))
     return f"has its {kind}s mixed up: {said}" + (
-        ": is a gather written where a scatter belongs?" * same)
+        ": is a gather written where a scatter belongs?" * permuted)
 
 
 def _source(pair: Pair, blocks: Sequence[Block], block: Block) -> int | None:
-    """The number of the block whose numerical gradient this block's analytic gradient is."""
-    own = pair.at(block.where)
-    if not own.wrong.any():
+    """The number of the block whose numerical gradient equals this block's analytic gradient."""
+    held = pair.at(block.where)
+    if not held.wrong.any():
         return blocks.index(block)
-    for number, other in enumerate(blocks):
-        theirs = pair.at(other.where)
-        if other is block or theirs.numeric.shape != own.analytic.shape:
+    for number, candidate in enumerate(blocks):
+        theirs = pair.at(candidate.where)
+        if candidate is block or theirs.numeric.shape != held.analytic.shape:
             continue
-        limit = own.allowed + theirs.allowed
-        both = own.known & theirs.known
-        fits = both.any() and (np.abs(own.analytic - theirs.numeric) <= limit)[both].all()
-        if fits and digits(own.gap[both], limit[both]) >= DIGITS:
+        limit = held.allowed + theirs.allowed
+        known = held.known & theirs.known
+        fits = known.any() and (np.abs(held.analytic - theirs.numeric) <= limit)[known].all()
+        if fits and digits(held.gap[known], limit[known]) >= DIGITS:
             return number
     return None
 
 
 def copies(evidence: Evidence, pair: Pair) -> list[str]:
-    """Other tensors' gradients, in place of this one or added to it."""
-    found = []
-    for name, other in evidence.others.items():
-        if np.shape(other) != pair.analytic.shape or not np.isfinite(other).any():
+    """The phrases for another tensor's gradient in place of this gradient, or added to it."""
+    phrases = []
+    for name, gradient in evidence.others.items():
+        if np.shape(gradient) != pair.analytic.shape or not np.isfinite(gradient).any():
             continue
-        if pair.accepts(pair.analytic - other + pair.numeric):
-            found.append(f"equals the gradient of {name}")
-        found += [f"is the right gradient {said} that of {name}"
-                  for sign, said in ((1, "plus"), (-1, "minus"))
-                  if pair.accepts(pair.analytic - sign * np.asarray(other))]
-    return found
+        if pair.accepts(pair.analytic - gradient + pair.numeric):
+            phrases.append(f"equals the gradient of {name}")
+        phrases += [f"is the right gradient {said} that of {name}"
+                    for sign, said in ((1, "plus"), (-1, "minus"))
+                    if pair.accepts(pair.analytic - sign * np.asarray(gradient))]
+    return phrases

@@ -163,7 +163,7 @@ class Written:
             layer = example.arguments[0]
             set_to_zero(layer)
             passed = run.passed(getattr(layer, call.__name__), result)[1]
-            return layer, *run.given(passed, flatten(copy.deepcopy(upstream)), RATE)
+            return layer, *run.arguments(passed, flatten(copy.deepcopy(upstream)), RATE)
 
         kept = Kept(run.subject.arrays, lambda after, result: run.gradients(after[0], result, {}))
         backward = getattr(type(call.__self__), run.backward)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.report import StepErrors
+from grads.check.result import StepErrors
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Step, Trace, trace

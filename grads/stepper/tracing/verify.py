@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.report import StepErrors
+from grads.check.result import StepErrors
 from grads.check.step_sizes import step_errors
 from grads.stepper.trace import Loops, Origin, Trace, plain, relative_error
 from grads.stepper.tracing.pairing import (

@@ -1,14 +1,14 @@
-"""The checks that run on mutants: the catalogue's, and those of clipping.
+"""The checks that run on mutants: the checks of the catalogue, and checks of clipping.
 
-Element-wise clipping gives no gradient, so nothing can be differentiated. Where it acts, the models
-are compared with the references in PyTorch (tests/grads/verification/test_reference.py), and a
-mutant is detected by a change of the confirmed numbers. In a model an LSTM's dc stays below the
-limit to which every dh is clipped, unless its last state gets a gradient from elsewhere: that is
-tested with a single layer, which tests/lstm/test_recurrent.py compares with a literal loop.
+Element-wise clipping does not give a gradient, so nothing can be differentiated. Models in which it
+acts are compared with the references in PyTorch (tests/grads/verification/test_reference.py). A
+mutant is detected because it changes these confirmed numbers. In a model, an LSTM's dc stays below
+the limit to which every dh is clipped, unless its last state gets a gradient from elsewhere. That
+case is tested with a single layer, which tests/lstm/test_recurrent.py compares with a literal loop.
 
-Real numbers run a cell's form in place, and the complex step differentiates forward passes alone:
-so a layer of each cell runs on complex arrays too, whose numbers tests/lstm/cells/test_cells.py
-compares with those of real ones.
+Real numbers run the in-place form of a cell, and the complex step differentiates forward passes
+only. Therefore a layer of each cell also runs on complex arrays. tests/lstm/cells/test_cells.py
+compares its numbers with those of real arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ACTING = 0.01  # a limit of clipping that many elements of dh and dc exceed
 
 
 def checks() -> list[Check]:
-    """One for every entry of the catalogue: all architectures, tiny and at real sizes."""
+    """A check for every entry of the catalogue: all architectures, at tiny and at real sizes."""
     entries = catalogue.entries()
     clipped = [entry._replace(options={**entry.options, "clip_elements": ACTING})
                for entry in entries
@@ -39,17 +39,18 @@ def checks() -> list[Check]:
 
 
 def checks_of_cells() -> list[Check]:
-    """A layer of each cell, of real and of complex numbers."""
+    """Checks of a layer of each cell, with real and with complex numbers."""
     return [Check(f"{unit} layer, {dtype}, {'clipping acts' if clips else 'last state alone'}",
                   partial(layer, unit, dtype, clips))
             for unit in CELLS for dtype in ("float64", "complex128") for clips in (True, False)]
 
 
 def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
-    """Results and gradients of a layer over T = 3 steps, B = 3, whose last state gets large ones.
+    """The results and gradients of a layer over T = 3 steps, B = 3, whose last state gets a large
+    gradient.
 
-    clips: sentences of several lengths, every output has a gradient, clipping acts on some of dh
-    and dc; or nothing of these.
+    Arguments: clips, whether sentences have several lengths, every output has a gradient, and
+    clipping acts on some elements of dh and dc.
     """
     rng, (T, B, E, H), cell = np.random.default_rng(1), (3, 3, 2, 4), CELLS[unit]
     G = len(cell.gates) * H
@@ -67,7 +68,7 @@ def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
 
 
 def checks_of_derivations() -> list[Check]:
-    """One for every derivation."""
+    """A check for every derivation."""
     return [Check(entry.name, partial(derivations.numbers, entry),
                   partial(derivations.check, entry))
             for entry in derivations.entries()]

@@ -1,7 +1,7 @@
-"""Mutants that compute the same, or that gradient checks need not detect, each with its reason.
+"""Mutants that compute the same, or that gradient checks need not detect, with their reasons.
 
-A key is a mutant's name, or a common prefix of several: a function, or a function and the changed
-code.
+A key is a mutant's name, or a common prefix of several names: a function, or a function and the
+changed code.
 """
 
 from __future__ import annotations
@@ -116,6 +116,6 @@ EQUIVALENTS: dict[str, str] = {
 
 
 def reason(name: str, equivalents: Mapping[str, str] = EQUIVALENTS) -> tuple[str, str] | None:
-    """The key that a mutant's name belongs to, and why it is no mistake; None if there is none."""
+    """The key of a mutant's name, and the reason why it is no mistake; None if there is no key."""
     return next(((key, why) for key, why in equivalents.items()
                  if name == key or name.startswith((f"{key} -> ", f"{key}: "))), None)

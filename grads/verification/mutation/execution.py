@@ -1,7 +1,7 @@
-"""Running the checks on each mutant until one fails.
+"""Runs the checks on each mutant until one fails.
 
-Every mutant runs in a process of its own, so that an endless loop, a crash of the interpreter or a
-changed cache has no effect on others.
+Every mutant runs in its own process, so that an endless loop, a crash of the interpreter or a
+changed cache has no effect on other mutants.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from grads.verification.mutation.record import Check, Mutant, Numbers, Recording
 from nmt.console.messages import several
 from nmt.processes import in_processes, start
 
-LIMIT = 20.0  # seconds of CPU time a check may take beyond forty times that of its numbers
-SAME = 1e-12  # relative to a tensor's largest entry: differences by rounding
+LIMIT = 20.0  # seconds of CPU time that a check may take beyond forty times that of its numbers
+SAME = 1e-12  # largest difference by rounding, relative to a tensor's largest entry
 NOT_RUN = "no check runs the line"
 
 
 class Outcome(NamedTuple):
-    """The outcome of a mutant."""
+    """A mutant, and whether a check killed it."""
 
     mutant: Mutant
     by: str  # gradient, a kind of finding, reference, exception, time; "" if it survived
-    check: str  # the check that failed; for a survivor, how many did not
+    check: str  # the check that failed; for a survivor, the number of checks
     seconds: float
 
     @property
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 def execute(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recording,
           jobs: int = 1) -> Iterator[Outcome]:
-    """The outcome of each mutant, as they come, from so many processes."""
+    """The outcome of each mutant as soon as it is known, from `jobs` processes."""
     def work(k: int) -> Iterator[Outcome]:
         for mutant in mutants[k::jobs]:
             yield _executed(mutant, checks, recording)
@@ -53,16 +53,16 @@ def execute(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recor
 
 
 def running(mutant: Mutant, recording: Recording) -> list[int]:
-    """The checks that run a mutant's line, fastest first."""
+    """The checks that run a mutant's line, the fastest first."""
     wanted = {(mutant.file, line) for line in mutant.lines}
     places = [k for k, lines in enumerate(recording.lines) if wanted & lines]
     return sorted(places, key=recording.seconds.__getitem__)
 
 
 def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
-    """The outcome of one mutant, from a process of its own.
+    """The outcome of a mutant, from its own process.
 
-    A check whose numbers have not changed cannot fail; the others differentiate.
+    A check whose numbers have not changed cannot fail. Only the other checks differentiate.
     """
     started, order = time.perf_counter(), running(mutant, recording)
 
@@ -71,7 +71,7 @@ def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> 
         with poisoned(), injected(mutant.function, mutant.source):
             for k in order:
                 signal.setitimer(signal.ITIMER_PROF, LIMIT + 40 * recording.seconds[k])
-                changed = not same(checks[k], recording.numbers[k])
+                changed = not computes_the_same(checks[k], recording.numbers[k])
                 writer.send((changed, changed and complaint(checks[k]), checks[k].name))
 
     process, reader = start(act)
@@ -100,7 +100,7 @@ def _unnoticed(run: int, changed: int) -> str:
     return f"{checks} the line, the numbers of {changed or 'none'} change"
 
 
-def same(check: Check, numbers: Numbers) -> bool:
+def computes_the_same(check: Check, numbers: Numbers) -> bool:
     """Whether a check computes these numbers, up to rounding."""
     try:
         changed = check.numbers()
@@ -115,9 +115,9 @@ def same(check: Check, numbers: Numbers) -> bool:
 
 
 def complaint(check: Check) -> str:
-    """How a check with changed numbers fails; "" if it passes.
+    """The way in which a check with changed numbers fails; "" if it passes.
 
-    exception, gradient, a kind of finding, or reference where no other numbers are right.
+    "exception", "gradient", a kind of finding, or "reference" if only the same numbers are right.
     """
     try:
         if check.run is not None:
@@ -129,7 +129,7 @@ def complaint(check: Check) -> str:
 
 
 def kind_of(report: Report) -> str:
-    """The first thing wrong in a report, in a word; "" if nothing is."""
+    """The first fault of a report, in a word; "" if there is none."""
     if report.ok:
         return ""
     return "gradient" if report.wrong else report.findings[0].kind
@@ -141,7 +141,7 @@ def kind_of(report: Report) -> str:
 def sample(mutants: Sequence[Mutant], number: int, seed: int = 0) -> list[Mutant]:
     """A fixed choice of mutants, stratified over modules and operators.
 
-    Every stratum gives one mutant before any gives two, and so on, in random order.
+    Every stratum gives its first mutant before any stratum gives its second, in random order.
     """
     rng = random.Random(seed)
     strata: dict[tuple[str, str], list[Mutant]] = {}

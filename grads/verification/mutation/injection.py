@@ -1,4 +1,4 @@
-"""Replacing a function temporarily by a changed one."""
+"""Replaces a function temporarily by a changed function."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 
 from grads.verification.mutation.syntax import parse
 
-PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that its source decides
+PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # attributes that follow from the source
 
 
 @contextmanager
 def injected(path: str, source: str) -> Iterator[None]:
-    """Run with another source of the function at a dotted path.
+    """Context in which the function at a dotted path has another source.
 
-    The function's code is changed in place, so that modules that have imported or stored it are
-    affected too; not thread-safe. Raises ValueError if the path names no Python function, if the
-    source is none, or if it needs other outer variables.
+    The function's code is changed in place, so that it changes also for modules that have imported
+    or stored the function. This is not thread-safe. Raises ValueError if the path names no Python
+    function, if the source is not a function, or if it needs other outer variables.
     """
     function = find(path)
     changed = compiled(function, source)
@@ -38,9 +38,9 @@ def injected(path: str, source: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: str, old: str, new: str) -> Iterator[None]:
-    """Run with `old` replaced by `new` in the source of the function at a dotted path.
+    """Context in which `old` is replaced by `new` in the source of the function at a dotted path.
 
-    Raises ValueError unless `old` occurs exactly once; else as `injected`.
+    Raises ValueError unless `old` occurs exactly once, and the errors of `injected`.
     """
     source = textwrap.dedent(inspect.getsource(find(path)))
     if source.count(old) != 1:
@@ -51,8 +51,8 @@ def replaced(path: str, old: str, new: str) -> Iterator[None]:
 
 
 def find(path: str) -> FunctionType:
-    """The function, method or property of a dotted path; decorators are undone where they keep
-    `__wrapped__`. Raises ValueError where there is none.
+    """The function, method or property at a dotted path, without decorators that keep
+    `__wrapped__`. Raises ValueError if there is none.
     """
     parts = path.split(".")
     for cut in range(len(parts) - 1, 0, -1):
@@ -71,7 +71,7 @@ def find(path: str) -> FunctionType:
 
 
 def compiled(function: FunctionType, source: str) -> FunctionType:
-    """A function made of the source where another one stands."""
+    """The function of a source, compiled in the place of another function."""
     outer = function.__code__.co_freevars
     scope = dict(function.__globals__)
     module = _enclosed(parse(source), outer)

@@ -1,8 +1,8 @@
 """Mistakes of a backward pass, as operators over its syntax tree.
 
-An operator takes a place in a function and yields mistaken replacements for it. Index arithmetic,
-shapes, dtypes, integer constants and error messages are not changed; of indices only time steps,
-halves and masks are.
+An operator takes a place in a function and yields mistaken replacements for it. It does not change
+index arithmetic, shapes, dtypes, integer constants and error messages. The only indices that are
+changed are time steps, halves and masks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grads.verification.mutation.syntax import (
 
 
 class Site(NamedTuple):
-    """One change of one function."""
+    """A change of a function."""
 
     first: int  # line of the changed statement's beginning, counted from 1 in the function's source
     last: int
@@ -36,7 +36,7 @@ class Site(NamedTuple):
 
 
 def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
-    """All changes of a function's `source`, or those of some operators; no two are alike."""
+    """All different changes of a function's `source`, by all or by some operators."""
     definition = parse(source)
     changes, seen = [], {ast.unparse(definition)}
     for place in list(places(definition, definition, False, facts_of(definition))):
@@ -53,12 +53,12 @@ def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
 
 
 def _text(node: ast.AST) -> str:
-    """A node on one line; of a compound statement the first."""
+    """The text of a node on one line. Of a compound statement: its first line."""
     return " ".join(ast.unparse(ast.fix_missing_locations(node)).partition(":\n")[0].split())
 
 
 def _lines(place: Place) -> tuple[int, int]:
-    """First and last line of the statement; in a compound one those of the place itself."""
+    """The first and the last line of the statement. In a compound statement: of the place."""
     node = place.node if hasattr(place.statement, "body") else place.statement
     if not hasattr(node, "lineno"):
         node = place.statement
@@ -172,14 +172,14 @@ def wrong_time(p: Place) -> Iterator[ast.AST]:
 
 
 def swapped_names(p: Place) -> Iterator[ast.AST]:
-    """Another name assigned by the same call or loop: a gate for a gate, a step for the next."""
+    """Another name that the same call or loop assigns: a gate for a gate, a step for the next."""
     n = p.node
     if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in p.facts.partners:
         yield ast.Name(p.facts.partners[n.id], ast.Load())
 
 
 def swapped_arguments(p: Place) -> Iterator[ast.AST]:
-    """f(b, a) for f(a, b), b @ a for a @ b; two results in the wrong order."""
+    """f(b, a) for f(a, b), b @ a for a @ b, two results in the wrong order."""
     n = p.node
     if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult):
         yield ast.BinOp(n.right, n.op, n.left)
@@ -192,7 +192,7 @@ def swapped_arguments(p: Place) -> Iterator[ast.AST]:
 
 
 def _exchanged(parts: Sequence[ast.expr], facts: Facts) -> Iterator[list[ast.expr]]:
-    """The expressions with two neighbours exchanged that both could be arrays."""
+    """The expressions with two neighbours exchanged, if both could be arrays."""
     for k, pair in enumerate(pairwise(parts)):
         if all(isinstance(operand, ARRAYS) and not is_index(operand, facts.sizes)
                and ast.unparse(operand) not in MODULES for operand in pair):
@@ -200,7 +200,7 @@ def _exchanged(parts: Sequence[ast.expr], facts: Facts) -> Iterator[list[ast.exp
 
 
 def transpose(p: Place) -> Iterator[ast.AST]:
-    """x for x.T and the other way round, the latter in products."""
+    """x for x.T; in products also x.T for x."""
     n = p.node
     if isinstance(n, ast.Attribute) and n.attr == "T":
         yield n.value
@@ -226,10 +226,10 @@ def mask(p: Place) -> Iterator[ast.AST]:
         yield from n.args[1:]
     for k, keyword in enumerate(n.keywords if isinstance(n, ast.Call) else []):
         if keyword.arg == "where":
-            others = [*n.keywords[:k], *n.keywords[k + 1 :]]
-            yield ast.Call(n.func, n.args, others)
+            other_keywords = [*n.keywords[:k], *n.keywords[k + 1 :]]
+            yield ast.Call(n.func, n.args, other_keywords)
             inverted = ast.keyword("where", ast.UnaryOp(ast.Invert(), keyword.value))
-            yield ast.Call(n.func, n.args, [*others, inverted])
+            yield ast.Call(n.func, n.args, [*other_keywords, inverted])
 
 
 def other_half(p: Place) -> Iterator[ast.AST]:
@@ -256,7 +256,7 @@ def _negative(node: ast.expr) -> ast.expr:
 
 
 def axis(p: Place) -> Iterator[ast.AST]:
-    """The sum over another axis, or none: the first element for the sum."""
+    """The sum over another axis, or the first element in place of the sum."""
     n = p.node
     for k, keyword in enumerate(n.keywords if called(n) in SUMS else []):
         if keyword.arg == "axis":
@@ -270,7 +270,7 @@ def axis(p: Place) -> Iterator[ast.AST]:
 
 
 def loop(p: Place) -> Iterator[ast.AST]:
-    """Only the first iteration of a loop; all but the last; while once."""
+    """Only the first iteration of a loop, all iterations but the last, or `while` only once."""
     if p.field == "iter" and isinstance(p.parent, (ast.For, ast.comprehension)):
         iterations = ast.Call(ast.Name("list", ast.Load()), [p.node], [])
         for end in (1, -1):
@@ -280,7 +280,7 @@ def loop(p: Place) -> Iterator[ast.AST]:
 
 
 def branch(p: Place) -> Iterator[ast.AST]:
-    """A condition that is always true, or never; half of it; its boundary moved by one."""
+    """A condition that is always or never true, half of it, or its boundary moved by one."""
     n = p.node
     if p.field == "test" and isinstance(p.parent, (ast.If, ast.IfExp)):
         yield ast.Constant(True)
@@ -289,14 +289,14 @@ def branch(p: Place) -> Iterator[ast.AST]:
             yield ast.Constant(False)
     if isinstance(n, ast.BoolOp) and _is_condition(p):
         for k in range(len(n.values)):
-            rest = [*n.values[:k], *n.values[k + 1 :]]
-            yield rest[0] if len(rest) == 1 else ast.BoolOp(n.op, rest)
+            remaining = [*n.values[:k], *n.values[k + 1 :]]
+            yield remaining[0] if len(remaining) == 1 else ast.BoolOp(n.op, remaining)
     elif isinstance(n, ast.Compare) and type(n.ops[0]) in BOUNDARIES:
         yield ast.Compare(n.left, [BOUNDARIES[type(n.ops[0])]()], n.comparators)
 
 
 def _is_condition(p: Place) -> bool:
-    """Whether a place decides a branch, or is part of what does."""
+    """Whether a place is the condition of a branch, or part of it."""
     return p.field == "test" or isinstance(p.parent, (ast.BoolOp, ast.UnaryOp))
 
 

@@ -1,6 +1,6 @@
-"""Which functions of the product belong to the backward passes, and which check runs which line.
+"""Records the functions that belong to backward passes, and the lines that each check runs.
 
-Found by running the checks once under a tracer, so that no list has to be maintained.
+The checks run once under a tracer, so that no list has to be maintained.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Check(NamedTuple):
     """A check that must detect a mistake."""
 
     name: str
-    numbers: Callable[[], Numbers]  # outputs and gradients that it compares, computed once
-    run: Callable[[], Report] | None = None  # differentiates; None: no other numbers are right
+    numbers: Callable[[], Numbers]  # the outputs and gradients that it compares, computed once
+    run: Callable[[], Report] | None = None  # differentiates; None: only these numbers are right
 
 
 class Mutant(NamedTuple):
-    """One change of one function of the product."""
+    """A change of a function of the product."""
 
-    name: str  # `function: old -> new`, numbered where a function has several such
+    name: str  # `function: old -> new`, numbered if a function has several changes of this name
     function: str  # dotted path
     operator: str
     file: str
@@ -53,7 +53,7 @@ class Mutant(NamedTuple):
 
     @property
     def package(self) -> str:
-        """Of the product."""
+        """The package of the function."""
         return self.function.partition(".")[0]
 
 
@@ -86,7 +86,7 @@ def record(checks: Sequence[Check], root: Path = ROOT,
 
 
 def _is_function(path: str, code: CodeType) -> bool:
-    """Whether the code is that of a function written with def, which can be found by its path."""
+    """Whether the code is that of a function written with `def`, which its path finds."""
     if "<" in path:
         return False
     try:
@@ -98,7 +98,7 @@ def _is_function(path: str, code: CodeType) -> bool:
 class Tracer:
     """Records the functions and lines of some files, and inside which pass they run.
 
-    A pass begins at a function with its name; everything that this calls belongs to it.
+    A pass begins at a function with its name. All functions that it calls belong to the pass.
     """
 
     def __init__(self, files: tuple[str, ...]) -> None:
@@ -110,7 +110,7 @@ class Tracer:
         self._inside = [""]
 
     def run(self, act: Callable[[], Any]) -> Any:
-        """Act under the tracer."""
+        """Call `act` under the tracer."""
         before = sys.gettrace()
         sys.settrace(self._call)
         try:
@@ -144,17 +144,17 @@ class Tracer:
 
 @functools.cache
 def _pass_named(name: str) -> str:
-    """Which pass a function's name says it is of; "" if it does not."""
+    """The pass that a function's name tells; "" if it tells none."""
     name = name.lower()
-    for which, words in (("backward", BACKWARD), ("forward", FORWARD)):
+    for name_of_pass, words in (("backward", BACKWARD), ("forward", FORWARD)):
         if any(word in name for word in words):
-            return which
+            return name_of_pass
     return ""
 
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """Context: fill new memory with NaN, so that missing writes are detected."""
+    """Context that fills new memory with NaN, so that missing writes are detected."""
     before = np.empty, np.empty_like
 
     def filled(array: Any) -> Any:
@@ -195,8 +195,9 @@ def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
 def operators_for(path: str, passes: set[str]) -> list[str]:
     """The operators for a function: all, only those for loops, or none.
 
-    All for functions that run in backward passes only, and for helpers of both passes that go
-    through blocks or write into arrays; those for loops in a forward pass.
+    A function gets all operators if it runs in backward passes only, or if it runs in both passes
+    and goes through blocks or writes into arrays. A function of forward passes gets those for
+    loops.
     """
     passes = passes - {""}
     named = _pass_named(path.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""All mutants, or a fixed sample of them; and the papers' mistakes by name."""
+"""Runs all mutants, or a fixed sample of them, and the papers' mistakes by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
 from grads.verification.mutation.checks import checks, checks_of_derivations
 from grads.verification.mutation.equivalents import EQUIVALENTS, reason
-from grads.verification.mutation.execution import Outcome, complaint, execute, same, sample
+from grads.verification.mutation.execution import (
+    Outcome,
+    complaint,
+    computes_the_same,
+    execute,
+    sample,
+)
 from grads.verification.mutation.injection import replaced
 from grads.verification.mutation.record import mutants, poisoned, record
 
@@ -17,15 +23,15 @@ def run(number: int | None = None, jobs: int = 1,
         told: Callable[[int, int], None] = lambda done, of: None) -> list[Outcome]:
     """Run all mutants, or `number` of those that are mistakes, in the order of their functions.
 
-    Arguments: jobs, processes at a time; told, called with how many are done, of how many. Raises
-    AssertionError where a check that killed a mutant fails without it too, and where a key of
-    EQUIVALENTS names no mutant.
+    Arguments: jobs, the number of processes at a time; told, called with the number of finished
+    mutants and the total number. Returns their outcomes. Raises AssertionError if a check that
+    killed a mutant also fails without it, and if a key of EQUIVALENTS names no mutant.
     """
     shown_to = checks()
     recording = record(shown_to)
     chosen = mutants(recording.functions)
-    gone = set(EQUIVALENTS) - {key[0] for mutant in chosen if (key := reason(mutant.name))}
-    assert not gone, f"equivalents: expected mutants, there are none of {sorted(gone)}"
+    unknown = set(EQUIVALENTS) - {key[0] for mutant in chosen if (key := reason(mutant.name))}
+    assert not unknown, f"equivalents: expected mutants, there are none of {sorted(unknown)}"
     if number is not None:
         chosen = sample([mutant for mutant in chosen if reason(mutant.name) is None], number)
     outcomes = []
@@ -43,14 +49,14 @@ def run(number: int | None = None, jobs: int = 1,
 
 
 def check_mistake(name: str) -> Report:
-    """The report on one of the papers' mistakes for the first derivation that it changes.
+    """The report on a mistake of the papers, for the first derivation that it changes.
 
-    Raises ValueError if it changes none.
+    Raises ValueError if it changes no derivation.
     """
     mistake = MISTAKES[name]
     for check in checks_of_derivations():
         right = check.numbers()
         with replaced(mistake.function, mistake.old, mistake.new):
-            if check.run is not None and not same(check, right):
+            if check.run is not None and not computes_the_same(check, right):
                 return check.run()
     raise ValueError(f"{name}: expected it to change a derivation, none has other numbers")

@@ -1,4 +1,4 @@
-"""Functions as syntax trees: their places, and the roles of their names."""
+"""Reads functions as syntax trees: their places, and the roles of their names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SHAPES = {  # calls whose arguments say shapes, dtypes and devices
 
 
 def places(node: Any, statement: Any, in_index: bool, facts: Facts) -> Iterator[Place]:
-    """All places below a node where something could be changed, in the order of the source."""
+    """All places below a node that could be changed, in the order of the source."""
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "ctx") or (
                 field in ("args", "keywords") and called(node) in SHAPES):
@@ -66,9 +66,9 @@ def places(node: Any, statement: Any, in_index: bool, facts: Facts) -> Iterator[
         for number, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if not isinstance(child, ast.AST) or isinstance(child, SKIPPED) or _is_check(child):
                 continue
-            here = child if isinstance(child, ast.stmt) else statement
-            yield Place(child, node, field, number, here, inside, facts)
-            yield from places(child, here, inside, facts)
+            inner_statement = child if isinstance(child, ast.stmt) else statement
+            yield Place(child, node, field, number, inner_statement, inside, facts)
+            yield from places(child, inner_statement, inside, facts)
 
 
 def _is_check(node: ast.AST) -> bool:
@@ -77,7 +77,7 @@ def _is_check(node: ast.AST) -> bool:
 
 
 def called(node: Any) -> str:
-    """The last part of the name of what is called; "" of anything but a call."""
+    """The last part of the name of the called function; "" if the node is not a call."""
     function = node.func if isinstance(node, ast.Call) else None
     return getattr(function, "attr", getattr(function, "id", ""))
 
@@ -110,14 +110,14 @@ def facts_of(definition: ast.FunctionDef) -> Facts:
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Each target and its value: those of a, b = c, d are two."""
+    """Each target with its value; a, b = c, d has two of them."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         return list(zip(target.elts, value.elts, strict=False))
     return [(target, value)]
 
 
 def is_index(node: Any, sizes: Collection[str]) -> bool:
-    """Whether an expression is about shapes only: made of sizes and whole numbers."""
+    """Whether an expression is about shapes only, made of sizes and whole numbers."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
     if isinstance(node, ast.Name):
@@ -141,7 +141,7 @@ def _stored(target: ast.AST) -> set[str]:
 
 
 def _circle(target: ast.AST) -> dict[str, str]:
-    """Each name of a flat tuple and the one after it."""
+    """Each name of a flat tuple with the next name."""
     parts = [n for n in getattr(target, "elts", []) if isinstance(n, ast.Name) and n.id != "_"]
     names = [n.id for n in parts]
     return {a: b for a, b in zip(names, names[1:] + names[:1], strict=True) if a != b}

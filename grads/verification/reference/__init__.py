@@ -1,11 +1,12 @@
 """Reference implementations of all architectures in PyTorch: for tests, and as peers in benchmarks.
 
-Written from the papers alone, forward only; the gradients are PyTorch's own. Nothing in the product
-imports this package. Letters: B batch, S source length, T target or sequence length, E embedding,
-H hidden, He width of the source states, A width of a score, V vocabulary.
+They are written from the papers alone. They have forward passes only: PyTorch computes the
+gradients. Nothing in the product imports this package. Letters: B batch, S source length, T target
+or sequence length, E embedding, H hidden, He width of the source states, A width of a score, V
+vocabulary.
 
-Parameters have the names and shapes of a model's `weights()`; `fused.fused` lays recurrent layers
-out for PyTorch's own kernels instead, for a benchmark's peer.
+Parameters have the names and shapes of a model's `weights()`. For a benchmark's peer, `fused.fused`
+arranges recurrent layers for PyTorch's own kernels instead.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ REFERENCES: dict[str, Loss] = {name: import_module(f"{__name__}.{name}").loss
 
 
 def reference_of(config: type) -> Loss | None:
-    """The loss of the architecture with this kind of configuration; None where there is none."""
+    """The loss of the architecture with this kind of configuration; None if it has no reference."""
     return next((REFERENCES[name] for name, architecture in MODELS.items()
                  if config is architecture.config and name in REFERENCES), None)
 
 
 def options_of(reference: Loss, tables: Tables) -> dict[str, Any]:
-    """Those of the tables' properties that a reference takes, such as `reverse_source`."""
+    """The properties of the tables that a reference takes, such as `reverse_source`."""
     known = signature(reference).parameters
     return {name: value for name, value in tables._asdict().items() if name in known}
 

@@ -1,7 +1,7 @@
 """Attention (Luong, 2016, 4.2; Bahdanau et al., 2015, A.1.2): scores, windows, contexts.
 
-All steps whose h_t are known are computed at once: h is (B, T, H), T = 1 inside a feeding loop.
-Local attention scores every position and gives those outside its window no weight.
+All steps whose h_t are known are computed at once: h is (B, T, H), and T = 1 in a feeding loop.
+Local attention scores every position, and gives no weight to positions outside its window.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Memory(NamedTuple):
 
     states: Tensor  # (B, S, He), hbar
     keys: Tensor  # (B, S, A), the score's share of hbar
-    padding: Tensor | None  # (B, 1, S) bool; None where nothing is padded
+    padding: Tensor | None  # (B, 1, S) bool; None if nothing is padded
     position: Tensor  # (B or 1, 1, S), s: the position of each word in written order, from 0
     lengths: Tensor  # (B, 1)
 
@@ -41,7 +41,7 @@ class Memory(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A row of the table. w: the score's weights, by name."""
+    """A row of the table of scores. w: the score's weights, by name."""
 
     keys: Callable[[Parameters, Tensor, int], Tensor]  # w, hbar (B, S, He), H -> (B, S, A)
     energy: Callable[[Parameters, Tensor, Tensor], Tensor]  # w, h (B, T, H), keys -> (B, T, S)

@@ -1,4 +1,4 @@
-"""RNNsearch with a language model's state in its deep output: `rnnsearch` reads it by its name."""
+"""RNNsearch with a language model's state in its deep output. The code is in `rnnsearch`."""
 
 from grads.verification.reference.rnnsearch import loss
 

@@ -1,12 +1,12 @@
-"""Recurrent layers by PyTorch's own kernels (oneDNN's, cuDNN's), for references as fast peers.
+"""Recurrent layers by PyTorch's own kernels (oneDNN, cuDNN), which make references fast peers.
 
 | here | in PyTorch |
 |---|---|
 | an LSTM's blocks of rows i, f, o, h_hat | i, f, g, o, where g is h_hat |
 | `.W` = [W_x W_h] | `weight_ih` and `weight_hh` |
-| one bias `.b` | `bias_ih`; `bias_hh` is zero, but for the fourth block of a `gru-after` |
+| a bias `.b` | `bias_ih`; `bias_hh` is zero, except for the fourth block of a `gru-after` |
 
-PyTorch's GRU is our `gru-after`, another function than Bahdanau's `gru` (erratum 17).
+PyTorch's GRU is our `gru-after`. It differs from Bahdanau's `gru` (erratum 17).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KERNELS = {"lstm": Kernels(torch.lstm, torch.lstm_cell, 4),
 
 
 def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
-    """The parameters, with recurrent layers laid out for PyTorch's kernels.
+    """The parameters, with recurrent layers arranged for PyTorch's kernels.
 
     unit: lstm, rnn or gru-after. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`,
     `.weight_hh`, `.bias_ih` and, of a gru-after, `.bias_hh`.
@@ -77,7 +77,7 @@ def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
 
 
 def reordered(unit: str, rows: Tensor) -> Tensor:
-    """An LSTM's blocks i, f, o, h_hat as i, f, h_hat, o; its own inverse."""
+    """An LSTM's blocks i, f, o, h_hat as i, f, h_hat, o. Applied twice, it changes nothing."""
     if unit != "lstm":
         return rows
     i, f, o, h_hat = rows.chunk(4)
@@ -85,14 +85,14 @@ def reordered(unit: str, rows: Tensor) -> Tensor:
 
 
 def is_fused(parameters: Parameters, name: str) -> bool:
-    """Whether a layer has been laid out so."""
+    """Whether a layer is arranged for PyTorch's kernels."""
     return f"{name}.weight_ih" in parameters
 
 
 def fused_weights(config: Any, parameters: Parameters, name: str) -> list[Tensor]:
     """A layer's parameters for PyTorch's kernels: weights, and both biases.
 
-    Raises ValueError for a configuration that clips gradients, which the kernels do not.
+    Raises ValueError for a configuration that clips gradients: the kernels do not clip.
     """
     if config.clip_elements is not None:
         raise ValueError("clip_elements: expected none of layers that PyTorch's kernels run, "
@@ -106,9 +106,9 @@ def fused_layer(
     config: Any, x: Tensor, state: State, parameters: Parameters, names: list[str],
     lengths: Tensor | None,
 ) -> tuple[Tensor, State]:
-    """One layer in the direction or both directions of `names`: (T, B, He), last states (B, He).
+    """A layer in the direction or both directions of `names`: (T, B, He), last states (B, He).
 
-    On padding it returns zero. lengths: (B,), None where nothing is padded.
+    On padding it returns zero. lengths: (B,), None if nothing is padded.
     """
     flat = [tensor for name in names for tensor in fused_weights(config, parameters, name)]
     first = tuple(tensor.expand(len(names), -1, -1) for tensor in state)
@@ -130,7 +130,7 @@ def fused_layer(
 def fused_cell(
     config: Any, parameters: Parameters, name: str
 ) -> Callable[[Tensor, State], State]:
-    """One step of a layer, from the input x_t (B, width) and the state before."""
+    """A step of a layer, from the input x_t (B, width) and the previous state."""
     run, flat = KERNELS[config.unit].step, fused_weights(config, parameters, name)
     if config.unit == "lstm":
         return lambda x, state: run(x, state, *flat)

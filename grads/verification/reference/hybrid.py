@@ -43,7 +43,7 @@ def loss(
     config: `HybridConfig`. noise: `luong`'s sites, and of the length group g, counted from 0,
     `source_characters.{g}.{l}` and `target_characters.{g}.{l}` (L, N, width of the layer's input)
     and `target_characters.{g}.output` (L, N, H). reverse_source: the batch's sources are reversed;
-    the characters of a word never are.
+    the characters of a word are never reversed.
     Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
@@ -71,7 +71,7 @@ def loss(
 def represent(
     config: Any, parameters: Parameters, x: Tensor, groups: Sequence[Spelled], masks: Masks
 ) -> Tensor:
-    """x (S, B, E) with the vector made of a word's characters at each position of the word."""
+    """x (S, B, E), in which each spelled word has the vector made of its characters."""
     vectors = x.flatten(0, 1)                                    # (S B, E)
     like = of_width(config, x.shape[2])
     for g, (word, places, words) in enumerate(groups):
@@ -97,7 +97,7 @@ def seeds_of(
 def spell(
     config: Any, parameters: Parameters, seeds: Tensor, groups: Sequence[Spelled], masks: Masks
 ) -> Tensor:
-    """J_c: -log p of the characters of all words, boundaries included; seeds: (T, B, H)."""
+    """J_c: -log p of the characters of all words, including boundaries. seeds: (T, B, H)."""
     J = seeds.new_zeros(())
     like = of_width(config, seeds.shape[2])
     for g, (word, places, words) in enumerate(groups):
@@ -114,7 +114,7 @@ def spell(
 
 
 def first_states(like: Any, layers: int, seed: Tensor) -> list[State]:
-    """Each layer's state: layer 1's hidden state is the seed (N, H), all else zero."""
+    """Each layer's state: layer 1's hidden state is the seed (N, H), all other states are zero."""
     _, *cells = zero_state(like, seed[None])
     return [(seed, *cells), *(zero_state(like, seed[None]) for _ in range(layers - 1))]
 

@@ -25,7 +25,7 @@ from grads.verification.reference.tokens import (
 def loss(
     config: Any, parameters: Parameters, batch: Any, noise: Mapping[str, Any] | None = None
 ) -> Tensor:
-    """-log p of a piece of B streams given what came before, Eq. 2.8, in nats, summed over tokens.
+    """-log p of a piece of B streams given earlier pieces, Eq. 2.8, in nats, summed over tokens.
 
     config: `LanguageModelConfig`. noise: dropout masks of the sites `rnn.{l}` (T, B, width of the
     layer's input) and `output` (T, B, H). Returns a scalar.

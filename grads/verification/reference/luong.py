@@ -1,6 +1,6 @@
 """The translator of Luong (2016), 2.3 and chapter 4: a deep recurrent encoder and decoder.
 
-Parameters: `{side}.W_e` (V, E) and a stack each of `encoder` and `decoder` (`recurrent`);
+Parameters: `{side}.W_e` (V, E), and the stacks `encoder` and `decoder` (`recurrent`);
 `bridge.{l}.W`; `attention.W_c` (H, He + H) and the weights of score and position; `output.W_hy`
 (V, H), the W_s of Eq. 4.6, and `output.b`. With input feeding the decoder's first layer has the
 columns [embedding, h~_{t-1}, h_{t-1}].
@@ -50,7 +50,7 @@ def loss(
     W_e = parameters["decoder.W_e"]
     source, target, masks = read_source(batch, W_e), read_target(batch, W_e), read_masks(noise, W_e)
     hbar, first = encode(config, parameters, source, masks)
-    parts = []  # what is averaged by a_t
+    parts = []  # the tensors that a_t averages
     if config.lexical:
         parts.append(drop(vectors(config, parameters, source), masks, "encoder.0"))
     if lexicon is not None:
@@ -66,8 +66,11 @@ def predict(
     config: Any, parameters: Parameters, target: Target, first: list[State], masks: Masks,
     attend: Attend | None, averages: Sequence[Tensor] = (),
 ) -> Tensor:
-    """The loss of a decoder that starts from `first`: a scalar. averages: what `attend` adds to
-    for the lexical module and a lexicon, (B, T, E), (B, T, V) or both side by side."""
+    """The loss of a decoder that starts from `first`: a scalar.
+
+    averages: the list to which `attend` adds averages for the lexical module and a lexicon,
+    (B, T, E), (B, T, V) or both side by side.
+    """
     x = F.embedding(target.inputs, parameters["decoder.W_e"])    # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
     h, W, added = brought(config, h_tilde), parameters["output.W_hy"], None
@@ -93,7 +96,7 @@ def dense(lexicon: Any, V: int) -> Tensor:
 
 
 def brought(config: Any, h: Tensor) -> Tensor:
-    """h at the length of fixnorm, where there is one (Nguyen 3.2.3 fixnorm)."""
+    """h scaled to the length of fixnorm, if the model has one (Nguyen 3.2.3 fixnorm)."""
     if config.output_norm is None:
         return h
     return config.output_norm * F.normalize(h, dim=-1, eps=1e-5)
@@ -145,8 +148,8 @@ def attention(
 ) -> Attend | None:
     """c_t of h_t for this source; None for a model without attention.
 
-    prefix: of its weights. f (S, B, E): what the lexical module averages; what it gets, (B, T, E),
-    is added to `averages`.
+    prefix: of the names of its weights. f (S, B, E): the vectors that the lexical module averages.
+    The average (B, T, E) is appended to `averages`.
     """
     if config.attention == "none":
         return None
@@ -173,7 +176,7 @@ def decode(
     config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
     attend: Attend | None,
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """The inputs of the output layer and of W_c, after dropout; x: (T, B, E).
+    """The inputs of the output layer and of W_c, after dropout. x: (T, B, E).
 
     h~_1 .. h~_T (T, B, H), and of each step [c_t; h_t] (B, He + H); without attention h_1 .. h_T
     (T, B, H) twice.
@@ -223,7 +226,7 @@ def decode_feeding(
 
 
 def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
-    """From h_t (B, H) to c_t (B, He)."""
+    """The function from h_t (B, H) to c_t (B, He)."""
     return lambda h: attend(h[:, None], t)[:, 0]
 
 

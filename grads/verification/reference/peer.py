@@ -1,7 +1,7 @@
-"""A model's reference in PyTorch as a peer: with gradients, and parameters under our names.
+"""A model's reference in PyTorch as a peer, with gradients, and with parameters under our names.
 
-The package is the model. Its LSTM and vanilla layers are run by PyTorch's own
-kernels, without input feeding all steps at once; batches come from the host.
+The reference package is the model. PyTorch's own kernels run its LSTM and vanilla layers; without
+input feeding, all steps at once. Batches come from the host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Peer:
     def __init__(
         self, model: Any, parameters: Mapping[str, np.ndarray], device: str = "cpu"
     ) -> None:
-        """Copies our parameters, by name, to the device; their dtype is the peer's."""
+        """Copy our parameters, by name, to the device. The peer computes in their dtype."""
         self.model, architecture = model, name_of(model.config)
         self.reference = REFERENCES[architecture]
         self.options = {}
@@ -43,13 +43,13 @@ class Peer:
                            for name, tensor in tensors.items()}
 
     def __call__(self, batch: Batch, noise: Noise | None = None) -> Tensor:
-        """The summed loss in nats."""
+        """The loss, summed over tokens, in nats."""
         return self.loss(self.parameters, batch, noise)
 
     def loss(
         self, parameters: Mapping[str, Tensor], batch: Batch, noise: Noise | None = None
     ) -> Tensor:
-        """The summed loss at other parameters, under the names of `self.parameters`."""
+        """The summed loss for other parameters with the names of `self.parameters`."""
         return self.reference(self.model.config, parameters, batch, noise, **self.options)
 
     def values(self) -> dict[str, np.ndarray]:
@@ -57,12 +57,12 @@ class Peer:
         return self._read({name: p.detach() for name, p in self.parameters.items()})
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """The gradients, likewise; zero if the loss does not depend on a parameter."""
+        """The gradients in the same form; zero if the loss does not depend on a parameter."""
         return self._read({name: torch.zeros_like(p) if p.grad is None else p.grad
                            for name, p in self.parameters.items()})
 
     def _read(self, tensors: dict[str, Tensor]) -> dict[str, np.ndarray]:
-        """Copies on the host, in our layout."""
+        """Copies of the arrays on the host, in our layout."""
         ours = unfused(self.unit, tensors) if self.unit in KERNELS else tensors
         return {name: tensor.cpu().numpy().copy() for name, tensor in ours.items()}
 

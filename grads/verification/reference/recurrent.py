@@ -1,9 +1,9 @@
 """Recurrent networks: a step of each cell, a layer over time, a stack in one or both directions.
 
 A layer is `{name}.W` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
-are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). The bias of
-a `gru-after` has a fourth block, that of the state's part of h~. Layers that
-`reference.fused` has laid out are run by PyTorch's own kernels.
+are i, f, o, h_hat (Eq. 2.38), a GRU's are r, z, h~ (Bahdanau et al., A.1.1). The bias of a
+`gru-after` has a fourth block, for the state's part of h~. PyTorch's own kernels run layers that
+`reference.fused` has arranged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from grads.verification.reference.fused import fused_cell, fused_layer, is_fused
 from grads.verification.reference.tokens import Masks, Parameters, State, drop, real
 
-Matrices = tuple[Tensor, ...]  # W_h, by the products that it is used in
+Matrices = tuple[Tensor, ...]  # the parts of W_h, one for each product
 Step = Callable[[Tensor, State], State]  # from the input x_t (B, width)
 
 # --- one step: a (B, blocks x H) is the input's share W_x x_t + b -------------------------------
@@ -63,8 +63,8 @@ class Cell(NamedTuple):
     """A kind of recurrent unit."""
 
     step: Callable[[Tensor, State, Matrices], State]
-    states: int  # how many arrays its state has
-    blocks: tuple[int, ...]  # of the rows of W_h that each of its products with a state has
+    states: int  # number of arrays of its state
+    blocks: tuple[int, ...]  # numbers of blocks of W_h's rows in each product with a state
 
 
 CELLS = {"rnn": Cell(rnn, 1, (1,)), "lstm": Cell(lstm, 2, (4,)), "gru": Cell(gru, 1, (2, 1)),
@@ -91,7 +91,7 @@ def step(config: Any, a: Tensor, state: State, W_h: Matrices) -> State:
 
 
 def clipped(x: Tensor, limit: float) -> Tensor:
-    """x itself, whose gradient is clipped to [-limit, limit]."""
+    """x itself, but its gradient is clipped to [-limit, limit]."""
     x = x.view_as(x)
     if x.requires_grad:
         x.register_hook(lambda d: d.clamp(-limit, limit))
@@ -125,7 +125,7 @@ def layer(
 ) -> tuple[Tensor, State]:
     """h_1 .. h_T (T, B, H) of the input x (T, B, width), and the last state.
 
-    padding: (T, B) bool; such a step leaves the state as it is. backward: from step T to step 1.
+    padding: (T, B) bool; a padded step does not change the state. backward: from step T to step 1.
     """
     a = F.linear(x, w.W_x, w.b).unbind()
     h = [state[0]] * len(a)
@@ -141,9 +141,9 @@ def plain_layer(
     config: Any, x: Tensor, state: State, parameters: Parameters, names: list[str],
     lengths: Tensor | None,
 ) -> tuple[Tensor, State]:
-    """One layer in the direction or both directions of `names`: (T, B, He), last states (B, He).
+    """A layer in the direction or both directions of `names`: (T, B, He), last states (B, He).
 
-    On padding it returns the state before. lengths: (B,), None where nothing is padded.
+    On padding it returns the previous state. lengths: (B,), None if nothing is padded.
     """
     padding = None if lengths is None else ~real(lengths, len(x)).to(x.device)
     runs = [layer(config, x, state, weights(config, parameters, name), padding=padding,
@@ -160,7 +160,7 @@ def stack(
     first: list[State] | None = None, masks: Masks | None = None, *,
     lengths: Tensor | None = None, bidirectional: bool = False,
 ) -> tuple[Tensor, list[State]]:
-    """The top layer's states (T, B, He), and each layer's last one; Algorithm 3 lines 8 and 9.
+    """The top layer's states (T, B, He), and each layer's last state; Algorithm 3 lines 8 and 9.
 
     config: its unit, hidden_size and clip_elements are read. x: (T, B, E). first: a layer's
     states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
@@ -183,7 +183,7 @@ def stack(
 
 
 def cell(config: Any, parameters: Parameters, name: str) -> Step:
-    """One step of a layer, where the input is not known before: from x_t (B, width) and a state."""
+    """A step of a layer from x_t (B, width) and a state, for inputs not known beforehand."""
     if is_fused(parameters, name):
         return fused_cell(config, parameters, name)
     w = weights(config, parameters, name)

@@ -37,8 +37,8 @@ def loss(
 ) -> Tensor:
     """-log p(y | x), A.2, in nats, summed over the batch's target tokens.
 
-    config: `RNNSearchConfig`. noise: of the site `output.sample` (V,) alone; the model has
-    no dropout. Returns a scalar.
+    config: `RNNSearchConfig`. noise: only the site `output.sample` (V,), since the model has no
+    dropout. Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
     source, target = read_source(batch, W_e), read_target(batch, W_e)
@@ -95,8 +95,8 @@ def decode(
 def hidden_layer(
     config: Any, parameters: Parameters, s: Tensor, y: Tensor, c: Tensor, language: Tensor | float
 ) -> Tensor:
-    """t_i (T, B, M), maxout units of two or, in the simplified model, tanh; more: what deep fusion
-    adds."""
+    """t_i (T, B, M), maxout units of two or, in the simplified model, tanh. language: the part that
+    deep fusion adds."""
     U_o, V_o, C_o = (parameters[f"output.{name}"] for name in ("U_o", "V_o", "C_o"))
     b_t = parameters.get("output.b_t")
     t_tilde = F.linear(s, U_o, b_t) + y @ V_o.T + c @ C_o.T + language  # (Bahdanau A.2.2 deep)
@@ -106,7 +106,8 @@ def hidden_layer(
 
 
 def language_part(config: Any, parameters: Parameters, inputs: Tensor) -> Tensor:
-    """L_o (g_i s_LM), (T, B, 2M): the gated state of a language model that has read as far."""
+    """L_o (g_i s_LM), (T, B, 2M): the gated state of a language model that has read y_1 .. y_{i-1}.
+    """
     x = F.embedding(inputs, parameters["lm.W_e"])                # (T, B, E_LM)
     language = SimpleNamespace(unit=config.lm_unit, hidden_size=config.lm_hidden_size,
                                clip_elements=config.clip_elements)

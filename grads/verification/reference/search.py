@@ -1,9 +1,10 @@
 """Batched beam search over a translator's reference in PyTorch, in usual PyTorch style.
 
-`log_softmax` over the vocabulary, one `topk` over all extensions of a sentence, `index_select` of
-the states, back-pointers followed at the end; tensors stay on the device. The rules are those of
-`nmt.search.beam`: an end marker is accepted among the K best candidates of its step, K others stay
-active, a sentence is done when no active hypothesis can enter its n best.
+It takes `log_softmax` over the vocabulary, one `topk` over all extensions of a sentence, and
+`index_select` of the states, and follows back-pointers at the end. Tensors stay on the device. The
+rules are those of `nmt.search.beam`: an end marker among the K best candidates of its step is
+accepted, K other candidates stay active, and a sentence is done when no active hypothesis can enter
+its n best.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Feed = Callable[["Beam"], tuple[Tensor, "Beam"]]
 
 
 class Found(NamedTuple):
-    """One translation."""
+    """A translation."""
 
     tokens: list[int]  # without the end marker
     log_probability: float  # nats
@@ -36,7 +37,7 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The end of a hypothesis: after `step` (from 0), from hypothesis `row` of its sentence."""
+    """The end of a hypothesis: after `step` (from 0), as hypothesis `row` of its sentence."""
 
     log_probability: float
     step: int
@@ -45,11 +46,11 @@ class Place(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """The active hypotheses of B sentences, k each (one at first, then K), best first."""
+    """The active hypotheses of B sentences, k for each (first 1, then K), the best first."""
 
     scores: Tensor  # (B, k)
     tokens: Tensor  # (B, k), the last word of each
-    state: list[Tensor]  # what the decoder carries, rows (B k, ...)
+    state: list[Tensor]  # the decoder's state, rows (B k, ...)
 
 
 @torch.inference_mode()
@@ -92,8 +93,8 @@ def beam_search(
 
 
 def luong_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
-    """One step of the decoder: log-probabilities (B k, V) of the next word, and the states after;
-    and the first state: two tensors of each layer, and h~."""
+    """The function for a step of the decoder, and the first state: two tensors of each layer, and
+    h~. A step returns log-probabilities (B k, V) of the next word and the next states."""
     config, p = peer.model.config, peer.parameters
     assert config.input_feeding and config.attention == "global"
     hbar, initial = luong.encode(config, p, source, {})
@@ -117,8 +118,8 @@ def luong_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
 
 
 def transformer_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
-    """The same of a Transformer; its state are the keys and values (B k, n, t, d / n) of the words
-    so far, of each layer. Those of the source are computed once."""
+    """The same for a Transformer. Its state is the keys and values (B k, n, t, d / n) of the words
+    so far, for each layer. Those of the source are computed once."""
     config, p = peer.model.config, peer.parameters
     padding = ~real(source.lengths, len(source.ids)).T[:, None, None].to(source.ids.device)
     memory = transformer.stack(config, p, "encoder", source.ids, padding, {})
@@ -141,18 +142,19 @@ def transformer_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
         x = F.embedding(active.tokens.view(-1, 1), p["decoder.W_e"]) * config.hidden_size**0.5
         x = x + waves[state[0].shape[2]]
 
-        def own(place: int, name: str, x: Tensor) -> Tensor:
-            keys, values = (torch.cat([before, heads(name, part, x)], dim=2) for part, before in
+        def attend_to_words(place: int, name: str, x: Tensor) -> Tensor:
+            keys, values = (torch.cat([before, heads(name, letter, x)], dim=2) for letter, before in
                             zip("kv", state[2 * place : 2 * place + 2], strict=True))
             state[2 * place : 2 * place + 2] = keys, values
             return attend(name, heads(name, "q", x), keys, values, None)
 
-        def other(place: int, name: str, x: Tensor) -> Tensor:
+        def attend_to_source(place: int, name: str, x: Tensor) -> Tensor:
             q = heads(name, "q", x.view(B, k, -1))
             return attend(name, q, *sources[place], padding).view(B * k, 1, -1)
 
         for place, name in enumerate(names):
-            for kind, act in (("attention", own), ("source", other), ("feed_forward", None)):
+            for kind, act in (("attention", attend_to_words), ("source", attend_to_source),
+                              ("feed_forward", None)):
                 full = f"{name}.{kind}"
                 read = transformer.norm(config.norm, p, f"{full}.norm", x) if config.pre_norm else x
                 x = x + (transformer.feed_forward(p, full, read, {}) if act is None
@@ -187,8 +189,8 @@ def _take_ended(
 
 
 def _finished(ended: list[list[Place]], scores: Tensor, nbest: int) -> np.ndarray:
-    """Which sentences (B,) are done, since no active hypothesis can improve: log-probabilities only
-    fall."""
+    """Whether each sentence is done (B,), because no active hypothesis can enter its n best:
+    log-probabilities only fall."""
     best = scores[:, 0].cpu().numpy()
     return np.array([len(places) == nbest and places[-1].log_probability >= reach
                      for places, reach in zip(ended, best, strict=True)])
@@ -214,7 +216,7 @@ def _read_off(
 
 
 def _path(place: Place, b: int, words: list[np.ndarray], parents: list[np.ndarray]) -> Found:
-    """One hypothesis: `place.row` is its place among the words of the step before it stopped."""
+    """A hypothesis. `place.row` is its place among the words of the step before it stopped."""
     tokens, row = [], place.row
     for step in range(place.step - 1, -1, -1):
         tokens.append(int(words[step][b, row]))

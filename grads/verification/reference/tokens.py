@@ -1,4 +1,4 @@
-"""Token ids: what a batch holds, dropout masks beside it, and the loss of predicted tokens.
+"""The token ids of a batch, its dropout masks, and the loss of predicted tokens.
 
 This is the only module here that reads the fields of a batch.
 """
@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The target side, padded likewise."""
+    """A target side, padded after each sentence."""
 
     inputs: Tensor  # (T, B) ids: y_{t-1}
     outputs: Tensor  # (T, B) ids: y_t
@@ -71,19 +71,19 @@ def read_spelled(side: Any, like: Tensor) -> list[Spelled]:
 
 
 def read_state(batch: Any, like: Tensor) -> list[State] | None:
-    """Each layer's state before a piece of a stream, in the dtype of `like`; None for zero."""
+    """Each layer's state before a piece of a stream, in the dtype of `like`; None means zero."""
     return batch.state and [tuple(torch.as_tensor(tensor).to(like) for tensor in layer)
                             for layer in batch.state]
 
 
 def read_masks(noise: Mapping[str, Any] | None, like: Tensor) -> Masks:
-    """Inverted dropout masks by site, those that there are, in the dtype of `like`."""
+    """The inverted dropout masks that exist, by site, in the dtype of `like`."""
     return {site: torch.as_tensor(mask).to(like)
             for site, mask in (noise or {}).items() if mask is not None}
 
 
 def drop(x: Tensor, masks: Masks, site: str) -> Tensor:
-    """x times the site's mask, or x where the site has none."""
+    """x times the site's mask, or x if the site has no mask."""
     return x * masks[site] if site in masks else x
 
 
@@ -113,7 +113,7 @@ def negative_log_likelihood(
 
 
 def sampled(b: Tensor | None, masks: Masks) -> Tensor | None:
-    """The bias (V,) less log Q of the words sampled, minus infinity of the others (Jean 12)."""
+    """The bias (V,) minus log Q of the sampled words, and minus infinity for others (Jean 12)."""
     if "output.sample" not in masks:
         return b
     return torch.log(masks["output.sample"]) + (0.0 if b is None else b)

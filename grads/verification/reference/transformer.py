@@ -74,8 +74,10 @@ def stack(
     config: Any, w: Parameters, side: str, ids: Tensor, masked: Tensor | None, masks: Masks,
     source: tuple[Tensor, Tensor | None] | None = None, places: Tensor | None = None,
 ) -> Tensor:
-    """The output (B, T, d) of encoder or decoder; source: what the latter attends to, its mask;
-    places (B, T), positions of the words if they are not 0, 1 .."""
+    """The output (B, T, d) of encoder or decoder.
+
+    source: the states to which a decoder attends, and their mask. places: (B, T), the positions of
+    the words if they are not 0, 1 .."""
     x = w[f"{side}.W_e"][ids.T] * config.hidden_size**0.5
     waves = sinusoids(x.shape[1], x.shape[2], x)
     x = drop(x + (waves if places is None else F.embedding(places, waves)), masks, side)

@@ -1,7 +1,7 @@
 """Zoph and Knight (2016): two encoders, combined the basic way, into Luong's decoder.
 
-Parameters: those of `luong`, whose `attention.W_c` is (H, 2 He + H); `second_encoder` and
-`second_attention` beside its own, and `combiner.{l}.W` (H, 2 He).
+Parameters: those of `luong`, where `attention.W_c` is (H, 2 He + H), and also `second_encoder`,
+`second_attention` and `combiner.{l}.W` (H, 2 He).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def loss(
     config: Any, parameters: Parameters, batch: Any,
     noise: Mapping[str, Any] | None = None, *, reverse_source: bool = False,
 ) -> Tensor:
-    """-log p(y | x^1, x^2), as `luong.loss`; the mask `decoder.joined` is (T, B, 2 He + H)."""
+    """-log p(y | x^1, x^2), as `luong.loss`. The mask `decoder.joined` is (T, B, 2 He + H)."""
     W_e, last, attends = parameters["decoder.W_e"], [], []
     masks = read_masks(noise, W_e)
     for number, (encoder, name) in enumerate(SIDES):
@@ -42,7 +42,7 @@ def loss(
         attends.append(attention(config, parameters, hbar, source.lengths, reverse_source, name))
     first = [combine(parameters[f"combiner.{l}.W"], ends)
              for l, ends in enumerate(zip(*last, strict=True))]
-    return predict(config, parameters, read_target(batch, W_e), first, masks, both(attends))
+    return predict(config, parameters, read_target(batch, W_e), first, masks, attend_both(attends))
 
 
 def combine(W: Tensor, ends: Sequence[State]) -> State:
@@ -53,7 +53,7 @@ def combine(W: Tensor, ends: Sequence[State]) -> State:
     return (h, *cells)
 
 
-def both(attends: Sequence[Attend | None]) -> Attend | None:
+def attend_both(attends: Sequence[Attend | None]) -> Attend | None:
     """[c_t^1; c_t^2] of h_t."""
     made = [attend for attend in attends if attend is not None]
     return (lambda h, t: torch.cat([attend(h, t) for attend in made], dim=-1)) if made else None

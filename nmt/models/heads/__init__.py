@@ -1,1 +1,1 @@
-"""Output heads: from what a decoder made to the prediction of its words."""
+"""Output heads: they predict the target words from the decoder's output."""

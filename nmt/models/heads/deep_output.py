@@ -1,9 +1,9 @@
 """The deep output: a hidden layer between the decoder's state and the prediction of a word.
 
 Source: Bahdanau et al. (2015), A.2.2: t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i, a maxout over
-pairs of neighbours, and p(y_i) as the softmax of W_o t_i. Sennrich (2016) has tanh for the maxout.
-Which state is read, s_{i-1} or s_i, is a choice (erratum 18). All steps are known here, so every
-matrix is one GEMM.
+pairs of neighbours, and p(y_i) as the softmax of W_o t_i. Sennrich (2016) has tanh in place of the
+maxout. An option selects the state that is read, s_{i-1} or s_i (erratum 18). All steps are known
+here, so each matrix needs only one GEMM.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class DeepCache(NamedTuple):
     prefix: str
     parts: tuple[Array, ...]  # s, y, c as rows (N, H), (N, E), (N, He); a language model's state
     layer: str
-    kept: Array  # what the layer's backward reads
+    kept: Array  # the cache of the layer's backward
     parameters: Mapping[str, Array]
 
 
-NAMES = ("U_o", "V_o", "C_o", "L_o")  # of s, y, c, and where there is one a language model's state
+NAMES = ("U_o", "V_o", "C_o", "L_o")  # of s, y, c, and of a language model's state if there is one
 
 
 def deep_weights(
     prefix: str, layer: str, size: int, widths: tuple[int, int, int], vocabulary_size: int,
     biases: bool, output_bias: bool, scheme: Scheme,
 ) -> dict[str, Weight]:
-    """`{prefix}.U_o`, `.V_o`, `.C_o`, `.b_t` of the layer; the prediction's `.W_o` and `.b`.
+    """`{prefix}.U_o`, `.V_o`, `.C_o`, `.b_t` of the layer, `.W_o` and `.b` of the prediction.
 
     Arguments: size M, units of t; widths of s, y and c.
     """
@@ -65,8 +65,8 @@ def deep_weights(
 def deep_forward(
     prefix: str, parameters: Mapping[str, Array], parts: tuple[Array, ...], layer: str
 ) -> tuple[Array, DeepCache]:
-    """t_i (N, M) from rows of states s (N, H), words y (N, E) and contexts c (N, He), and of a
-    fourth part, a language model's state, if there is one."""
+    """t_i (N, M) from rows of states s (N, H), words y (N, E), contexts c (N, He) and, if there is
+    one, of a language model's state."""
     xp, (s, y, c) = array_module(*parts), parts[:3]
     t_tilde = xp.matmul(s, parameters[f"{prefix}.U_o"].T)                  # (N, 2M)
     t_tilde += xp.matmul(y, parameters[f"{prefix}.V_o"].T)
@@ -82,7 +82,7 @@ def deep_forward(
 def deep_backward(
     dt: Array, cache: DeepCache
 ) -> tuple[tuple[Array, ...], Parameters]:
-    """Gradients of the parts (rows, as they came) and of the layer's parameters, from dt (N, M)."""
+    """Gradients of the parts, in their order, and of the layer's parameters, from dt (N, M)."""
     prefix, parts, layer, kept, parameters = cache
     xp = array_module(dt)
     names = [f"{prefix}.{name}" for name in NAMES[: len(parts)]]
@@ -99,15 +99,15 @@ def deep_backward(
 
 
 class DeepOutputCache(NamedTuple):
-    read: Any  # what the hidden layer's backward reads
-    output: OutputCache | SampledCache  # the second with a sampled vocabulary
+    read: Any  # the cache of the hidden layer's backward
+    output: OutputCache | SampledCache  # SampledCache with a sampled vocabulary
 
 
 class DeepOutput:
     """The head of RNNsearch: t_i from s, E y_{i-1} and c_i, then the softmax of W_o t_i."""
 
     reads = frozenset({"states", "words", "contexts"})
-    matrix = "W_o"  # of the prediction
+    matrix = "W_o"  # name of the prediction's matrix
 
     def __init__(self, config: RNNSearchConfig, target_size: int, workspace: Workspace) -> None:
         self.config, self.target_size, self.workspace = config, target_size, workspace
@@ -121,7 +121,7 @@ class DeepOutput:
             config.biases, config.output_bias, config.scheme)
 
     def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """It has no dropout."""
+        """None: the head has no dropout."""
         return {}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
@@ -133,11 +133,12 @@ class DeepOutput:
     def forward(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch, noise: Noise
     ) -> tuple[Array, DeepOutputCache]:
-        """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads."""
+        """-log p(y | x), summed over a batch, in nats, 0-d; and the cache of `backward`."""
         t, read = self._hidden(parameters, decoded, batch)
-        given = ("output", parameters, t, batch.target_out, batch.target.lengths, self.workspace)
-        loss, output = (sampled_forward(*given, noise[SITE], self.matrix) if SITE in noise
-                        else output_forward(*given, self.matrix))
+        arguments = ("output", parameters, t, batch.target_out, batch.target.lengths,
+                     self.workspace)
+        loss, output = (sampled_forward(*arguments, noise[SITE], self.matrix) if SITE in noise
+                        else output_forward(*arguments, self.matrix))
         return loss, DeepOutputCache(read, output)
 
     def backward(self, cache: DeepOutputCache) -> tuple[Decoded, Gradients]:
@@ -152,7 +153,7 @@ class DeepOutput:
     def _hidden(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch
     ) -> tuple[Array, Any]:
-        """t_i (T, B, M) of all steps, and what `_hidden_backward` reads."""
+        """t_i (T, B, M) of all steps, and the cache of `_hidden_backward`."""
         further, kept = self._further(parameters, batch)
         t, deep = deep_forward("output", parameters, (*self._parts(decoded), *further),
                                self.config.layer)
@@ -175,17 +176,17 @@ class DeepOutput:
                      for array in (states, decoded.words, decoded.contexts))
 
     def _read_states(self, T: int) -> slice:
-        """Which of s_0 .. s_T the hidden layer reads (erratum 18)."""
+        """The slice of s_0 .. s_T that the hidden layer reads (erratum 18)."""
         return slice(0, T) if self.config.deep_state == "before" else slice(1, T + 1)
 
     def _further(
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[tuple[Array, ...], Any]:
-        """A fourth part of the hidden layer's input, in rows, and what its backward reads."""
+        """A fourth part of the hidden layer's input, in rows, and its cache."""
         return (), None
 
     def _further_backward(self, d: list[Array], cache: Any) -> Gradients:
-        """Gradients of the parameters behind the fourth part, from its own (T, B, ...)."""
+        """Gradients of the parameters of the fourth part, from its gradient (T, B, ...)."""
         return {}
 
     # --- search ---------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ class DeepOutput:
     def step(
         self, parameters: Mapping[str, Array], state: Any, decoded: Decoded, tokens: np.ndarray
     ) -> tuple[Array, Any]:
-        """Logits (N, V) from the states before and now (2, N, H), words and contexts of a step."""
+        """Logits (N, V) from the previous and the current states (2, N, H), words and contexts."""
         return self._logits(parameters, self._parts(decoded)), state
 
     def _logits(self, parameters: Mapping[str, Array], parts: tuple[Array, ...]) -> Array:

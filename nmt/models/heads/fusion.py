@@ -5,7 +5,7 @@ Source: Gulcehre et al. (2015), section 4.2; Sennrich's slides, "extra, LM-speci
     g_i = sigm(v_g' s_LM + b_g)                                             (Gulcehre gate)
     t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i + L_o (g_i s_LM)           (Gulcehre deep)
 
-s_LM is the top state of a recurrent language model that has read y_0 .. y_{i-1}; its own prediction
+s_LM is the top state of a recurrent language model that has read y_0 .. y_{i-1}. Its prediction
 layer is not used.
 """
 
@@ -72,13 +72,13 @@ class FusionCache(NamedTuple):
 
 
 class Fusion(DeepOutput):
-    """The head of RNNsearch with a fourth part, the language model's gated state."""
+    """The head of RNNsearch with a fourth part: the language model's gated state."""
 
     config: DeepFusionConfig
 
     def weights(self) -> dict[str, Weight]:
-        """The deep output's; `lm.W_e` and the stack `lm`; of the hidden layer `L_o` (rows of U_o,
-        H_LM), `v_g` (H_LM,) and `b_g` (1,)."""
+        """The weights of the deep output, `lm.W_e` and the stack `lm`, and for the hidden layer
+        `L_o` (rows of U_o, H_LM), `v_g` (H_LM,) and `b_g` (1,)."""
         config, scheme, weights = self.config, self.config.scheme, super().weights()
         unit = axis("language unit", config.lm_hidden_size)
         rows = weights["output.U_o"].axes[0]
@@ -94,7 +94,7 @@ class Fusion(DeepOutput):
     def _further(
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[tuple[Array, ...], FusionCache]:
-        """g s_LM (N, H_LM) of all steps, from the language model run along."""
+        """g s_LM (N, H_LM) of all steps, from a run of the language model."""
         config, B = self.config, batch.target_in.shape[1]
         x, embedding = embedding_forward(parameters[f"{LANGUAGE}.W_e"], row_index(batch.target_in))
         h, _, stack = stack_forward(
@@ -130,7 +130,7 @@ class Fusion(DeepOutput):
         self, parameters: Mapping[str, Array], state: list[State], decoded: Decoded,
         tokens: np.ndarray,
     ) -> tuple[Array, list[State]]:
-        """As the deep output's; the language model reads the tokens too."""
+        """As the deep output's. The language model reads the tokens, too."""
         x = gather_rows(parameters[f"{LANGUAGE}.W_e"], to_device(tokens))
         h, state = stack_step(x, state, parameters, LANGUAGE, self.config.lm_unit)
         gated, _ = gate_forward("output", parameters, h)

@@ -10,9 +10,9 @@ from backend import Array, array_module
 
 
 def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
-    """t_j = max(t~_{2j-1}, t~_{2j}): (N, M) from (N, 2M), and which of the two it was.
+    """t_j = max(t~_{2j-1}, t~_{2j}): (N, M) from (N, 2M), and whether it is the first of the two.
 
-    Where the two are equal there is no derivative; the first is taken as the maximum.
+    If the two are equal there is no derivative. Then the first counts as the maximum.
     """
     first, second = t_tilde[:, 0::2], t_tilde[:, 1::2]
     is_first = first.real >= second.real                                   # (N, M) bool
@@ -21,7 +21,7 @@ def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
 
 
 def maxout_backward(dt: Array, is_first: Array) -> Array:
-    """dt~ (N, 2M) given dt (N, M): dt at the larger of each two, zero at the other."""
+    """dt~ (N, 2M) given dt (N, M): dt at the larger of two, zero at the smaller."""
     xp = array_module(dt)
     N, M = dt.shape
     dt_tilde: Any = xp.empty((N, 2 * M), dtype=dt.dtype)
@@ -46,7 +46,7 @@ def tanh_layer_backward(dt: Array, t: Array) -> Array:
 
 
 class Layer(NamedTuple):
-    """A hidden layer: rows of t~ for a unit of t, forward, backward."""
+    """A hidden layer: the number of t~'s rows for a unit of t, forward, backward."""
 
     rows: int
     forward: Callable[[Array], tuple[Array, Array]]

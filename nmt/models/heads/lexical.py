@@ -1,16 +1,16 @@
-"""The lexical module: target words predicted from the source words attended to (Nguyen, 3.2.4).
+"""The lexical module predicts target words from the attended source words (Nguyen, 3.2.4).
 
     f_t = tanh(sum over s of a_t(s) f_s)                        (Nguyen 3.2.4 average)
     h^l_t = tanh(W f_t) + f_t                                   (Nguyen 3.2.4 lexical)
     logits W_o h~_t + W_l h^l_t + b                             (Nguyen 3.2.4 output)
 
-f_s are the source's embeddings as the encoder reads them, after dropout, and h^l has dropout of its
-own before fixnorm brings it to its length: so the author's code. The paper's b_o and b_l have equal
-gradients: b, their sum, is one parameter (erratum 33). The author's code has a bias beside W, too,
-which the paper does not print; there is none here.
+f_s are the source's embeddings as the encoder reads them, after dropout. h^l has its own dropout
+before fixnorm scales it, as in the author's code. The paper's b_o and b_l have equal gradients, so
+their sum b is one parameter (erratum 33). The author's code also adds a bias to W f_t, which the
+paper does not print; there is none here.
 
 The prediction layer reads [h~; h^l] and [W_o, W_l] as if they were one vector and one matrix. a_t
-is the decoder's; its gradient is worked out for all steps before the decoder's backward begins.
+comes from the decoder. Its gradient is computed for all steps before the decoder's backward begins.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class LexicalCache(NamedTuple):
     f: Array  # (B, T, E), f_t
     u: Array  # (B T, E), tanh(W f_t)
     mask: Array | None  # (T, B, E)
-    length: NormCache | None  # of h^l, where it is brought to a length
+    length: NormCache | None  # of h^l, if it is scaled to a length
 
 
 def lexical_forward(
     prefix: str, parameters: Mapping[str, Array], h_tilde: Array, words: Array, a: Array,
     length: float | None, mask: Array | None,
 ) -> tuple[Array, dict[str, Array], LexicalCache]:
-    """What the prediction layer reads, [h~; h^l] (T, B, H + E), parameters with its [W_o, W_l].
+    """The prediction layer's input [h~; h^l] (T, B, H + E), and parameters with its [W_o, W_l].
 
-    Arguments: h_tilde (T, B, H); words (B, S, E), what the encoder read, and a (B, T, S), a_t, both
-    in the order in which the words are written; length, that h^l is scaled to, or None; mask
-    (T, B, E), dropout of h^l, or None.
+    Arguments: h_tilde (T, B, H); words (B, S, E), the encoder's input, and a (B, T, S), a_t, both
+    in written order; length to which h^l is scaled, or None; mask (T, B, E), dropout of h^l, or
+    None.
     """
     norm = None
     f, u, h = hidden(words, a, parameters[f"{prefix}.W"])
@@ -113,7 +113,7 @@ def _stacked(parameters: Mapping[str, Array]) -> Stacked:
 def lexical_step(
     prefix: str, parameters: Mapping[str, Array], words: Array, a: Array, length: float | None
 ) -> Array:
-    """The module's share of the logits (N, V), for search: words (B, S, E), a (N, S), N = B K."""
+    """The module's part of the logits (N, V), for search: words (B, S, E), a (N, S), N = B K."""
     B, S, _ = words.shape
     h = hidden(words, a.reshape(B, -1, S), parameters[f"{prefix}.W"])[2]
     h = h.reshape(len(a), -1)

@@ -1,13 +1,13 @@
-"""A lexicon as a bias: words predicted by the translations of those attended to (Arthur et al.,
+"""A lexicon as a bias: translations of the attended words become more probable (Arthur et al.,
 2016, "Incorporating Discrete Translation Lexicons into Neural Machine Translation").
 
     x_t(e) = sum over s of a_t(s) p_lex(e | f_s)                       (Nguyen 3.2.5.2 attended)
     p(e) = softmax(W_o h~_t + b + log(x_t(e) + epsilon))               (Nguyen 3.2.5.2 bias)
 
-p_lex is fixed and nearly all of it is 0. Of log(x + epsilon) = log epsilon + log(1 + x / epsilon)
-the first term is one number for all words, which the softmax does not notice: it is left out, and
-the bias is 0 for all words but the few that translate a word of the sentence. Only these are
-computed, U a sentence, and added to their logits. The gradient reaches a_t.
+p_lex is fixed and nearly all of it is 0. In log(x + epsilon) = log epsilon + log(1 + x / epsilon),
+the first term is the same number for all words, which does not change the softmax. It is left out.
+Then the bias is 0 except for the few words that translate a word of the sentence. Only these biases
+are computed, U per sentence, and added to their logits. The gradient reaches a_t.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nmt.data.lexicon import Lexicon, entries_of
 
 
 def check_lexicon(config: Any) -> None:
-    """Raise ValueError for a `lexicon_epsilon` that is not in (0, 1], or beside what it does not
-    go with."""
+    """Raise ValueError for a `lexicon_epsilon` that is not in (0, 1], or that does not fit other
+    options."""
     epsilon = config.lexicon_epsilon
     if epsilon is None:
         return
@@ -40,7 +40,7 @@ def check_lexicon(config: Any) -> None:
 
 
 class Entries(NamedTuple):
-    """What `nmt.data.lexicon.BatchEntries` has, where the model computes."""
+    """`nmt.data.lexicon.BatchEntries` on the device of the model."""
 
     words: Array  # (B, U) int64
     p: Array  # (B, S, U)
@@ -52,9 +52,9 @@ class LexiconCache(NamedTuple):
 
 
 def batch_entries(lexicon: Lexicon, side: Side, reverse: bool, dtype: np.dtype) -> Entries:
-    """The entries of a batch's sources, whose words are in the order in which they are written.
+    """The entries of a batch's sources, with the words in written order.
 
-    reverse: whether `side.ids` are reversed; padding is behind the words all the same.
+    reverse: whether `side.ids` are reversed. Padding follows the words in any case.
     """
     ids = side.ids.T                                                       # (B, S)
     if reverse:
@@ -72,7 +72,7 @@ def lexicon_forward(a: Array, p: Array, epsilon: float) -> tuple[Array, LexiconC
 
 
 def lexicon_backward(d: Array, cache: LexiconCache) -> Array:
-    """da (B, T, S), given the gradient d (B, T, U) of the logits that the bias was added to."""
+    """da (B, T, S), given the gradient d (B, T, U) of the logits to which the bias was added."""
     xp = array_module(d)
     dx = d / cache.total                                               # (Nguyen 3.2.5.2 bias)
     return xp.matmul(dx, cache.p.transpose(0, 2, 1))                   # (Nguyen 3.2.5.2 attended)

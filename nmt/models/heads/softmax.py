@@ -1,10 +1,10 @@
-"""The softmax over target words that reads h~_t, and the terms that may join it.
+"""The softmax over target words that reads h~_t, and its optional terms.
 
     p(y_t) = softmax(W_hy h~_t + b)                                        (2.4-2.6, 4.6)
 
-Terms, all optional, in any combination that `ModelConfig` allows:
-- fixnorm: h~ is scaled to a fixed length, h~ <- r h~ / |h~| (Nguyen 3.2.3). The words' vectors are
-  scaled to theirs by the parametrization `Normalized`; input feeding reads h~ before the scaling;
+The terms, in any combination that `ModelConfig` allows:
+- fixnorm: h~ is scaled to a fixed length, h~ <- r h~ / |h~| (Nguyen 3.2.3). The parametrization
+  `Normalized` scales the words' vectors; input feeding reads h~ before the scaling;
 - the lexical module (`nmt.models.heads.lexical`), whose vector stands beside h~;
 - a lexicon's bias on the logits (`nmt.models.heads.lexicon`);
 - a sampled vocabulary in training (`lstm.sampled`).
@@ -58,14 +58,14 @@ from nmt.models.translator_config import ModelConfig
 
 class SoftmaxCache(NamedTuple):
     losses: Losses
-    output: OutputCache | SampledCache  # the second with a sampled vocabulary
-    length: NormCache | None  # of h~, where it is scaled to a length
+    output: OutputCache | SampledCache  # SampledCache with a sampled vocabulary
+    length: NormCache | None  # of h~, if it is scaled to a length
     lexical: LexicalCache | None
     lexicon: LexiconCache | None
 
 
 class SoftmaxState(NamedTuple):
-    """What the terms read of the B sentences of a search."""
+    """The data of the B sentences of a search that the terms read."""
 
     source: Array | None = None  # (B, S, E)
     entries: Entries | None = None
@@ -78,7 +78,7 @@ class Softmax:
         self, config: ModelConfig, target_size: int, workspace: Workspace,
         lexicon: Lexicon | None = None, reverse_source: bool = False,
     ) -> None:
-        """lexicon, with `config.lexicon_epsilon`; reverse_source, whether sources are reversed."""
+        """lexicon: with `config.lexicon_epsilon`. reverse_source: whether sources are reversed."""
         self.config, self.target_size, self.workspace = config, target_size, workspace
         self.lexicon, self.epsilon = lexicon, config.lexicon_epsilon or 0.0
         self.reverse_source = reverse_source
@@ -94,7 +94,7 @@ class Softmax:
         return weights
 
     def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """Of the lexical module's h^l."""
+        """The mask of the lexical module's h^l."""
         if not self.config.lexical:
             return {}
         return {LEXICAL_SITE: (*batch.target_in.shape, self.config.embedding_size)}
@@ -123,13 +123,14 @@ class Softmax:
             words, p = self._entries(batch.sources, h)
             values, lexicon = lexicon_forward(decoded.alignment, p, self.epsilon)
             bias = Bias(words, values)
-        given = ("output", parameters, h, batch.target_out, batch.target.lengths, self.workspace)
-        loss, output = (sampled_forward(*given, noise[SITE]) if SITE in noise
-                        else output_forward(*given, bias=bias))
+        arguments = ("output", parameters, h, batch.target_out, batch.target.lengths,
+                     self.workspace)
+        loss, output = (sampled_forward(*arguments, noise[SITE]) if SITE in noise
+                        else output_forward(*arguments, bias=bias))
         return loss, SoftmaxCache(Losses(loss), output, length, lexical, lexicon)
 
     def backward(self, cache: SoftmaxCache) -> tuple[Decoded, Gradients]:
-        """Algorithm 4, lines 1-3 and 5: gradients of h~ and of what the terms read."""
+        """Algorithm 4, lines 1-3 and 5: gradients of h~ and of the other inputs of the terms."""
         _, output, length, lexical, lexicon = cache
         if isinstance(output, SampledCache):
             dh, gradients = sampled_backward(output, self.workspace)
@@ -139,7 +140,7 @@ class Softmax:
         if lexical is not None:
             dh, d_align, d_source, gradients = lexical_backward(dh, gradients, lexical)
         if lexicon is not None:
-            assert isinstance(output, OutputCache)  # the two do not go together
+            assert isinstance(output, OutputCache)  # not with a sampled vocabulary
             of_lexicon = lexicon_backward(bias_backward(output), lexicon)
             d_align = of_lexicon if d_align is None else d_align + of_lexicon
         if length is not None:
@@ -156,7 +157,7 @@ class Softmax:
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
     ) -> SoftmaxState:
-        """What the terms read of the sources."""
+        """The data of the sources that the terms read."""
         entries = (None if self.lexicon is None
                    else self._entries(sources, parameters["output.W_hy"]))
         return SoftmaxState(read.source, entries)

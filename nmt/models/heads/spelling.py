@@ -33,16 +33,16 @@ SPELLER = CHARACTERS[1]  # name of the weights' prefix, the option and the table
 
 
 class Seeds(NamedTuple):
-    """The spellers' initial states of the words to spell, N in all groups together."""
+    """The spellers' initial states for the words to spell, N in all groups together."""
 
     t: Array  # (N,) the steps that predict <unk>
     b: Array  # (N,) the sentences
-    joined: Array | None  # (N, He + H), what W' read
+    joined: Array | None  # (N, He + H), the input of W'
     seeds: Array  # (N, H)
 
 
 class SpellingCache(NamedTuple):
-    losses: Losses  # J_w and J_c, which is None where there is no word to spell
+    losses: Losses  # J_w and J_c; J_c is None if there is no word to spell
     words: SoftmaxCache
     parameters: Mapping[str, Array]
     seeds: Seeds | None  # None: no word to spell
@@ -50,7 +50,7 @@ class SpellingCache(NamedTuple):
 
 
 class Spelling(Softmax):
-    """Predicts words, `<unk>` among them, and spells these."""
+    """Predicts words, including `<unk>`, and spells each `<unk>`."""
 
     config: HybridConfig
 
@@ -61,8 +61,8 @@ class Spelling(Softmax):
         self.reads = frozenset({"h_tilde", "joined"} if config.seed_matrix else {"h_tilde"})
 
     def weights(self) -> dict[str, Weight]:
-        """The softmax's; `speller_weights`; on the separate path the W' that seeds them,
-        `target_characters.W_c` (H, He + H)."""
+        """The softmax's weights, `speller_weights`, and on the separate path W', which makes the
+        seeds, `target_characters.W_c` (H, He + H)."""
         config = self.config
         weights = super().weights() | speller_weights(
             SPELLER, self.stack, self._characters, config.character_embedding_size,
@@ -87,12 +87,12 @@ class Spelling(Softmax):
     ) -> tuple[Array, Any]:
         """J = J_w + alpha J_c (5.5), in nats, summed over words and characters.
 
-        J_w is the softmax's loss, `<unk>` among its words; J_c that of the characters of each
-        target token outside the vocabulary and of the boundary after it. `</s>` is never spelled;
-        of other words those whose characters the batch has (`character_sample`). Spelling comes
-        after all words are decoded: `<unk>` is fed back as its own embedding, "as is". The cache
-        has both losses separately.
-        Raises ValueError where the batch lacks the characters of an unknown word.
+        J_w is the softmax's loss, with `<unk>` as a word. J_c is the loss of the characters of each
+        target token outside the vocabulary, and of the boundary after it. Other words are spelled
+        if the batch has their characters (`character_sample`); `</s>` is never spelled. All words
+        are decoded before the spelling: `<unk>` is fed back as its own embedding, "as is". The
+        cache has both losses separately.
+        Raises ValueError if the batch lacks the characters of an unknown word.
         """
         check_characters("target", batch.target_out, batch.target)
         J_w, words = super().forward(parameters, decoded, batch, noise)
@@ -110,7 +110,7 @@ class Spelling(Softmax):
     ) -> Seeds:
         """The spellers' initial states at places (N,) of the target's steps (T B).
 
-        W' reads what W_c reads, [c_t; h_t] after its dropout mask (the author's
+        W' reads the same input as W_c, [c_t; h_t] after its dropout mask (the author's
         `attnInfos.input`).
         """
         B = decoded.h_tilde.shape[1]
@@ -122,7 +122,7 @@ class Spelling(Softmax):
             joined, parameters[f"{SPELLER}.W_c"]))                         # (5.6)
 
     def backward(self, cache: Any) -> tuple[Decoded, Gradients]:
-        """The speller's gradient, alpha times, joins that of the words."""
+        """The sum of the words' gradient and of alpha times the speller's gradient."""
         d, gradients = super().backward(cache.words)
         if cache.seeds is None:
             return d, gradients
@@ -144,7 +144,7 @@ class Spelling(Softmax):
 
 
 def _scaled(gradient: Any, alpha: float) -> Any:
-    """alpha times a gradient, an array or rows of a table."""
+    """alpha times a gradient. The gradient is an array or rows of a table."""
     if alpha == 1.0:
         return gradient
     if isinstance(gradient, RowGradient):

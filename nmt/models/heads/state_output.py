@@ -19,7 +19,7 @@ from nmt.models.heads.head import Decoded
 
 
 class StateOutput(DeepOutput):
-    """The head of the encoder-decoder of Nair and Shah; the words' and contexts' gradient is zero.
+    """The head of the encoder-decoder of Nair and Shah. It gives words and contexts no gradient.
     """
 
     matrix = "W_hy"
@@ -37,7 +37,7 @@ class StateOutput(DeepOutput):
         return decoded.states[1:], (decoded.words.shape, decoded.contexts.shape)
 
     def _hidden_backward(self, dt: Array, cache: Any) -> tuple[Decoded, Gradients]:
-        """Nothing reads m_0, the words or the contexts here."""
+        """The gradient of the states. This head does not read m_0, the words or the contexts."""
         xp, (words, contexts) = array_module(dt), cache
         states = xp.zeros((len(dt) + 1, *dt.shape[1:]), dtype=dt.dtype)
         states[1:] = dt

@@ -12,7 +12,8 @@ from grads.check import check_gradients
 from grads.check.case import Labels
 from grads.check.heatmap import ORDER, fold, heat_map, level
 from grads.check.page import LIMIT, html_page
-from grads.check.report import ErrorMap, Report, Row
+from grads.check.report import Report
+from grads.check.result import ErrorMap, Row
 
 
 def row_of(shape, where, relative, status=None, name="W", axes=()):

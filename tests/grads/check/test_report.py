@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients
-from grads.check.report import Finding, Report
+from grads.check.report import Report
+from grads.check.result import Finding
 
 X = np.array([0.5, -1.5, 2.0])
 

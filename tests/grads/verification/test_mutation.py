@@ -12,7 +12,14 @@ from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
 from grads.verification.mutation import execution
 from grads.verification.mutation.equivalents import reason
-from grads.verification.mutation.execution import NOT_RUN, Outcome, execute, running, same, sample
+from grads.verification.mutation.execution import (
+    NOT_RUN,
+    Outcome,
+    computes_the_same,
+    execute,
+    running,
+    sample,
+)
 from grads.verification.mutation.injection import find, replaced
 from grads.verification.mutation.record import Check, Mutant, mutants, poisoned, record
 from grads.verification.mutation.report import page, problems, summary
@@ -170,7 +177,7 @@ def test_numbers_are_the_same_but_for_rounding():
     numbers = {"a": np.array([1.0, 1e-3]), "b": np.zeros(2)}
 
     def found(**others):
-        return same(Check("", lambda: numbers | others), numbers)
+        return computes_the_same(Check("", lambda: numbers | others), numbers)
 
     assert found() and found(a=numbers["a"] * (1 + 1e-15))
     assert found(a=np.array([1.0, 1e-3 + 1e-14]))

@@ -10,8 +10,9 @@ loop's index, calls of a function by their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +60,23 @@ class Trace:
         """The target that an origin points to."""
         return self.steps[origin[0]].targets[origin[1]]
 
+    @cached_property
+    def largest_after(self) -> list[int]:
+        """For each step the size of the largest array that is computed from it on."""
+        sizes, largest = [], 1
+        for step in reversed(self.steps):
+            if step.kind == "assign":
+                largest = max([largest, *(math.prod(target.shape) for target in step.targets
+                                          if target.shape and target.same_as is None)])
+            sizes.append(largest)
+        return sizes[::-1]
+
+    def shortened(self, keep: int) -> Trace:
+        """The same trace with fewer numbers of an array: as if recorded with this `keep`."""
+        steps = [step._replace(targets=tuple(target.shortened(keep) for target in step.targets))
+                 for step in self.steps]
+        return replace(self, steps=steps)
+
     def to_json(self, repeat: bool = True, digits: int | None = None) -> dict[str, Any]:
         """The trace in lists, dicts, numbers and strings; NaN and infinities are strings.
 
@@ -92,7 +110,14 @@ def trace(
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.
     """
-    program = Program(function, follow, edits, parts, returns)
+    program = Program(function, follow, parts, returns)
+    return record(program.edited(edits) if edits else program, arguments, named, keep, held,
+                  max_steps)
+
+
+def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], keep: int = KEEP,
+           held: float = math.inf, max_steps: int = STEPS) -> Trace:
+    """The trace of one run of a rewritten function; arguments as those of `trace`."""
     recorder = Recorder(program, keep, max_steps, held, (arguments, named))
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,

@@ -54,7 +54,11 @@ def write_page(data: dict[str, Any], path: str | Path, layout: Layout) -> None:
     Raises `UserError` for a page of 1 MB or more and for a path that cannot be written; neither
     changes a file that exists.
     """
-    page = page_of(data, layout)
+    save_page(page_of(data, layout), path, layout)
+
+
+def save_page(page: str, path: str | Path, layout: Layout) -> None:
+    """Write a page that `page_of` has made; errors as those of `write_page`."""
     size = size_of(page)
     if size >= LIMIT:
         raise UserError(

@@ -27,7 +27,7 @@ from grads.stepper.explorer.variants import variants_json
 from grads.stepper.explorer.verifications import H, X, verifications_json
 from grads.stepper.tracing.derivations import Run
 from nmt.files import write_text
-from nmt.pages.page import LIMIT, page_of, size_of, write_page
+from nmt.pages.page import LIMIT, page_of, save_page, size_of
 
 VERSION = 1
 PICTURE = ".svg"
@@ -80,10 +80,12 @@ def write(data: dict[str, Any], output: str | Path) -> Path:
     path = Path(output)
     if path.suffix == PICTURE:
         return write_drawings(data, path)
+    page = page_of(data, DERIVATION)
     for name, nothing, note in SPARED:
-        if data[name] and size_of(page_of(data, DERIVATION)) >= LIMIT:
+        if data[name] and size_of(page) >= LIMIT:
             data = data | {name: nothing, "notes": [*data["notes"], note]}
-    write_page(data, path, DERIVATION)
+            page = page_of(data, DERIVATION)
+    save_page(page, path, DERIVATION)
     return path
 
 

@@ -19,7 +19,7 @@ from grads.stepper.explorer.own import is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD
 from grads.stepper.explorer.times import Shown, shown_steps
-from grads.stepper.trace import Trace, trace
+from grads.stepper.trace import Trace, record
 from grads.stepper.tracing.derivations import DERIVATIONS, Derivation, Run, find
 from grads.stepper.tracing.verify import SUMMED, TOLERANCE, Verification
 from grads.stepper.tracing.verify_own import Own
@@ -92,10 +92,10 @@ class RunExample:
 
     def rerun(self, edits: Any) -> Trace:
         """The backward pass with edits, traced."""
-        derivation, example = self.run.derivation, self.run.example
-        return trace(derivation.backward, *derivation.given(example, self.run.forward.result),
-                     follow=derivation.follow, edits=edits, keep=self.keep,
-                     held=derivation.held)
+        derivation, run = self.run.derivation, self.run
+        return record(run.backward.program.edited(edits),
+                      derivation.given(run.example, run.forward.result), {}, self.keep,
+                      derivation.held)
 
     def described(self) -> dict[str, Any]:
         """Sentence and sizes as they are, for the page."""
@@ -173,7 +173,7 @@ def on_trained(
     name: str, settings: Settings, model: Trained, notes: Sequence[str]
 ) -> RunExample:
     """A trained model, run; a model of another kind than was asked for is shown as what it is."""
-    first = KEPT[-2] if model.parameters > LARGE else KEPT[3]
+    first = KEPT[-2] if model.parameters > LARGE else KEPT[0]
     run, keep = fitting(model.derivation, {}, first)
     return RunExample(name, run, settings, keep, [*notes, *decided(name, run), *model.notes, (
         f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
@@ -216,7 +216,7 @@ def fitting(
     tried first."""
     run = derivation.run(**how, keep=first)
     keep = next((keep for keep in KEPT if numbers(run, keep) <= LIMIT), KEPT[-1])
-    return (run, keep) if keep == first else (derivation.run(**how, keep=keep), keep)
+    return (derivation.run(**how, keep=keep) if keep > first else run.shortened(keep)), keep
 
 
 def numbers(run: Run, keep: int) -> int:

@@ -59,6 +59,7 @@ class Frames:
             drawing = self.drawing(frame, found)
             if drawing in DRAWINGS:
                 self.drawn[frame] = drawing
+        self.known = {frame: self.variables(frame) for frame in self.drawn}
 
     def function(self, frame: int) -> str:
         """The function that is drawn: `lstm` of `lstm_grad` too."""
@@ -114,7 +115,7 @@ class Frames:
         number = origin[0] if inside or step.kind == "return" else step.number
         return self.shown.numbers.get((self.name, number))
 
-    def known(self, frame: int) -> dict[str, tuple[int | None, int | None]]:
+    def variables(self, frame: int) -> dict[str, tuple[int | None, int | None]]:
         """By variable its last tensor, and the step: of what was given the first that reads it."""
         found = {name: (tensor, step) for name, tensor, step in self.targets(frame)}
         for name, (tensor, step) in found.items():
@@ -131,13 +132,13 @@ class Frames:
 
     def variable(self, frame: int, name: str) -> tuple[int | None, int | None]:
         """The tensor of a variable, and the step that makes it."""
-        found = self.known(frame)
+        found = self.known[frame]
         given = RETURNED if name == DRAWINGS[self.drawn[frame]].flows[-1].variable else name
         return found.get(name, found.get(given, (None, None)))
 
     def gradient(self, frame: int, name: str) -> tuple[int | None, int | None]:
         """The tensor of a variable's gradient, and the step that makes it."""
-        found, (letter, dot, number) = self.known(frame), name.partition(".")
+        found, (letter, dot, number) = self.known[frame], name.partition(".")
         tried = [f"d{name}", f"d_{name}", *(f"{one}{dot}{number}" for one in NAMED.get(letter, ()))]
         return next((found[one] for one in tried if one in found), (None, None))
 

@@ -12,7 +12,7 @@ import numpy as np
 from grads.stepper.explorer.examples import RunExample
 from grads.stepper.explorer.tape import Tape, Taped, Untaped
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
-from grads.stepper.trace import Trace, trace
+from grads.stepper.trace import Trace, record
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.values import is_named
 
@@ -60,10 +60,9 @@ class TapedRun:
         example = replace(
             given, upstream=self.with_leaves("upstream", given.upstream),
             arguments=tuple(self.with_leaves(f"{i}", one) for i, one in enumerate(given.arguments)))
-        forward = trace(derivation.forward, *example.arguments, follow=derivation.follow,
-                        keep=EVERY, **example.named)
-        backward = trace(derivation.backward, *derivation.given(example, forward.result),
-                         follow=derivation.follow, keep=EVERY)
+        forward = record(run.forward.program, example.arguments, example.named, EVERY)
+        backward = record(run.backward.program, derivation.given(example, forward.result), {},
+                          EVERY)
         self.traces: dict[str, Trace] = {FORWARD: forward, BACKWARD: backward}
         self.loss: Taped = derivation.loss(example, forward.result)
         if not isinstance(self.loss, Taped):

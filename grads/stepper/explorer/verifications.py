@@ -12,7 +12,7 @@ from grads.stepper.explorer.partners import forward_origin
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.numerical import attempt
+from grads.stepper.tracing.numerical import Runs
 from grads.stepper.tracing.replay import Bumps, rerun
 from grads.stepper.tracing.verify import Verification, bumps_of, groups
 
@@ -126,21 +126,17 @@ def bump(verification: Verification, entries: np.ndarray) -> Bumps:
 
 def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
     """The loss with each of `steps` added, one after another, to the one entry of each of the
-    bumps; many bumps share one run."""
+    bumps; many bumps share one run. Of a user's function, NaN where it cannot be run with such
+    steps."""
+    if run.derivation.own:
+        runs = Runs(run.forward, run.arguments, run.loss, run.example.named)
+        return runs.losses(bumps, [steps] * len(bumps))
     found: dict[int, np.ndarray] = {}
     for group in groups(run.forward, bumps):
-        found |= zip(group, perturbed(run, [bumps[i] for i in group],
-                                      np.tile(steps, len(group))), strict=True)
+        found |= zip(group, rerun(
+            run.forward, run.arguments, [bumps[i] for i in group], np.tile(steps, len(group)),
+            run.example.named, run.loss), strict=True)
     return [found[i] for i in range(len(bumps))]
-
-
-def perturbed(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
-    """The losses of one run; of a user's function, NaN where it cannot be run with such steps."""
-    if not run.derivation.own:
-        return rerun(run.forward, run.arguments, bumps, steps, run.example.named, run.loss)
-    ends = np.cumsum([len(bump.entries) for bump in bumps])[:-1]
-    return [attempt(run.forward, bump, run.arguments, run.loss, run.example.named, part)
-            for bump, part in zip(bumps, np.split(steps, ends), strict=True)]
 
 
 def error_curves(

@@ -17,7 +17,7 @@ from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import held, readings_after
 from grads.stepper.tracing.guesses import Candidate, Guesses, joined_of, joints
 from grads.stepper.tracing.mending import Mending
-from grads.stepper.tracing.numerical import Derivative, attempt, derivative, entries_of
+from grads.stepper.tracing.numerical import Derivative, entries_of
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.replay import Places
 from grads.stepper.tracing.returned import Kept
@@ -213,8 +213,7 @@ class Blame:
         self.probes -= 1
         entry = int(np.argmax(np.abs(value)))
         bump = bumps_of(one.partner, one.partner.shape, one.partner.shape, np.array([entry] * 2))
-        ends = attempt(one.trace, bump, self.pair.arguments, self.pair.loss, self.pair.named,
-                       np.array([STEP, -STEP]))
+        ends, = self.pair.runs(one.trace).losses([bump], [np.array([STEP, -STEP])])
         return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
                     <= NEAR * max(abs(value[entry]), self.floor))
 
@@ -256,9 +255,8 @@ class Blame:
             self.left -= cost
             bump = bumps_of(one.partner, one.partner.shape, one.partner.shape,
                             np.arange(value.size))
-            self.known[key] = derivative(
-                one.trace, bump, self.pair.arguments, self.pair.loss, self.pair.named,
-                entries_of(one.trace, bump), self.pair.precision)
+            self.known[key] = self.pair.runs(one.trace).derivative(
+                bump, entries_of(one.trace, bump), self.pair.precision)
         where = np.arange(value.size)
         return Numbers(where, self.known[key], *self.pair.verdict(self.known[key], value, where))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.entries import entries_for
-from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
+from grads.stepper.tracing.numerical import Derivative, Runs, entries_of
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner
 from grads.stepper.tracing.returned import Returned, returned_gradients
 from grads.stepper.tracing.verify import bumps_of, chosen
@@ -60,10 +60,14 @@ class Compared:
         """The derivatives for a gradient of this value, of which perhaps only a part is kept."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
-        found = derivative(self.forward, bump, self.arguments, self.loss, self.named,
-                           entries_of(self.forward, bump), self.precision)
+        found = self.runs(self.forward).derivative(bump, entries_of(self.forward, bump),
+                                                   self.precision)
         status, error = self.verdict(found, value, where)
         return Numbers(where, found, status, error)
+
+    def runs(self, forward: Trace) -> Runs:
+        """Runs of the forward with perturbed variables, by a trace of it."""
+        return Runs(forward, self.arguments, self.loss, self.named)
 
     def verdict(self, found: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
         """The status and the error of a gradient of this value, by the derivative of some

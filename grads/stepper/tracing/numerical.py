@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.differentiate import Probe, complex_step, ridders
+from grads.check.differentiate import Numeric, Probe, complex_step, ridders
 from grads.check.evaluate import Line
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.replay import Bumps, rerun
 from grads.stepper.tracing.values import is_array
+from grads.stepper.tracing.verify import groups
 
 AGREE = 1e-5  # relative difference of two methods that agree
 EPS = float(np.finfo(np.float64).eps)
@@ -72,17 +72,22 @@ class Derivative(NamedTuple):
         return ("verified" if error <= allowed else "wrong"), error  # NaN is wrong
 
 
-class Losses(Probe):
-    """The loss along one entry of a variable, for the methods of the checker.
+class Wanted(Exception):
+    """Losses that a method asks for and that are not known yet; it has the steps."""
 
-    Arguments: run, from steps to the losses; size, the entry itself; base, the loss; precision, of
-    the numbers that it is computed with. The perturbed entry is float64, so that only a loss that
-    float32 can represent counts as rounded to it.
+
+class Losses(Probe):
+    """The losses along one entry of a variable, for the methods of the checker.
+
+    Arguments: size, the entry itself; base, the loss; precision, of the numbers that it is computed
+    with. The perturbed entry is float64, so that only a loss that float32 can represent counts as
+    rounded to it.
+    Calling it raises `Wanted` for steps that are not among those `known`.
     """
 
-    def __init__(self, run: Callable[[np.ndarray], np.ndarray], size: float, base: float,
-                 precision: float) -> None:
-        self.run, self.weights, self.base = run, [np.ones(1)], [np.array([base])]
+    def __init__(self, size: float, base: float, precision: float) -> None:
+        self.known: dict[bytes, np.ndarray] = {}
+        self.weights, self.base = [np.ones(1)], [np.array([base])]
         self.coarse, self.unit, self.near = Line({"": np.ones(1)}).scales({"": np.array([size])})
         with np.errstate(over="ignore"):
             held = float(np.float32(base)) == base
@@ -90,42 +95,77 @@ class Losses(Probe):
 
     def __call__(self, t: np.ndarray) -> list[np.ndarray]:
         """The losses (m, 1) at steps t (m,)."""
-        return [self.run(t)[:, None]]
+        if t.tobytes() not in self.known:
+            raise Wanted(t)
+        return [self.known[t.tobytes()][:, None]]
 
 
-def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
-               named: dict[str, Any], size: np.ndarray, precision: float) -> Derivative:
-    """Both derivatives of the entries of one variable.
+class Runs:
+    """Runs of a user's forward with perturbed variables; NaN is the loss of a run that fails."""
 
-    Arguments: size, the entries themselves, that steps are relative to; precision, of the
-    numbers that are computed with.
-    """
-    def run(entry: int, steps: np.ndarray) -> np.ndarray:
-        entries = np.full(len(steps), entry)
-        return attempt(forward, bump._replace(entries=entries), arguments, loss, named, steps)
+    def __init__(self, forward: Trace, arguments: Sequence[Any], loss: Callable[[Any], Any],
+                 named: dict[str, Any]) -> None:
+        self.forward, self.arguments, self.loss, self.named = forward, arguments, loss, named
 
-    if not len(bump.entries):
-        return Derivative(np.zeros(0), np.zeros(0), 0.0)
-    base = float(run(bump.entries[0], np.zeros(1))[0])
-    every = [Losses(partial(run, entry), x, base, precision) for entry, x in zip(
-        bump.entries, np.where(np.isfinite(size), size, 1.0).tolist(), strict=True)]
-    with np.errstate(all="ignore"):  # a step may leave the domain: the error estimate says so
-        along = [complex_step(losses).value[0] for losses in every]
-        found = [ridders(losses) for losses in every]
-    return Derivative(np.array(along), np.array([one.value[0] for one in found]),
-                      float(max(one.error[0] for one in found)))
+    def derivative(self, bump: Bumps, size: np.ndarray, precision: float) -> Derivative:
+        """Both derivatives of the entries of one variable.
 
+        Arguments: size, the entries themselves, that steps are relative to; precision, of the
+        numbers that are computed with.
+        """
+        if not len(bump.entries):
+            return Derivative(np.zeros(0), np.zeros(0), 0.0)
+        base = float(self.losses([bump._replace(entries=bump.entries[:1])], [np.zeros(1)])[0][0])
+        entries = [Losses(entry, base, precision)
+                   for entry in np.where(np.isfinite(size), size, 1.0).tolist()]
+        along, real = self.by(complex_step, bump, entries), self.by(ridders, bump, entries)
+        return Derivative(np.array([numeric.value[0] for numeric in along]),
+                          np.array([numeric.value[0] for numeric in real]),
+                          float(max(numeric.error[0] for numeric in real)))
 
-def attempt(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
-            named: dict[str, Any], steps: np.ndarray) -> np.ndarray:
-    """The loss with each entry perturbed; NaN where that run fails."""
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            found = rerun(forward, arguments, [bump], steps, named, loss)[0]
-    except Exception:  # whatever the user's code raises there
-        return np.full(len(bump.entries), np.nan, np.result_type(steps, float))
-    return found.astype(np.result_type(steps, float))
+    def by(self, method: Callable[[Probe], Numeric], bump: Bumps, entries: Sequence[Losses]
+           ) -> list[Numeric]:
+        """What a method finds for each entry. The method is called again and again, and the losses
+        that it wants next are computed for all entries in one run."""
+        found: dict[int, Numeric] = {}
+        while len(found) < len(entries):
+            wanted: dict[int, np.ndarray] = {}
+            for i, losses in enumerate(entries):
+                if i in found:
+                    continue
+                try:
+                    with np.errstate(all="ignore"):  # the error estimate shows a left domain
+                        found[i] = method(losses)
+                except Wanted as error:
+                    wanted[i] = error.args[0]
+            bumps = [bump._replace(entries=np.full(len(steps), bump.entries[i]))
+                     for i, steps in wanted.items()]
+            for i, made in zip(wanted, self.losses(bumps, list(wanted.values())), strict=True):
+                entries[i].known[wanted[i].tobytes()] = made
+        return [found[i] for i in range(len(entries))]
+
+    def losses(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each of the bumps the losses with its steps added; many share a run."""
+        found: dict[int, np.ndarray] = {}
+        for group in groups(self.forward, bumps):
+            found |= zip(group, self.together([bumps[i] for i in group],
+                                              [steps[i] for i in group]), strict=True)
+        return [found[i] for i in range(len(bumps))]
+
+    def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The losses of one run; where that fails, of one for each of the bumps."""
+        kind = np.result_type(*steps, float)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return [losses.astype(kind) for losses in rerun(
+                    self.forward, self.arguments, bumps, np.concatenate(steps), self.named,
+                    self.loss)]
+        except Exception:  # whatever the user's code raises there
+            if len(bumps) == 1:
+                return [np.full(len(steps[0]), np.nan, kind)]
+            return [made for bump, added in zip(bumps, steps, strict=True)
+                    for made in self.together([bump], [added])]
 
 
 def entries_of(forward: Trace, bump: Bumps) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -25,40 +26,61 @@ class Program:
     """A function and those it calls among `follow`, rewritten; `run` sets a listener and calls it.
 
     Arguments: follow, modules (all their functions), functions, and classes, all of whose methods
-    are rewritten; edits, pieces of source to be replaced, by function name, each piece occurring
-    once; parts, whether the parts of expressions are recorded too, whose texts are then in `parts`;
-    returns, whether an expression that the function, or a method, returns is recorded as assigned.
-    Raises `UserError` for a function without source, and for an edit that does not fit.
+    are rewritten; parts, whether the parts of expressions are recorded too, whose texts are then in
+    `parts`; returns, whether an expression that the function, or a method, returns is recorded as
+    assigned.
+    Raises `UserError` for a function without source.
     """
 
-    def __init__(self, function: Any, follow: Iterable[Any] = (), edits: Edits | None = None,
-                 parts: bool = False, returns: bool = False) -> None:
+    def __init__(self, function: Any, follow: Iterable[Any] = (), parts: bool = False,
+                 returns: bool = False) -> None:
         self.parts: list[str] | None = [] if parts else None
         self.sites: list[Site] = []
         self.chains: list[Chain] = []
         self.loops: list[Loop] = []
-        self.edits, self.returns = dict(edits or {}), returns
+        self.returns = returns
         self.bound = [function.__self__] if inspect.ismethod(function) else []
-        self.namespaces: dict[int, dict[str, Any]] = {}
         self.start = start = plain_function(function)
         follow = list(follow)
-        self.copies: dict[FunctionType, FunctionType] = {}
-        self.methods = methods_of(one for one in follow if isinstance(one, type))
-        followed = {start, *functions_of(one for one in follow if not isinstance(one, type))}
+        self.methods = methods_of(item for item in follow if isinstance(item, type))
+        followed = {start, *functions_of(item for item in follow if not isinstance(item, type))}
+        self.codes: dict[FunctionType, CodeType] = {}  # of each function, rewritten
         waiting = [*self.methods, start]
         while waiting:
-            one = waiting.pop()
-            if one not in self.copies:
-                self.copies[one] = self.copy_of(one)
-                waiting += [other for other in called_by(one) if other in followed]
-        for names in self.namespaces.values():
-            names.update({name: with_copies(value, self.copies) for name, value in names.items()
-                          if any(one in self.copies for one in functions_in(value))})
-        self.entry = self.copies[start]
-        unknown = set(self.edits) - {one.__name__ for one in self.copies}
+            called = waiting.pop()
+            if called not in self.codes:
+                self.codes[called] = self.rewritten(called)
+                waiting += [callee for callee in called_by(called) if callee in followed]
+        self.link()
+
+    def edited(self, edits: Edits) -> Program:
+        """This program with pieces of the source replaced, each of which occurs once in its
+        function; only the functions that change are rewritten again. Raises `UserError` for an edit
+        that does not fit."""
+        unknown = set(edits) - {function.__name__ for function in self.codes}
         if unknown:
             raise UserError(f"edits: {', '.join(sorted(unknown))} is no function that "
-                            f"{start.__name__} calls")
+                            f"{self.start.__name__} calls")
+        changed = copy.copy(self)
+        vars(changed).pop("spaces", None)
+        changed.sites, changed.chains = [*self.sites], [*self.chains]
+        changed.loops = [*self.loops]
+        changed.codes = {
+            function: changed.rewritten(function, edits[function.__name__])
+            if function.__name__ in edits else code for function, code in self.codes.items()}
+        changed.link()
+        return changed
+
+    def link(self) -> None:
+        """Makes the copies of the functions, which call each other: each has a copy of its module's
+        namespace."""
+        self.namespaces: dict[int, dict[str, Any]] = {}
+        self.copies = {function: self.copy_of(function, code)
+                       for function, code in self.codes.items()}
+        for names in self.namespaces.values():
+            names.update({name: with_copies(value, self.copies) for name, value in names.items()
+                          if any(called in self.copies for called in functions_in(value))})
+        self.entry = self.copies[self.start]
 
     def run(self, listener: Any, *arguments: Any, **named: Any) -> Any:
         """What the function returns; the listener is called for every assignment."""
@@ -82,9 +104,9 @@ class Program:
                     and one.__code__.co_firstlineno <= line),
                    key=lambda one: one.__code__.co_firstlineno)
 
-    def copy_of(self, function: FunctionType) -> FunctionType:
-        """The rewritten function, with the defaults and closure of the original."""
-        source = Source(function, self.edits.get(function.__name__, ()))
+    def rewritten(self, function: FunctionType, edits: Sequence[tuple[str, str]] = ()) -> CodeType:
+        """The code of a function, with every assignment passing through the listener."""
+        source = Source(function, edits)
         tree = source.tree
         if self.parts is not None:
             tree = Parts(tree, self.parts).named()
@@ -100,14 +122,17 @@ class Program:
         maker.body = [rewriter.rewrite(tree)]
         module = ast.fix_missing_locations(ast.Module(body=[maker], type_ignores=[]))
         code = compile(module, source.file, "exec", dont_inherit=True)
-        made = code_named(code_named(code, "_maker_"), function.__code__.co_name)
+        return code_named(code_named(code, "_maker_"), function.__code__.co_name)
+
+    def copy_of(self, function: FunctionType, code: CodeType) -> FunctionType:
+        """The rewritten function, with the defaults and closure of the original."""
         names = self.namespaces.setdefault(
             id(function.__globals__), dict(function.__globals__))
-        cells = dict(zip(free, function.__closure__ or (), strict=True))
-        closure = tuple(cells[name] for name in made.co_freevars)
-        copy = FunctionType(made, names, function.__name__, function.__defaults__, closure)
-        copy.__kwdefaults__ = function.__kwdefaults__
-        return copy
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        closure = tuple(cells[name] for name in code.co_freevars)
+        copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
+        copied.__kwdefaults__ = function.__kwdefaults__
+        return copied
 
 
 def plain_function(function: Any) -> FunctionType:

@@ -19,6 +19,7 @@ from grads.stepper.tracing.syntax import Written
 from grads.stepper.tracing.values import (
     Field,
     Given,
+    Kept,
     Path,
     is_array,
     is_plain,
@@ -26,6 +27,7 @@ from grads.stepper.tracing.values import (
     keep,
     leaves,
     memory_of,
+    shortened,
     spread,
     text_of,
 )
@@ -46,6 +48,11 @@ class Target(NamedTuple):
     sliced: bool  # whether `value` has only the first entries along each axis
     same_as: Origin | None  # an earlier target whose very numbers these are
     place: Path | None = None  # of this target in the value that the step assigned
+
+    def shortened(self, keep: int) -> Target:
+        """The same target with at most `keep` numbers of its value."""
+        kept = shortened(Kept(self.value, self.shape, self.sliced), keep)
+        return self._replace(**kept._asdict())
 
 
 class Read(NamedTuple):

@@ -8,6 +8,7 @@ they affect; where lanes do not support the function, it is run once for each.
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import warnings
 from collections import defaultdict
@@ -23,6 +24,7 @@ from grads.check.continuation.array import continued, plain
 from grads.check.continuation.namespace import replaced
 from grads.check.state import State
 from grads.stepper.lanes import LaneArray
+from grads.stepper.lanes.creation import making_lanes
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, at, changed, is_array, spread
@@ -91,12 +93,14 @@ def rerun(
     """
     width = sum(len(bump.entries) for bump in bumps)
     steps = np.broadcast_to(step, (width,))
-    if isinstance(arguments, Untouched) and np.iscomplexobj(steps):  # a user's function
+    is_users = isinstance(arguments, Untouched)
+    if is_users and np.iscomplexobj(steps):
         found = [continued_alone(trace, one, steps[k], arguments, named, loss)
                  for k, one in enumerate(singles(bumps))]
         return np.split(np.array(found), np.cumsum([len(bump.entries) for bump in bumps])[:-1])
     try:
-        with warnings.catch_warnings():  # a complex number cast to a real one has lost its step
+        with warnings.catch_warnings(), making_lanes(trace.program.spaces if is_users else []):
+            # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             values = lanes_of(loss(Replay(trace, bumps, steps).run(arguments, named)), width)
     except UserError:
@@ -158,19 +162,13 @@ class Replay:
         self.end = trace.end
         self.arguments: Sequence[Any] = ()
         self.step_number = self.reading_number = 0
-        first = 0
-        for bump in bumps:
-            count = len(bump.entries)
-            added = np.zeros((int(np.prod(bump.shape)), len(steps)), np.result_type(steps, float))
-            added[bump.entries, np.arange(first, first + count)] = steps[first : first + count]
-            first += count
-            lanes = LaneArray(added.reshape(*bump.shape, len(steps)))
+        for bump, added in perturbations(bumps, steps):
             for number, path in bump.places.steps:
-                self.steps[number].append((path, lanes))
+                self.steps[number].append((path, added))
             for number, path in bump.places.readings:
-                self.readings[number].append((path, lanes))
-            for one in bump.places.arrays:
-                self.arrays[id(one.array)] = plus(one.array, lanes)
+                self.readings[number].append((path, added))
+            for held in bump.places.arrays:
+                self.arrays[id(held.array)] = plus(held.array, added)
 
     def without_lanes(self, kind: Callable[[Any], Any] = np.asarray) -> Replay:
         """A replay with plain arrays, or those of another kind, for a width of 1."""
@@ -253,6 +251,21 @@ class Replay:
         if here >= len(steps) or (steps[here].file, steps[here].line) != (site.file, site.line):
             raise UserError(f"{site.file}:{site.line}: the perturbed run took another path than "
                             "the trace: a branch depends on what is perturbed")
+
+
+def perturbations(bumps: Sequence[Bumps], steps: np.ndarray) -> Iterator[tuple[Bumps, LaneArray]]:
+    """What is added to each variable, a lane for each entry of all bumps; several bumps of one
+    variable are one."""
+    added: dict[int, tuple[Bumps, np.ndarray]] = {}
+    first = 0
+    for bump in bumps:
+        lanes = range(first, first + len(bump.entries))
+        _, values = added.setdefault(id(bump.places), (bump, np.zeros(
+            (math.prod(bump.shape), len(steps)), np.result_type(steps, float))))
+        values[bump.entries, lanes] = steps[first : lanes.stop]
+        first = lanes.stop
+    for bump, values in added.values():
+        yield bump, LaneArray(values.reshape(*bump.shape, len(steps)))
 
 
 def plus(old: Any, added: Any) -> Any:

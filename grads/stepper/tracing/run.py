@@ -122,6 +122,11 @@ class Run:
     given: tuple[Any, ...] = field(repr=False)  # of the backward, for later runs
     after: tuple[Any, ...] = field(repr=False)  # the same, after it has run
 
+    def shortened(self, keep: int) -> Run:
+        """The same run with fewer numbers of an array in its traces."""
+        return replace(self, forward=self.forward.shortened(keep),
+                       backward=self.backward.shortened(keep))
+
     @property
     def title(self) -> str:
         """The derivation's title, with the score and the window in use."""

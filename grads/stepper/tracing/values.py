@@ -6,7 +6,8 @@ sentence). The path to it is a tuple of steps: a string ".T" for a field, anythi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from numbers import Integral, Number
 from typing import Any, NamedTuple
@@ -138,11 +139,8 @@ def in_words(value: Any) -> str:
 def keep(value: Any, limit: int = KEEP) -> Kept:
     """A leaf as it is now."""
     if is_array(value):
-        if value.size <= limit:
-            return Kept(np.array(value), tuple(value.shape), False)
-        side = max(1, int(limit ** (1 / sum(n > 1 for n in value.shape))))
-        part = value[tuple(slice(0, side) for _ in value.shape)]
-        return Kept(np.array(part), tuple(value.shape), True)
+        first = beginning(value, value.shape, limit)
+        return Kept(np.array(first), tuple(value.shape), first.size < value.size)
     if isinstance(value, Number):
         return Kept(value, (), False)
     if value is None or isinstance(value, str):
@@ -152,6 +150,24 @@ def keep(value: Any, limit: int = KEEP) -> Kept:
     if isinstance(value, range):
         return Kept(_plain(list(value[:limit]), limit), None, len(value) > limit)
     return Kept(f"<{type(value).__name__}>", None, False)
+
+
+def shortened(kept: Kept, limit: int) -> Kept:
+    """What `keep` would have kept with a smaller limit."""
+    if kept.shape is None or not is_array(kept.value):
+        shorter = keep(kept.value, limit)
+        return shorter._replace(sliced=kept.sliced or shorter.sliced)
+    first = beginning(kept.value, kept.shape, limit)
+    return kept._replace(value=first, sliced=kept.sliced or first.size < kept.value.size)
+
+
+def beginning(values: Any, shape: Sequence[int], limit: int) -> Any:
+    """Of an array of this shape at most `limit` numbers: the first along each axis. `values` are
+    all of them, or the beginning for a larger limit."""
+    if math.prod(shape) <= limit:
+        return values
+    side = max(1, int(limit ** (1 / sum(n > 1 for n in shape))))
+    return values[tuple(slice(0, side) for _ in shape)]
 
 
 def _plain(value: Any, limit: int) -> Any:

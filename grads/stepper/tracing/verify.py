@@ -234,8 +234,7 @@ def perturbed(
 def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
     """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
     fewer lanes where arrays are large, those perturbed or computed after it."""
-    after = largest_after(forward)
-    sizes = [max(after[min((number for number, _ in one.places.steps), default=0)],
+    sizes = [max(forward.largest_after[min((number for number, _ in one.places.steps), default=0)],
                  int(np.prod(one.shape))) for one in bumps]
     group: list[int] = []
     for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
@@ -246,18 +245,6 @@ def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
         group.append(i)
     if group:
         yield group
-
-
-def largest_after(forward: Trace) -> list[int]:
-    """For each step the size of the largest array that the forward computes from it on: lanes
-    multiply these, and leave as they are those computed before."""
-    found, largest = [], 1
-    for step in reversed(forward.steps):
-        if step.kind == "assign":
-            largest = max([largest, *(int(np.prod(target.shape)) for target in step.targets
-                                      if target.shape and target.same_as is None)])
-        found.append(largest)
-    return found[::-1]
 
 
 def _verification(

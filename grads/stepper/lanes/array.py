@@ -19,6 +19,13 @@ from grads.stepper.lanes.memory import Array, LanesError, Memory
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function -> its form in lanes
 
 
+class Complex:
+    """The class of complex values in lanes: in a run of a user's function that of arrays that stand
+    for real ones (`grads.check.continuation`)."""
+
+    kind: type[np.ndarray] = np.ndarray
+
+
 class MissingError(LanesError, AttributeError):
     """An attribute of NumPy's arrays that lanes do not have."""
 
@@ -35,8 +42,10 @@ class LaneArray:
 
     def __init__(self, values: Array, borrowed: bool = False) -> None:
         """values: (*shape, 1 or P), private to this array unless borrowed."""
+        if values.dtype.kind == "c" and type(values) is not Complex.kind:
+            values = values.view(Complex.kind)
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
-            values = np.ascontiguousarray(values)
+            values = values.copy()
         self._memory = Memory(values, borrowed)
         self._seen = self._view = values
 
@@ -54,8 +63,9 @@ class LaneArray:
         place, within = divmod(_address(view) - _address(old), item) if view.size else (0, 0)
         strides = (*(P * stride for stride in view.strides[:-1]), item)
         writeable = view.flags.writeable
-        self._view = np.ndarray((*view.shape[:-1], P), view.dtype, new,
-                                P * place * item + within, strides)
+        moved = np.ndarray((*view.shape[:-1], P), view.dtype, new,
+                           P * place * item + within, strides)
+        self._view = moved.view(type(view))
         self._view.flags.writeable = writeable
         self._seen = new
 
@@ -67,11 +77,8 @@ class LaneArray:
     def derived(self, values: Array) -> LaneArray:
         """The LaneArray of `values`, which were computed from this array's: a view if they share
         memory."""
-        block = self._seen
-        owner = block if block.base is None else block.base
-        if values.base is not owner and values is not owner:
-            return LaneArray(values)
-        return self._share(values)
+        is_view = _owner(values) is _owner(self._seen)
+        return self._share(values) if is_view else LaneArray(values)
 
     def _share(self, view: Array) -> LaneArray:
         made = LaneArray.__new__(LaneArray)
@@ -80,11 +87,10 @@ class LaneArray:
 
     def agreed(self, wanted_by: str) -> Array:
         """The common value of all lanes. Raises LanesError, naming `wanted_by`, if they differ."""
-        values = self.values
-        first = values[..., 0]
-        if values.shape[-1] > 1 and not (values == first[..., None]).all():
+        values = np.asarray(self.values)
+        if values.shape[-1] > 1 and not (values == values[..., :1]).all():
             raise LanesError(f"{wanted_by}: the lanes have different values here")
-        return first
+        return self.values[..., 0]
 
     # --- attributes of NumPy arrays -------------------------------------------------------------
 
@@ -243,6 +249,13 @@ def lane_key(key: Any) -> tuple[Any, ...]:
             parts = tuple(p.agreed("an index") if type(p) is LaneArray else p for p in parts)
         whole = whole or part is Ellipsis
     return (*parts, slice(None)) if whole else (*parts, Ellipsis, slice(None))
+
+
+def _owner(a: Array) -> Array:
+    """The array whose memory a view shows."""
+    while isinstance(a.base, np.ndarray):
+        a = a.base
+    return a
 
 
 def _address(a: Array) -> int:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from grads.check.continuation.array import Continued
 from grads.check.continuation.namespace import substituted
-from grads.stepper.lanes.array import LaneArray
+from grads.stepper.lanes.array import Complex, LaneArray
 from grads.stepper.lanes.functions import copy
 
 
@@ -25,8 +26,10 @@ def created(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
         array = function(*args, **kwargs)
-        is_real = type(array) is np.ndarray and array.dtype.kind == "f"
-        return LaneArray(array[..., None]) if is_real else array
+        if type(array) is not np.ndarray or array.dtype.kind != "f":
+            return array
+        is_plain = Complex.kind is np.ndarray
+        return LaneArray((array if is_plain else array.astype(complex))[..., None])
 
     return make
 
@@ -66,6 +69,13 @@ REPLACED: dict[int, tuple[Any, Any]] = {
     **{id(getattr(np, name)): (getattr(np, name), made) for name, made in FUNCTIONS.items()}}
 
 
-def making_lanes(namespaces: list[dict[str, Any]]) -> AbstractContextManager[None]:
-    """Context: in these namespaces NumPy makes arrays in lanes."""
-    return substituted(namespaces, REPLACED)
+@contextmanager
+def making_lanes(namespaces: list[dict[str, Any]], are_complex: bool = False) -> Iterator[None]:
+    """Context: in these namespaces NumPy makes arrays in lanes; `are_complex`, which hold complex
+    steps of real numbers."""
+    Complex.kind = Continued if are_complex else np.ndarray
+    try:
+        with substituted(namespaces, REPLACED):
+            yield
+    finally:
+        Complex.kind = np.ndarray

@@ -33,7 +33,8 @@ def reduction(function: Any) -> Callable[..., Any]:
         kwargs = {name: operand(value) for name, value in kwargs.items()}
         if dtype is not None:
             kwargs["dtype"] = dtype
-        found = function(operand(a), axis=axes(a, axis), **kwargs)
+        over = axes(a, axis)
+        found = function(operand(a), axis=over[0] if len(over) == 1 else over, **kwargs)
         return deliver(LaneArray(np.asarray(found)), out)
 
     return reduce

@@ -32,6 +32,6 @@ class Memory:
             if self.borrowed:
                 raise LanesError(PLAIN)
             shape = (*self.block.shape[:-1], lanes)
-            block = np.empty(shape, self.block.dtype)
+            block = np.empty(shape, self.block.dtype).view(type(self.block))
             block[...] = self.block
             self.block = block

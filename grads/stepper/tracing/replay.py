@@ -94,20 +94,19 @@ def rerun(
     width = sum(len(bump.entries) for bump in bumps)
     steps = np.broadcast_to(step, (width,))
     is_users = isinstance(arguments, Untouched)
-    if is_users and np.iscomplexobj(steps):
-        found = [continued_alone(trace, one, steps[k], arguments, named, loss)
-                 for k, one in enumerate(singles(bumps))]
-        return np.split(np.array(found), np.cumsum([len(bump.entries) for bump in bumps])[:-1])
+    by_continuation = is_users and np.iscomplexobj(steps)
     try:
-        with warnings.catch_warnings(), making_lanes(trace.program.spaces if is_users else []):
+        with warnings.catch_warnings(), making_lanes(trace.program.spaces if is_users else [],
+                                                     by_continuation):
             # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             values = lanes_of(loss(Replay(trace, bumps, steps).run(arguments, named)), width)
     except UserError:
         raise
     except Exception:  # caused by lanes or by the function: a single run will show which
-        values = np.array([alone(trace, one, steps[k], arguments, named, loss)
-                           for k, one in enumerate(singles(bumps))])
+        single = continued_alone if by_continuation else alone
+        values = np.array([single(trace, bump, steps[k], arguments, named, loss)
+                           for k, bump in enumerate(singles(bumps))])
     ends = np.cumsum([len(bump.entries) for bump in bumps])
     return np.split(values, ends[:-1])
 
@@ -141,7 +140,7 @@ def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named:
                         ) from error
 
 
-def continued_alone(trace: Trace, bump: Bumps, step: Any, arguments: Untouched,
+def continued_alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any],
                     named: dict[str, Any], loss: Callable[[Any], Any]) -> Any:
     """The loss of one run of a user's function with a complex step, as `grads check` has it."""
     replay = Replay(trace, [bump], np.array([step])).without_lanes(continued)

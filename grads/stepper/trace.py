@@ -145,13 +145,13 @@ class Comparison(NamedTuple):
     @property
     def first(self) -> int | None:
         """The first step at which anything differs; None if nothing does."""
-        found = [one.step for one in self.differences[:1]]
-        return min([*found, *([] if self.diverged is None else [self.diverged])], default=None)
+        steps = [difference.step for difference in self.differences[:1]]
+        return min([*steps, *([] if self.diverged is None else [self.diverged])], default=None)
 
     @property
     def names(self) -> list[str]:
         """The variables that differ, in the order in which they first do."""
-        return list(dict.fromkeys(one.name for one in self.differences))
+        return list(dict.fromkeys(difference.name for difference in self.differences))
 
 
 def compare(a: Trace, b: Trace, tolerance: float = 0.0) -> Comparison:
@@ -160,29 +160,29 @@ def compare(a: Trace, b: Trace, tolerance: float = 0.0) -> Comparison:
     The traces are of one function, one of them with lines changed by `edits` or with other
     arguments; they are compared step by step, as far as both run through the same lines.
     """
-    found: list[Difference] = []
-    for one, other in zip(a.steps, b.steps, strict=False):
-        names = [target.name for target in other.targets]
-        if (one.function, one.line) != (other.function, other.line) or names != [
-                target.name for target in one.targets]:
-            return Comparison(found, one.number)
-        for i, (left, right) in enumerate(zip(one.targets, other.targets, strict=True)):
+    differences: list[Difference] = []
+    for step, changed in zip(a.steps, b.steps, strict=False):
+        names = [target.name for target in changed.targets]
+        if (step.function, step.line) != (changed.function, changed.line) or names != [
+                target.name for target in step.targets]:
+            return Comparison(differences, step.number)
+        for i, (left, right) in enumerate(zip(step.targets, changed.targets, strict=True)):
             error = _disagreement(left, right)
             if error > tolerance:
-                found.append(Difference(one.number, i, left.name, error))
+                differences.append(Difference(step.number, i, left.name, error))
     shorter = min(len(a.steps), len(b.steps))
-    return Comparison(found, None if len(a.steps) == len(b.steps) else shorter)
+    return Comparison(differences, None if len(a.steps) == len(b.steps) else shorter)
 
 
-def relative_error(found: Any, expected: Any, floor: float = 0.0) -> float:
+def relative_error(values: Any, expected: Any, floor: float = 0.0) -> float:
     """The largest difference, relative to the largest entry, or to `floor` if that is larger; 0
     where all are zero."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    if not found.size:
+    values, expected = np.asarray(values), np.asarray(expected)
+    if not values.size:
         return 0.0
     with np.errstate(invalid="ignore"):
-        scale = float(max(np.abs(found).max(), np.abs(expected).max(), floor))
-        return float(np.abs(found - expected).max() / scale) if scale else 0.0
+        scale = float(max(np.abs(values).max(), np.abs(expected).max(), floor))
+        return float(np.abs(values - expected).max() / scale) if scale else 0.0
 
 
 def _disagreement(left: Target, right: Target) -> float:
@@ -228,9 +228,9 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist(), digits)
     if isinstance(value, dict):
-        return {str(key): plain(one, digits) for key, one in value.items()}
+        return {str(key): plain(entry, digits) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one, digits) for one in value]
+        return [plain(entry, digits) for entry in value]
     if isinstance(value, float):
         if not np.isfinite(value):
             return str(value)

@@ -180,10 +180,10 @@ def keys(descriptor: int) -> Iterator[str]:
     """The actions of the keys pressed, one after another, until the input ends."""
     waiting = ""
     while True:
-        found = os.read(descriptor, 1024)
-        if not found:
+        typed = os.read(descriptor, 1024)
+        if not typed:
             return
-        waiting += found.decode("utf-8", "replace")
+        waiting += typed.decode("utf-8", "replace")
         while waiting:
             key, rest = first_key(waiting)
             if rest == "" and waiting.startswith("\x1b") and key is None and select.select(
@@ -200,6 +200,6 @@ def first_key(text: str) -> tuple[str | None, str]:
         if text.startswith(sent):
             return KEYS[sent], text[len(sent):]
     if text[0] == "\x1b":  # another key's sequence
-        found = SEQUENCE.match(text)
-        return None, text[found.end():] if found else ""
+        sequence = SEQUENCE.match(text)
+        return None, text[sequence.end():] if sequence else ""
     return (text[0] if text[0] in "0123456789" else None), text[1:]

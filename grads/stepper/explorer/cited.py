@@ -42,8 +42,8 @@ HEADING = re.compile(r"^### (\d+)\. (.*)$", re.MULTILINE)
 def helpers() -> dict[str, str]:
     """The remarks, the lemma and the corollary, by name, as `grads.derivations.calculus` says
     them."""
-    return {one.__name__.replace("_", " ").capitalize(): statement(inspect.getdoc(one) or "")
-            for one in HELPERS}
+    return {helper.__name__.replace("_", " ").capitalize(): statement(inspect.getdoc(helper) or "")
+            for helper in HELPERS}
 
 
 def statement(text: str) -> str:
@@ -61,9 +61,9 @@ def by_equation() -> dict[str, str]:
 @cache
 def errata() -> dict[str, dict[str, Any]]:
     """By number: "title", and "text", its paragraphs."""
-    found: dict[str, dict[str, Any]] = json.loads(
+    known: dict[str, dict[str, Any]] = json.loads(
         (ASSETS / "errata.json").read_text(encoding="utf-8"))
-    return found
+    return known
 
 
 def cited(text: str) -> list[str]:
@@ -74,7 +74,7 @@ def cited(text: str) -> list[str]:
 def names(text: str) -> Iterator[str]:
     """Citations in their order."""
     for match in NAMED.finditer(text):
-        kind, number, note, erratum, other, equation = match.groups()
+        kind, number, note, erratum, second, equation = match.groups()
         if kind:
             yield f"{kind} {number}"
         elif note:
@@ -82,7 +82,7 @@ def names(text: str) -> Iterator[str]:
         elif equation:
             yield by_equation().get(equation, "")
         else:
-            yield from (f"erratum {one}" for one in (erratum, other) if one)
+            yield from (f"erratum {erratum_}" for erratum_ in (erratum, second) if erratum_)
 
 
 def said(name: str) -> dict[str, Any] | None:
@@ -91,13 +91,15 @@ def said(name: str) -> dict[str, Any] | None:
         return {"title": name, "text": [helpers()[name]]}
     if name in NOTES:
         return {"title": name.capitalize(), "text": [NOTES[name]]}
-    found = errata().get(name.removeprefix("erratum "))
-    return found and {"title": f"{name.capitalize()}: {found['title']}", "text": found["text"]}
+    erratum = errata().get(name.removeprefix("erratum "))
+    return erratum and {"title": f"{name.capitalize()}: {erratum['title']}",
+                        "text": erratum["text"]}
 
 
 def all_said(lists: Iterable[list[str]]) -> dict[str, Any]:
     """What all the lines of a page cite, by name."""
-    return {name: said(name) for name in dict.fromkeys(one for found in lists for one in found)}
+    return {name: said(name)
+            for name in dict.fromkeys(name for citations in lists for name in citations)}
 
 
 # --- docs/errata.md -----------------------------------------------------------------------------

@@ -106,7 +106,8 @@ def of_example(example: RunExample) -> dict[str, Any]:
     run = example.run
     verifications = example.verifications()
     shown = example.shown.with_first_wrong(verifications)
-    verifications = [one for one in verifications if one.step in shown.steps[BACKWARD]]
+    verifications = [verification for verification in verifications
+                     if verification.step in shown.steps[BACKWARD]]
     table = Table(run, shown.steps)
     steps = Steps(run, table, verifications)
     verified = verifications_json(run, table, steps, verifications)
@@ -143,7 +144,7 @@ def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, Any]]:
     them, or the next one shown, and all numbers where the tensor holds the first; empty without
     attention."""
     trace = table.run.forward
-    found: list[dict[str, Any]] = []
+    weights: list[dict[str, Any]] = []
     shown = sorted(table.shown[FORWARD])
     for step in trace.steps:
         for i, target in enumerate(step.targets):
@@ -152,9 +153,9 @@ def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, Any]]:
                 tensor = table.find(FORWARD, (step.number, i))
                 where, origin = table.origins[table.root(tensor)]
                 after = shown[min(bisect_left(shown, step.number), len(shown) - 1)]
-                found.append({"t": int(named[1]), "tensor": tensor,
+                weights.append({"t": int(named[1]), "tensor": tensor,
                               "step": steps.numbers.get((where, origin[0]),
                                                         steps.numbers[FORWARD, after])})
                 if target.sliced:
-                    found[-1]["weights"] = flat(trace.alive[step.number, i], ROUGH)
-    return found
+                    weights[-1]["weights"] = flat(trace.alive[step.number, i], ROUGH)
+    return weights

@@ -26,7 +26,7 @@ from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
-ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.settings)
+ONLY = {key: tuple(name for name, derivation in DERIVATIONS.items() if key in derivation.settings)
         for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window",
                     "feeding")}
 OWN = ("hidden", "embedding", "layers", "score", "window", "feeding", "seed")  # a trained model's
@@ -65,9 +65,10 @@ class RunExample:
         """What is known of every gradient; without central differences where tensors are large."""
         if self.own is not None:
             return self.own.verifications()
-        return [one._replace(status="verified")
-                if one.status == "wrong" and one.error is not None and one.error <= self.tolerance
-                else one for one in self.run.verifications(
+        return [verification._replace(status="verified")
+                if verification.status == "wrong" and verification.error is not None
+                and verification.error <= self.tolerance
+                else verification for verification in self.run.verifications(
                     self.most is None, self.most, None if self.most is None else COMPARED)]
 
     @cached_property
@@ -156,7 +157,7 @@ def open_example(name: str, settings: Settings) -> RunExample:
                            settings.checkpoint or DEFAULT)
         return on_trained(name, settings, model, [])
     notes = []
-    if name in package.facts() and all(getattr(settings, one) is None for one in OWN):
+    if name in package.facts() and all(getattr(settings, key) is None for key in OWN):
         model = of_package(derivation, settings)
         if not model.unknown:
             return on_trained(name, settings, model, [

@@ -78,7 +78,7 @@ def _tree(node: ast.expr, reads: Mapping[str, int]) -> Tree:
         return ["neg", _tree(node.operand, reads)]
     if isinstance(node, ast.Subscript):
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return ["at", _tree(node.value, reads), *(_tree(one, reads) for one in index)]
+        return ["at", _tree(node.value, reads), *(_tree(place, reads) for place in index)]
     if isinstance(node, ast.Call) and not node.keywords:
         return _call(node, reads)
     raise LookupError(written)
@@ -90,13 +90,13 @@ def _call(node: ast.Call, reads: Mapping[str, int]) -> Tree:
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     first = node.args[0]
     if name in STACKS and isinstance(first, ast.List):
-        return ["stack", STACKS[name], [_tree(one, reads) for one in first.elts]]
+        return ["stack", STACKS[name], [_tree(element, reads) for element in first.elts]]
     if name == "one_hot":
         return ["one_hot", _tree(first, reads)]
     if name == "softmax":
         return ["softmax", _tree(first, reads)]
     if name == "softmax_grad":
-        p, dp = (_tree(one, reads) for one in node.args)
+        p, dp = (_tree(argument, reads) for argument in node.args)
         return ["-", ["*", p, dp], ["*", p, ["@", ["T", p], dp]]]
     if name in FUNCTIONS and len(node.args) == 1:
         return ["f", name, _tree(first, reads)]

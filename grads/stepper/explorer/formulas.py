@@ -20,9 +20,9 @@ ASSETS = Path(__file__).parent / "assets"
 @cache
 def formulas() -> dict[str, dict[str, str]]:
     """By statement: "tag", the equation's number; "html", the equation; "note", in words."""
-    found: dict[str, dict[str, str]] = json.loads(
+    typeset: dict[str, dict[str, str]] = json.loads(
         (ASSETS / "formulas.json").read_text(encoding="utf-8"))
-    return found
+    return typeset
 
 
 def key(text: str, places: Iterable[str] = ()) -> str | None:
@@ -33,17 +33,17 @@ def key(text: str, places: Iterable[str] = ()) -> str | None:
     """
     statement = " ".join(text.split())
     known = (*(f"{{{place}}} {statement}" for place in places), statement)
-    return next((one for one in known if one in formulas()), None)
+    return next((text for text in known if text in formulas()), None)
 
 
 def functions(trace: Trace, step: Step) -> list[str]:
     """The functions that a step is in, from the innermost outward; NAME_grad is called NAME."""
     frame: int | None = step.frame
-    found = []
+    names = []
     while frame is not None:
-        found.append(trace.calls[frame].function.removesuffix("_grad"))
+        names.append(trace.calls[frame].function.removesuffix("_grad"))
         frame = trace.calls[frame].caller
-    return found
+    return names
 
 
 def used(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, str]]:

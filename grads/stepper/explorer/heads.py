@@ -33,14 +33,14 @@ def heads_json(table: Table, steps: Steps) -> list[dict[str, Any]]:
     """A map for each head: side, source, layer and head; words of rows and columns; and of both
     passes the tensor, the first and the last step of the head, and all numbers where the tensor has
     the first only; of the forward pass what is masked. Empty where there are no heads."""
-    found = {place: heading(table, place) | {"weights": one}
-             for place, one in maps(table, steps, FORWARD, WEIGHTS)}
-    for place, one in maps(table, steps, BACKWARD, GRADIENTS):
-        found[place]["gradients"] = one
-    layers = [one["layer"] for one in found.values()]
-    cells = sum(len(one["rows"]) * len(one["columns"]) for one in found.values())
-    return [one for one in found.values()
-            if cells <= CELLS or one["layer"] in (min(layers), max(layers))]
+    maps_by_place = {place: heading(table, place) | {"weights": weights}
+             for place, weights in maps(table, steps, FORWARD, WEIGHTS)}
+    for place, gradients in maps(table, steps, BACKWARD, GRADIENTS):
+        maps_by_place[place]["gradients"] = gradients
+    layers = [head["layer"] for head in maps_by_place.values()]
+    cells = sum(len(head["rows"]) * len(head["columns"]) for head in maps_by_place.values())
+    return [head for head in maps_by_place.values()
+            if cells <= CELLS or head["layer"] in (min(layers), max(layers))]
 
 
 def maps(
@@ -55,14 +55,14 @@ def maps(
             frames.setdefault(step.frame, []).append(steps.numbers[name, after])
     for step in trace.steps:
         if step.frame in frames and step.kind == "assign" and step.targets[0].name == variable:
-            one: dict[str, Any] = {
+            head: dict[str, Any] = {
                 "tensor": table.find(name, (step.number, 0)),
                 "first": min(frames[step.frame]), "last": max(frames[step.frame])}
             if step.targets[0].sliced:
-                one["numbers"] = flat(trace.alive.get((step.number, 0), ()), ROUGH)
+                head["numbers"] = flat(trace.alive.get((step.number, 0), ()), ROUGH)
             if name == FORWARD:
-                one["dead"] = masked(trace, step.frame)
-            yield place_of(functions(trace, step), step), one
+                head["dead"] = masked(trace, step.frame)
+            yield place_of(functions(trace, step), step), head
 
 
 def masked(trace: Trace, frame: int) -> list[int]:
@@ -71,29 +71,30 @@ def masked(trace: Trace, frame: int) -> list[int]:
         for i, target in enumerate(step.targets):
             if (step.kind, step.frame, target.name) == ("call", frame, "dead"):
                 mask = trace.alive.get((step.number, i), target.value)
-                return [int(one) for one in np.flatnonzero(mask)]
+                return [int(position) for position in np.flatnonzero(mask)]
     return []
 
 
 def place_of(called: Sequence[str], step: Step) -> Place:
     """Where a step of a head is, by the functions around it."""
-    side = next((f"{one}r" for one in called if one in ("encode", "decode")), "")
+    side = next((f"{half}r" for half in called if half in ("encode", "decode")), "")
     return Place(side, "source_attention" in called, frozenset(step.loops))
 
 
 def heading(table: Table, place: Place) -> dict[str, Any]:
     """What a map is of, and the words of its rows and columns; numbers where there are none."""
     loops = dict(place.loops)
-    found = {"side": place.side, "source": place.source} | {
+    title = {"side": place.side, "source": place.source} | {
         name: loops.get(loop, 1) for loop, name in LOOPS.items()}
     words, example = list(table.run.example.words.values()), table.run.example
     if not place.side:
-        rows, columns = (list(map(str, range(1, len(one) + 1))) for one in example.arguments[:2])
-        return found | {"rows": rows, "columns": columns}
+        rows, columns = (list(map(str, range(1, len(argument) + 1)))
+                         for argument in example.arguments[:2])
+        return title | {"rows": rows, "columns": columns}
     x, y = ([vocabulary[i] for i in ids] for vocabulary, ids in zip(
         words, example.arguments[1:], strict=True))
     end = words[-1][END]
     if place.source:
-        return found | {"rows": [*y, end], "columns": x}
-    own = x if place.side == "encoder" else [end, *y]
-    return found | {"rows": own, "columns": own}
+        return title | {"rows": [*y, end], "columns": x}
+    labels = x if place.side == "encoder" else [end, *y]
+    return title | {"rows": labels, "columns": labels}

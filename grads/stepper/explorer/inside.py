@@ -55,8 +55,8 @@ class Frames:
             owner = self.owner(step.frame)
             if owner is not None:
                 self.inside[owner].append(step)
-        for frame, found in self.inside.items():
-            drawing = self.drawing(frame, found)
+        for frame, steps_inside in self.inside.items():
+            drawing = self.drawing(frame, steps_inside)
             if drawing in DRAWINGS:
                 self.drawn[frame] = drawing
         self.known = {frame: self.variables(frame) for frame in self.drawn}
@@ -76,11 +76,11 @@ class Frames:
             frame = call.caller
         return None
 
-    def drawing(self, frame: int, found: list[Step]) -> str:
+    def drawing(self, frame: int, steps: list[Step]) -> str:
         """The name of a call's drawing: of a layer's by its sublayers."""
         if self.function(frame) != LAYER:
             return self.function(frame)
-        calls = [step.function.removesuffix("_grad") for step in found if step.kind == "call"]
+        calls = [step.function.removesuffix("_grad") for step in steps if step.kind == "call"]
         placed = [PLACED[name] for name in calls if name in PLACED]
         return f"{LAYER} {placed[0]} {len(placed)}" if placed else ""
 
@@ -117,30 +117,32 @@ class Frames:
 
     def variables(self, frame: int) -> dict[str, tuple[int | None, int | None]]:
         """By variable its last tensor, and the step: of what was given the first that reads it."""
-        found = {name: (tensor, step) for name, tensor, step in self.targets(frame)}
-        for name, (tensor, step) in found.items():
+        known = {name: (tensor, step) for name, tensor, step in self.targets(frame)}
+        for name, (tensor, step) in known.items():
             if step is None:
-                readers = (self.shown.numbers.get((self.name, one.number))
-                           for one in self.inside[frame] if one.kind == "assign"
-                           and name in self.read(one, frame))
-                found[name] = tensor, next((one for one in readers if one is not None), None)
-        return found
+                readers = (self.shown.numbers.get((self.name, reader.number))
+                           for reader in self.inside[frame] if reader.kind == "assign"
+                           and name in self.read(reader, frame))
+                known[name] = tensor, next((reader for reader in readers if reader is not None),
+                                           None)
+        return known
 
     def read(self, step: Step, frame: int) -> set[str]:
         """The variables that a step reads."""
-        return {self.name_of(step, frame, one.name.removesuffix(".T")) for one in step.reads}
+        return {self.name_of(step, frame, read.name.removesuffix(".T")) for read in step.reads}
 
     def variable(self, frame: int, name: str) -> tuple[int | None, int | None]:
         """The tensor of a variable, and the step that makes it."""
-        found = self.known[frame]
+        known = self.known[frame]
         given = RETURNED if name == DRAWINGS[self.drawn[frame]].flows[-1].variable else name
-        return found.get(name, found.get(given, (None, None)))
+        return known.get(name, known.get(given, (None, None)))
 
     def gradient(self, frame: int, name: str) -> tuple[int | None, int | None]:
         """The tensor of a variable's gradient, and the step that makes it."""
-        found, (letter, dot, number) = self.known[frame], name.partition(".")
-        tried = [f"d{name}", f"d_{name}", *(f"{one}{dot}{number}" for one in NAMED.get(letter, ()))]
-        return next((found[one] for one in tried if one in found), (None, None))
+        known, (letter, dot, number) = self.known[frame], name.partition(".")
+        tried = [f"d{name}", f"d_{name}",
+                 *(f"{letters}{dot}{number}" for letters in NAMED.get(letter, ()))]
+        return next((known[gradient] for gradient in tried if gradient in known), (None, None))
 
     def mark(self, frame: int, number: int, flows: Mapping[str, Any]) -> None:
         """Note for each step of a call which variables it writes and reads, gradients or not."""
@@ -151,5 +153,5 @@ class Frames:
             if shown is not None:
                 written = {self.name_of(step, frame, target.name) for target in step.targets}
                 self.shown.entries[shown]["inside"] = [number, *(
-                    sorted({names[one] for one in variables if one in names})
+                    sorted({names[variable] for variable in variables if variable in names})
                     for variables in (written, self.read(step, frame)))]

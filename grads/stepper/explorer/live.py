@@ -59,7 +59,8 @@ class TapedRun:
         derivation, given = run.derivation, run.example
         example = replace(
             given, upstream=self.with_leaves("upstream", given.upstream),
-            arguments=tuple(self.with_leaves(f"{i}", one) for i, one in enumerate(given.arguments)))
+            arguments=tuple(self.with_leaves(f"{i}", argument)
+                            for i, argument in enumerate(given.arguments)))
         forward = record(run.forward.program, example.arguments, example.named, EVERY)
         backward = record(run.backward.program, derivation.given(example, forward.result), {},
                           EVERY)
@@ -72,14 +73,14 @@ class TapedRun:
         """An argument whose arrays, and numbers of lists, are leaves; named as the forward names
         them where they are parameters."""
         if isinstance(value, Mapping):
-            return {key: self.with_leaves(str(key), one) for key, one in value.items()}
+            return {key: self.with_leaves(str(key), entry) for key, entry in value.items()}
         if is_named(value):
-            return type(value)(*(self.with_leaves(key, one) for key, one in
+            return type(value)(*(self.with_leaves(key, entry) for key, entry in
                                  zip(value._fields, value, strict=True)))
         if isinstance(value, (list, tuple)):
-            return type(value)(self.leaf(f"{name}[{i}]", one) if type(one) is int
-                               else self.with_leaves(f"{name}[{i}]", one)
-                               for i, one in enumerate(value))
+            return type(value)(self.leaf(f"{name}[{i}]", entry) if type(entry) is int
+                               else self.with_leaves(f"{name}[{i}]", entry)
+                               for i, entry in enumerate(value))
         real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
         return self.leaf(name, value) if real else value
 
@@ -96,7 +97,8 @@ class TapedRun:
         made = self.traces[name]
         if entry["shape"] is None:
             return None
-        named = [i for i, one in enumerate(made.steps[step].targets) if one.name == entry["name"]]
+        named = [i for i, target in enumerate(made.steps[step].targets)
+                 if target.name == entry["name"]]
         if len(named) == 1:  # a list of words is one target, of leaves it is several
             place, = named
         value = made.alive.get((step, place))
@@ -112,7 +114,7 @@ def written(values: np.ndarray) -> dict[str, Any]:
     flat = np.ravel(values)
     single = flat.astype(np.float32)
     if flat.dtype.kind == "f" and np.array_equal(single.astype(np.float64), flat):
-        return {"values": [float(str(one)) for one in single], "single": True}
+        return {"values": [float(str(number)) for number in single], "single": True}
     return {"values": flat.tolist()}
 
 
@@ -120,22 +122,22 @@ def words_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     """The words of a sentence that can be replaced: "word", its number; "vocabulary", input or
     output; "lines", the leaves that hold it; "read" and "next", the columns of the network that
     read it and that predict it."""
-    tables, found = list(run.example.words), []
+    tables, words = list(run.example.words), []
     if tables not in (["W_e"], ["encoder.W_e", "decoder.W_e"]) or not run.derivation.recurrent:
         return []  # where no network is drawn the words stand in many places
     x, y = run.example.arguments[1:3]
-    if not all(type(one) is int for one in (*x, *y)):
+    if not all(type(word) is int for word in (*x, *y)):
         return []
     one_side = len(tables) == 1
     for k, word in enumerate(x):
         names = [f"1[{k}]", *([f"2[{k - 1}]"] if one_side and k else [])]
-        found.append({"word": word, "vocabulary": "input", "read": k,
+        words.append({"word": word, "vocabulary": "input", "read": k,
                       "next": k - 1 if one_side and k else None,
                       "lines": [leaves[name].node for name in names]})
     for k, word in enumerate([] if one_side else y):
-        found.append({"word": word, "vocabulary": "output", "read": len(x) + k + 1,
+        words.append({"word": word, "vocabulary": "output", "read": len(x) + k + 1,
                       "next": len(x) + k, "lines": [leaves[f"2[{k}]"].node]})
-    return found
+    return words
 
 
 def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
@@ -145,7 +147,7 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     gates = GATES.get(name)
     if gates is None:
         return []
-    found = []
+    knobs = []
     weights = {key: leaf for key, leaf in leaves.items() if RECURRENT.fullmatch(key)}
     blocks = [(leaf.node, rows, rows + size, leaf.shape[1] - size, leaf.shape[1])
               for leaf in weights.values() for size in [leaf.shape[0] // gates]
@@ -154,7 +156,7 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
     radius = max((spectral_radius(at[node][top:end, left:right])
                   for node, top, end, left, right in blocks), default=0.0)
     if radius:
-        found.append({"name": "spectral radius", "kind": "scale", "value": radius, "least": 0,
+        knobs.append({"name": "spectral radius", "kind": "scale", "value": radius, "least": 0,
                       "most": max(2.0, 2 * radius), "blocks": blocks,
                       "what": "Of the recurrent weights; of several blocks, the largest. All "
                               "blocks are scaled alike."})
@@ -163,10 +165,10 @@ def knobs_json(run: Run, leaves: Mapping[str, Taped]) -> list[dict[str, Any]]:
         parts = [(leaf.node, len(leaf) // 4, len(leaf) // 2, 0, 1) for leaf in biases]
         mean = float(np.mean([np.asarray(leaf)[len(leaf) // 4 : len(leaf) // 2]
                               for leaf in biases]))
-        found.append({"name": "forget bias", "kind": "shift", "value": mean, "least": -6, "most": 6,
+        knobs.append({"name": "forget bias", "kind": "shift", "value": mean, "least": -6, "most": 6,
                       "blocks": parts, "what": "The mean of the forget gate's biases; all of them "
                                                "are shifted alike."})
-    return found
+    return knobs
 
 
 def spectral_radius(W: np.ndarray) -> float:

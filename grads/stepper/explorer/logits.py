@@ -34,17 +34,17 @@ def predictions(run: Run) -> Iterator[Prediction]:
     words = next(reversed(run.example.words.values()), None)
     for call in run.forward.calls:
         if call.function in PRODUCTS:
-            found = prediction(run.forward, call.number, PRODUCTS[call.function], words)
-            if found is not None:
-                yield found
+            named = prediction(run.forward, call.number, PRODUCTS[call.function], words)
+            if named is not None:
+                yield named
 
 
 def prediction(
     trace: Trace, frame: int, products: tuple[tuple[str, str], ...], words: list[str] | None
 ) -> Prediction | None:
     """That of one call; None if it is of other words."""
-    own = [step for step in trace.steps if step.frame == frame]
-    given = {target.name: (step.number, i) for step in own if step.kind == "call"
+    inside = [step for step in trace.steps if step.frame == frame]
+    given = {target.name: (step.number, i) for step in inside if step.kind == "call"
              for i, target in enumerate(step.targets)}
     W = np.asarray(trace.alive[given[products[0][0]]])
     if words is not None and (len(words) != len(W) or
@@ -58,11 +58,12 @@ def prediction(
           np.ravel(np.asarray(trace.alive[given[vector]], float))) for matrix, vector in products],
         np.broadcast_to(b.astype(float).ravel(), len(W)), int(y),
         list(map(str, range(len(W)))) if words is None else words, RIVALS)
-    steps = [step.number for step in own if step.kind == "assign"]
+    steps = [step.number for step in inside if step.kind == "assign"]
     caller = trace.calls[frame].caller
     after = next((step.number for step in trace.steps[steps[-1]:]
                   if step.frame == caller and step.kind == "assign"), None)
-    scores = next(step.number for step in own if any(one.name == "s" for one in step.targets))
+    scores = next(step.number
+                  for step in inside if any(target.name == "s" for target in step.targets))
     return Prediction(scores, steps + ([] if after is None else [after]), logits)
 
 
@@ -78,17 +79,17 @@ def parameter(trace: Trace, origin: Origin) -> str:
 def logits_json(table: Table, numbers: dict[tuple[str, int], int]) -> list[dict[str, Any]]:
     """Of each prediction that is shown the first and the last of its steps on the page, and the
     logits: word, probability, logit, bias, and of each product |W_e|, |h|, cosine and value."""
-    found = []
-    for one in predictions(table.run):
-        shown = [numbers[FORWARD, step] for step in one.steps if (FORWARD, step) in numbers]
+    entries = []
+    for prediction in predictions(table.run):
+        shown = [numbers[FORWARD, step] for step in prediction.steps if (FORWARD, step) in numbers]
         if shown:
-            found.append({"first": min(shown), "last": max(shown), "words": [
+            entries.append({"first": min(shown), "last": max(shown), "words": [
                 {"word": logit.word, "p": short(logit.probability), "logit": short(logit.value),
                  "bias": short(logit.bias),
                  "products": [[*map(short, part), short(part.value)] for part in
                               (logit.output, logit.lexical) if part is not None]}
-                for logit in one.logits]})
-    return found
+                for logit in prediction.logits]})
+    return entries
 
 
 def short(value: float) -> Any:
@@ -100,10 +101,10 @@ def said_logits(logits: list[Logit]) -> str:
     """The logits of a prediction in the terminal, a line each."""
     lexical = " + |w_l| |h_l| cos" if logits[0].lexical is not None else ""
     lines = [f"logits  |w| |h| cos{lexical} + b: the word to be predicted, then its best rivals"]
-    for one in logits:
-        parts = [part for part in (one.output, one.lexical) if part is not None]
+    for prediction in logits:
+        parts = [part for part in (prediction.output, prediction.lexical) if part is not None]
         products = " + ".join(f"{part.norm:.4g} x {part.length:.4g} x {part.cosine:.4g}"
                               for part in parts)
-        lines.append(f"        {one.word}: {one.value:.4g} = {products} + {one.bias:.4g}, "
-                     f"p {one.probability:.4g}")
+        lines.append(f"        {prediction.word}: {prediction.value:.4g} = {products} + "
+                     f"{prediction.bias:.4g}, p {prediction.probability:.4g}")
     return "".join(f"{line}\n" for line in lines)

@@ -106,17 +106,17 @@ def translation(
         if getattr(config, name, None):
             raise UserError(f"{directory}: expected a model without model.{name}, got "
                             f"{getattr(config, name):g}")
-    source_cut, target_cut = (one.tokenise for one in tokenisers(data))
-    x, own = source_cut(sentence), target is None
+    source_cut, target_cut = (tokeniser.tokenise for tokeniser in tokenisers(data))
+    x, has_no_target = source_cut(sentence), target is None
     spelled: tuple[int, ...] = ()
     if target is None:
-        found = system.translate([x], SearchOptions())[0][0]
-        y, spelled = list(found.words), found.spelled
+        best = system.translate([x], SearchOptions())[0][0]
+        y, spelled = list(best.words), best.spelled
     else:
         y = list(system.target.pieces(target_cut(target)))
     if data.reverse_target:
         y = y[::-1]
-    if not x or not (y or own):
+    if not x or not (y or has_no_target):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
     if not y and getattr(config, "counts_down", False):
         raise UserError("target: expected at least one word, since the model's own translation has "
@@ -142,7 +142,7 @@ def translation(
     made = trained(derivation, config, count(parameters), [
         said_unknown("sentence", unknown(columns, x_ids), by_characters["source"]),
         said_unknown("target", unknown(y, y_ids), by_characters["target"]),
-        "The target is the model's own greedy translation." if own else "",
+        "The target is the model's own greedy translation." if has_no_target else "",
         "The characters' loss counts in full here, in training "
         f"{config.alpha:g} times (5.5)." if getattr(config, "alpha", 1.0) != 1.0 else "",
         "Frozen in training, with gradients here: "
@@ -267,31 +267,31 @@ def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
                ) -> dict[str, np.ndarray]:
     """RNNsearch's parameters by the names of its derivation: each gate's matrices by themselves."""
     E = config.embedding_size
-    found: dict[str, np.ndarray] = {}
+    rounded: dict[str, np.ndarray] = {}
     for name, value in parameters.items():
         prefix, _, last = name.rpartition(".")
         if last == "W" and prefix.startswith(("encoder.", "decoder.")):
             unit = gates(value, 0.0, value.shape[1] - len(value) // 3)
             for gate in ("", "_z", "_r"):
                 W, C = np.split(getattr(unit, f"W{gate}"), [E], axis=1)
-                found |= {f"{prefix}.W{gate}": W, f"{prefix}.U{gate}": getattr(unit, f"U{gate}")}
-                found |= {f"{prefix}.C{gate}": C} if C.size else {}
+                rounded |= {f"{prefix}.W{gate}": W, f"{prefix}.U{gate}": getattr(unit, f"U{gate}")}
+                rounded |= {f"{prefix}.C{gate}": C} if C.size else {}
         elif last == "b" and prefix.startswith(("encoder.", "decoder.")):
             b_r, b_z, b = np.split(value, 3)
-            found |= {f"{prefix}.b": b, f"{prefix}.b_z": b_z, f"{prefix}.b_r": b_r}
+            rounded |= {f"{prefix}.b": b, f"{prefix}.b_z": b_z, f"{prefix}.b_r": b_r}
         else:
-            found[name] = value
-    return found
+            rounded[name] = value
+    return rounded
 
 
 def exact(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Parameters in float64: the derivatives are compared to more digits than float32 has."""
-    return {name: np.asarray(to_host(one), np.float64) for name, one in parameters.items()}
+    return {name: np.asarray(to_host(array), np.float64) for name, array in parameters.items()}
 
 
 def count(parameters: Mapping[str, np.ndarray]) -> int:
     """How many numbers parameters are."""
-    return sum(one.size for one in parameters.values())
+    return sum(array.size for array in parameters.values())
 
 
 def trained(

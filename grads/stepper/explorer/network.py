@@ -63,7 +63,7 @@ def network(run: Run) -> dict[str, Any]:
 
 def word_ids(ids: Sequence[Any]) -> list[int]:
     """The words' ids of a sentence, each of which may stand before those of its factors."""
-    return [one[0] if isinstance(one, tuple) else one for one in ids]
+    return [word[0] if isinstance(word, tuple) else word for word in ids]
 
 
 def kind(run: Run) -> dict[str, bool]:
@@ -121,14 +121,14 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
         return None
     if "second_encoder.W_e" in run.example.words and TIME[time[0]] == "encoder":
         return None
-    found = part(step, trace)
-    layer = next((value for name, value in step.loops if name == LAYER and found == "unit"), None)
-    if found == "unit" and layer is None and depth(run) == 1:
+    place = part(step, trace)
+    layer = next((value for name, value in step.loops if name == LAYER and place == "unit"), None)
+    if place == "unit" and layer is None and depth(run) == 1:
         layer = 1
     side = TIME[time[0]]
     if run.derivation.name in COUNTING and time[1] <= len(run.example.arguments[1]):
         side = "encoder"
-    return {"side": side, "t": time[1], "layer": layer, "part": found}
+    return {"side": side, "t": time[1], "layer": layer, "part": place}
 
 
 def part(step: Step, trace: Trace) -> str | None:
@@ -140,13 +140,13 @@ def part(step: Step, trace: Trace) -> str | None:
         call = trace.calls[frame]
         around.append(part_of_function(call.function))
         frame = call.caller
-    outermost = next((one for one in reversed(around) if one), None)
+    outermost = next((name for name in reversed(around) if name), None)
     if outermost:
         return outermost
     named = [target.name.split("[")[0] for target in step.targets]
-    found = [part_of_function(name) for name in CALLED.findall(step.text)]
-    found += [PART_OF_VARIABLE.get(name) for name in named]
-    return next((one for one in found if one), None)
+    parts = [part_of_function(name) for name in CALLED.findall(step.text)]
+    parts += [PART_OF_VARIABLE.get(name) for name in named]
+    return next((name for name in parts if name), None)
 
 
 def part_of_function(name: str) -> str | None:

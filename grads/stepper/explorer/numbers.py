@@ -105,8 +105,8 @@ class Line:
 
     def target(self, side: ast.expr, shape: tuple[int, ...] | None) -> Shaped:
         """The tree of what a target gets, in its shape, or one number for all of it."""
-        found = self.of(side)
-        return found if shape is None else broadcast(found, shape)
+        tree = self.of(side)
+        return tree if shape is None else broadcast(tree, shape)
 
     def augmented(self, node: ast.AugAssign, before: Shaped, whole: bool) -> Shaped:
         """`x += e`; of `x[k] += e`, where all of x is the target, the entries k."""
@@ -140,15 +140,15 @@ class Line:
                 return product(left, right)
             return elementwise(OPERATORS[type(node.op)], left, right)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            found = self.of(node.operand)
-            return Shaped(["neg", found.tree], found.shape) if isinstance(
-                node.op, ast.USub) else found
+            value = self.of(node.operand)
+            return Shaped(["neg", value.tree], value.shape) if isinstance(
+                node.op, ast.USub) else value
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return elementwise(COMPARED[type(node.ops[0])], self.of(node.left),
                                self.of(node.comparators[0]))
         if isinstance(node, ast.Subscript):
-            found, index = self.of(node.value), self.index(node.slice)
-            return moved(found, lambda entries: entries[index])
+            value, index = self.of(node.value), self.index(node.slice)
+            return moved(value, lambda entries: entries[index])
         if isinstance(node, ast.Attribute) and node.attr == "T":
             return moved(self.of(node.value), np.transpose)
         if isinstance(node, ast.Name):
@@ -156,8 +156,8 @@ class Line:
         if isinstance(node, ast.Call):
             return self.call(node)
         if isinstance(node, (ast.List, ast.Tuple)):
-            return joined([moved(self.of(one), lambda entries: entries[None])
-                           for one in node.elts], 0)
+            return joined([moved(self.of(element), lambda entries: entries[None])
+                           for element in node.elts], 0)
         raise LookupError(written)
 
     def index(self, node: ast.expr) -> Any:
@@ -183,12 +183,12 @@ class Line:
                 isinstance(function.value, ast.Name) and function.value.id in (
                     "np", "numpy", "math", "xp")):
             given = [function.value, *given]  # a method
-        how = {one.arg: one.value for one in node.keywords if one.arg}
+        how = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         if name in REDUCED and (len(given) == 1 or isinstance(function, ast.Attribute)):
             return self.reduced(name, given, how)
         if name in MOVED:
-            rest = [self.index(one) for one in given[1:]]
-            named = {key: self.index(one) for key, one in how.items()}
+            rest = [self.index(argument) for argument in given[1:]]
+            named = {key: self.index(argument) for key, argument in how.items()}
             rest = [tuple(rest)] if name in ("reshape", "transpose") and len(rest) > 1 else rest
             change = np.ravel if name == "flatten" else getattr(np, name)
             return moved(self.of(given[0]), lambda entries: change(entries, *rest, **named))
@@ -200,7 +200,7 @@ class Line:
             return Shaped(self.of(given[1]).tree, tuple(np.atleast_1d(self.index(given[0]))))
         if name in ("concatenate", "hstack", "vstack", "stack", "append"):
             return self.stacked(name, given, how)
-        return self.elements(name, [self.of(one) for one in given])
+        return self.elements(name, [self.of(argument) for argument in given])
 
     def elements(self, name: str, given: list[Shaped]) -> Shaped:
         """The tree of a function of each element."""
@@ -211,7 +211,7 @@ class Line:
         if name in ("dot", "matmul"):
             return product(*given)
         if name == "outer":
-            a, b = (moved(one, np.ravel) for one in given)
+            a, b = (moved(factor, np.ravel) for factor in given)
             return Shaped(["@", a.tree, ["T", b.tree]], a.shape + b.shape)
         if name in COPIES:
             return given[0]
@@ -223,20 +223,21 @@ class Line:
         if name == "clip":
             return elementwise("min", elementwise("max", *given[:2]), given[2])
         if name == "where" and len(given) == 3:
-            shape = np.broadcast_shapes(*(one.shape for one in given))
-            return Shaped(["where", *(broadcast(one, shape).tree for one in given)], shape)
+            shape = np.broadcast_shapes(*(argument.shape for argument in given))
+            return Shaped(["where", *(broadcast(argument, shape).tree for argument in given)],
+                          shape)
         raise LookupError(name)
 
     def stacked(self, name: str, given: list[ast.expr], how: dict[str, ast.expr]) -> Shaped:
         """The tree of arrays joined."""
         elements = given[0].elts if isinstance(given[0], (ast.List, ast.Tuple)) else given
-        parts = [self.of(one) for one in elements]
+        parts = [self.of(element) for element in elements]
         axis = self.index(how["axis"]) if "axis" in how else (
             self.index(given[1]) if len(given) > 1 and parts is not given else 0)
         if name == "stack":
-            parts = [moved(one, lambda entries: np.expand_dims(entries, axis)) for one in parts]
+            parts = [moved(piece, lambda entries: np.expand_dims(entries, axis)) for piece in parts]
         elif name == "vstack":
-            parts = [moved(one, np.atleast_2d) for one in parts]
+            parts = [moved(piece, np.atleast_2d) for piece in parts]
         elif name == "hstack":
             axis = 0 if len(parts[0].shape) == 1 else 1
         return joined(parts, axis)
@@ -249,15 +250,15 @@ class Line:
         keep = "keepdims" in how and bool(self.index(how["keepdims"]))
         shape = np.sum(np.empty(of.shape), axis=axis, keepdims=keep).shape
         axes = range(len(of.shape)) if axis is None else [
-            one % len(of.shape) for one in np.atleast_1d(axis)]
-        last = [one for one in range(len(of.shape)) if one not in axes] + [*axes]
-        count = int(np.prod([of.shape[one] for one in axes]))
+            number % len(of.shape) for number in np.atleast_1d(axis)]
+        last = [number for number in range(len(of.shape)) if number not in axes] + [*axes]
+        count = int(np.prod([of.shape[number] for number in axes]))
         flattened = moved(of, lambda entries: np.transpose(entries, last).reshape(-1, count))
         tree: Tree = [REDUCED[name], flattened.tree]
         if name == "mean":
             tree = ["/", tree, ["n", count]]
-        found = Shaped(tree, (flattened.shape[0],))
-        return moved(found, lambda entries: entries.reshape(shape))
+        reduced = Shaped(tree, (flattened.shape[0],))
+        return moved(reduced, lambda entries: entries.reshape(shape))
 
     def inlined(self, function: Any, node: ast.Call) -> Shaped:
         """The tree of a call of a function that assigns names and returns an expression."""
@@ -266,8 +267,8 @@ class Line:
         made = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         assert isinstance(made, ast.FunctionDef)
         bound = inspect.signature(function).bind(
-            *(self.of(one) for one in node.args),
-            **{one.arg: self.of(one.value) for one in node.keywords if one.arg})
+            *(self.of(argument) for argument in node.args),
+            **{keyword.arg: self.of(keyword.value) for keyword in node.keywords if keyword.arg})
         names: dict[str, Shaped] = dict(bound.arguments)
         inner = Line(names.get, self.value, self.functions)
         inner.depth = self.depth + 1

@@ -34,17 +34,17 @@ class Operands:
 
     def __init__(self, run: Run, table: Table) -> None:
         self.run, self.table = run, table
-        self.functions = {name: one for space in run.forward.program.namespaces.values()
-                          for name, one in space.items() if isinstance(one, FunctionType)}
+        self.functions = {name: value for space in run.forward.program.namespaces.values()
+                          for name, value in space.items() if isinstance(value, FunctionType)}
         self.objects = dict(objects_in(run.example.arguments))
         self.made: dict[str, dict[tuple[int, str], list[Origin]]] = {}
         self.parts: dict[str, dict[tuple[int, str], list[tuple[Origin, str]]]] = {}
         for name, trace in table.traces.items():
-            found = self.made[name] = defaultdict(list)
+            made = self.made[name] = defaultdict(list)
             parts = self.parts[name] = defaultdict(list)
             for step in trace.steps:
                 for i, target in enumerate(step.targets if step.kind != "return" else ()):
-                    found[step.frame, target.name].append((step.number, i))
+                    made[step.frame, target.name].append((step.number, i))
                     if "[" in target.name:
                         parts[step.frame, root_of(target.name)].append(
                             ((step.number, i), target.name))
@@ -77,15 +77,15 @@ class Operands:
     def reads(self, name: str, step: Step) -> dict[str, Origin]:
         """Where each variable that a step read was assigned: for `p[y, 0]` that of `p`, unless an
         entry of its own was."""
-        trace, found = self.table.traces[name], {}
+        trace, origins = self.table.traces[name], {}
         for read in step.reads:
             if len(read.origins) == 1:
                 node: ast.expr = ast.parse(read.written.removesuffix(".T"), mode="eval").body
                 known, whole = read.name.removesuffix(".T"), trace.target(read.origins[0]).name
                 while belongs(known, whole) and known != whole and isinstance(node, ast.Subscript):
                     node, known = node.value, known.rpartition("[")[0]
-                found[ast.unparse(node)] = read.origins[0]
-        return found
+                origins[ast.unparse(node)] = read.origins[0]
+        return origins
 
     def before(self, name: str, step: Step) -> Shaped | None:
         """The variable before `x += e`: the longest name that an array has, and its entries."""
@@ -100,30 +100,30 @@ class Operands:
         whole = self.latest(name, step, root)  # an array, whose entries were set before
         if whole is not None and self.table.traces[name].target(whole).shape:
             origin, known = whole, root
-        found = self.now(name, step, origin, written if known == wanted else known)
-        places = None if found is None else positions(wanted[len(known):], found.shape)
-        return None if found is None or places is None else moved(
-            found, lambda entries: entries.ravel()[places])
+        before = self.now(name, step, origin, written if known == wanted else known)
+        places = None if before is None else positions(wanted[len(known):], before.shape)
+        return None if before is None or places is None else moved(
+            before, lambda entries: entries.ravel()[places])
 
     def now(self, name: str, step: Step, origin: Origin, text: str) -> Shaped | None:
         """An array as a step reads it, with the entries that were set since it was assigned."""
         trace = self.table.traces[name]
         target, frame = trace.target(origin), trace.steps[origin[0]].frame
-        found = self.tensor(self.table.find(name, origin), text)
-        if found is None or not target.shape:
-            return found
-        entries, parts = np.arange(int(np.prod(target.shape))).reshape(target.shape), [found]
+        whole = self.tensor(self.table.find(name, origin), text)
+        if whole is None or not target.shape:
+            return whole
+        entries, parts = np.arange(int(np.prod(target.shape))).reshape(target.shape), [whole]
         for part, known in self.parts[name].get((frame, root_of(target.name)), ()):
             if origin < part < (step.number, 0) and belongs(known, target.name) and (
                     known != target.name):
                 places = positions(known[len(target.name):], target.shape)
                 set_to = self.tensor(self.table.find(name, part), known)
                 if places is not None and set_to is not None:
-                    start = sum(int(np.prod(one.shape)) for one in parts)
+                    start = sum(int(np.prod(piece.shape)) for piece in parts)
                     entries.flat[places] = start + np.arange(places.size).reshape(places.shape)
                     parts.append(set_to)
-        return found if len(parts) == 1 else gathered(
-            joined([moved(one, np.ravel) for one in parts], 0), entries)
+        return whole if len(parts) == 1 else gathered(
+            joined([moved(piece, np.ravel) for piece in parts], 0), entries)
 
     def latest(self, name: str, step: Step, text: str) -> Origin | None:
         """Where a variable of a step's function was assigned last before the step."""
@@ -144,10 +144,10 @@ class Operands:
 
     def held(self, name: str, step: Step, text: str) -> Shaped | None:
         """The numbers of a global variable, or of what an object holds."""
-        found = chain_of(ast.parse(text, mode="eval").body)
-        if found is None:
+        chain = chain_of(ast.parse(text, mode="eval").body)
+        if chain is None:
             return None
-        root, parts, indices = found
+        root, parts, indices = chain
         owner = self.table.traces[name].calls[step.frame].owner
         value = self.objects.get(owner or 0) if root.id == "self" else (
             self.globals(name, step).get(root.id))
@@ -169,5 +169,5 @@ def objects_in(value: Any, depth: int = DEEP) -> Iterator[tuple[int, Any]]:
         value.values() if isinstance(value, Mapping) else value) if isinstance(
             value, (Mapping, list, tuple)) else []
     yield id(value), value
-    for one in inner if depth else ():
-        yield from objects_in(one, depth - 1)
+    for held in inner if depth else ():
+        yield from objects_in(held, depth - 1)

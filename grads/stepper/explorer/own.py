@@ -209,14 +209,14 @@ def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]
 def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
     """`dX` of the backward is the gradient of `X` of the forward; so for their helpers, f and
     f_backward or f_grad, and for the methods of one class, forward or __call__ and backward."""
-    helpers = {f"{one.__name__.removesuffix('_forward')}{ending}": one.__name__
-               for one in functions_of(module) for ending in ("_backward", "_grad")}
+    helpers = {f"{function.__name__.removesuffix('_forward')}{ending}": function.__name__
+               for function in functions_of(module) for ending in ("_backward", "_grad")}
     classes = classes_of(module)
-    methods = {f"{one.__qualname__}.{backward}": f"{one.__qualname__}.{name}"
-               for one in classes for backward in BACKWARDS for name in FORWARDS
-               if any(name in vars(kind) for kind in one.__mro__)}
-    both = {name: name for one in (*functions_of(module), *methods_of(classes))
-            if (name := name_of(one, classes)) not in {*helpers, *methods}}
+    methods = {f"{cls.__qualname__}.{backward}": f"{cls.__qualname__}.{name}"
+               for cls in classes for backward in BACKWARDS for name in FORWARDS
+               if any(name in vars(kind) for kind in cls.__mro__)}
+    both = {name: name for function in (*functions_of(module), *methods_of(classes))
+            if (name := name_of(function, classes)) not in {*helpers, *methods}}
     pair = {name_of(backward, classes): name_of(forward, classes)} if all(
         hasattr(function, "__name__") for function in (forward, backward)) else {}
     return Pairing({**(both if forward is backward else {}), **helpers, **methods, **pair})
@@ -229,20 +229,20 @@ def name_of(function: Any, classes: list[type]) -> str:
 
 def functions_of(module: ModuleType) -> list[FunctionType]:
     """The functions that a file defines."""
-    return [one for one in vars(module).values()
-            if isinstance(one, FunctionType) and one.__module__ == module.__name__]
+    return [value for value in vars(module).values()
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__]
 
 
 def upstream_of(outputs: Any, rng: np.random.Generator) -> Any:
     """Random upstream gradients in the form of the outputs."""
-    return like(outputs, {name: rng.normal(size=np.shape(one))
-                          for name, one in flatten(outputs).items()})
+    return like(outputs, {name: rng.normal(size=np.shape(output))
+                          for name, output in flatten(outputs).items()})
 
 
 def dotted(upstream: Any, outputs: Any) -> Any:
     """sum(upstream * outputs) over all arrays."""
     if isinstance(upstream, Mapping):
-        return sum(dotted(one, outputs[name]) for name, one in upstream.items())
+        return sum(dotted(gradient, outputs[name]) for name, gradient in upstream.items())
     if isinstance(upstream, (tuple, list)):
         return sum(dotted(*both) for both in zip(upstream, outputs, strict=True))
     return (upstream * outputs).sum()

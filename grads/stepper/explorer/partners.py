@@ -22,8 +22,8 @@ class Partners:
 
     def __init__(self, run: Run, table: Table, verifications: list[Verification]) -> None:
         self.run, self.table = run, table
-        self.variables = {origin: table.root(table.find(FORWARD, found))
-                          for origin, found in variables(run, verifications).items()}
+        self.variables = {origin: table.root(table.find(FORWARD, variable))
+                          for origin, variable in variables(run, verifications).items()}
         self.steps: dict[Frame, list[Step]] = defaultdict(list)
         for step in run.assigned(FORWARD):
             self.steps[step.function, frozenset(step.loops)].append(step)
@@ -35,16 +35,16 @@ class Partners:
         for i in range(len(step.targets)):
             x = self.variables.get((step.number, i))
             if x is not None:
-                found = self.differentiated(step, here, x)
-                return self.assigned(x) if found is None else found
+                line = self.differentiated(step, here, x)
+                return self.assigned(x) if line is None else line
         return None
 
     def differentiated(self, step: Step, here: list[Step], x: int) -> int | None:
         """The line of the forward function, in the same iterations, that a step differentiates."""
-        readers = [one.number for one in here if x in self.read(one)]
+        readers = [line.number for line in here if x in self.read(line)]
         made = [self.variables[origin] for origin in self.gradients(step)
                 if self.variables[origin] != x]
-        makers = [one.number for y in made for one in here if y in self.assigns(one)]
+        makers = [line.number for y in made for line in here if y in self.assigns(line)]
         both = [number for number in makers if number in readers]
         return next(iter([*both, *makers, *readers]), None)
 
@@ -52,8 +52,8 @@ class Partners:
         """The gradients that a step has read, under the place that knows their variable."""
         trace = self.run.backward
         for read in step.reads:
-            for found in read.origins:
-                origin: Origin | None = found
+            for source in read.origins:
+                origin: Origin | None = source
                 while origin is not None and origin not in self.variables:
                     origin = trace.target(origin).same_as
                 if origin is not None:
@@ -78,12 +78,13 @@ class Partners:
 
 def variables(run: Run, verifications: list[Verification]) -> dict[Origin, Origin]:
     """The forward variable of each gradient, as (step, target) of each trace."""
-    found = {(verification.step, verification.target): forward_origin(run, verification)
+    variables = {(verification.step, verification.target): forward_origin(run, verification)
              for verification in verifications if verification.partner is not None}
     for verification in verifications:
-        if verification.other in found:
-            found.setdefault((verification.step, verification.target), found[verification.other])
-    return found
+        if verification.other in variables:
+            variables.setdefault((verification.step, verification.target),
+                                 variables[verification.other])
+    return variables
 
 
 def forward_origin(run: Run, verification: Verification) -> Origin:

@@ -65,7 +65,8 @@ class SearchSettings:
             if value not in (None, ()):
                 values = value if key == "ensemble" else [value]
                 words += [f"--{key.replace('_', '-')}", *(
-                    quoted(shown(one) if isinstance(one, Path) else str(one)) for one in values)]
+                    quoted(shown(value) if isinstance(value, Path) else str(value))
+                    for value in values)]
         return " ".join([*words, f"-o {PAGE}"])
 
 
@@ -95,10 +96,11 @@ def build_search(settings: SearchSettings) -> dict[str, Any]:
     beam = OWN_BEAM if settings.model is None and settings.beam is None else settings.beam
     options = chosen(system.recipe.search, beam, settings.nbest, settings.length_factor,
                      settings.length_normalisation)
-    found = searches_of(system, words, options)
-    own = [package.note(OWN)] if settings.model is None else []
+    searches = searches_of(system, words, options)
+    model_notes = [package.note(OWN)] if settings.model is None else []
     return {
-        **found, "version": VERSION, "title": "Beam search, stepped",
-        "settings": {"model": [shown(one) for one in settings.directories], **found["settings"]},
-        "command": settings.command(), "notes": [*own, *found["notes"]],
+        **searches, "version": VERSION, "title": "Beam search, stepped",
+        "settings": {"model": [shown(directory) for directory in settings.directories],
+                     **searches["settings"]},
+        "command": settings.command(), "notes": [*model_notes, *searches["notes"]],
     }

@@ -22,19 +22,20 @@ def _steps(search: dict[str, Any]) -> Iterator[str]:
     """A table for each step."""
     for number, step in enumerate(search["steps"]):
         yield f"\nstep {number + 1} of {len(search['steps'])}, beam {search['beam']}, log p in nats"
-        words = [_tail(words_of(search["steps"], (number, at)), one)
-                 for at, one in enumerate(step["candidates"])]
+        words = [_tail(words_of(search["steps"], (number, at)), candidate)
+                 for at, candidate in enumerate(step["candidates"])]
         margin = max(map(cell_len, words))
-        for rank, (text, one) in enumerate(zip(words, step["candidates"], strict=True), 1):
-            ended = one["fate"] in (FINISHED, SURPASSED, LAST)
-            score = f", score {one['score']:.4f}" if ended else ""
-            yield (f"{rank:3} {text}{' ' * (margin - cell_len(text))} {one['word_log_p']:9.4f} "
-                   f"{one['log_p']:9.4f}  {FATES[one['fate']]}{score}")
+        for rank, (text, candidate) in enumerate(zip(words, step["candidates"], strict=True), 1):
+            ended = candidate["fate"] in (FINISHED, SURPASSED, LAST)
+            score = f", score {candidate['score']:.4f}" if ended else ""
+            space = " " * (margin - cell_len(text))
+            yield (f"{rank:3} {text}{space} {candidate['word_log_p']:9.4f} "
+                   f"{candidate['log_p']:9.4f}  {FATES[candidate['fate']]}{score}")
 
 
-def _tail(words: list[str], one: dict[str, Any]) -> str:
+def _tail(words: list[str], candidate: dict[str, Any]) -> str:
     """The last words of a hypothesis."""
-    words = [*words, one["word"]] if one["end"] else words
+    words = [*words, candidate["word"]] if candidate["end"] else words
     return " ".join(["..."] * (len(words) > SHOWN) + words[-SHOWN:])
 
 
@@ -42,7 +43,7 @@ def _found(searches: dict[str, Any]) -> Iterator[str]:
     """What each search returned."""
     yield ""
     for name, search in searches.items():
-        for one in search["found"]:
-            cut = "" if one["finished"] else " (cut at the limit on length)"
-            yield (f"{name} {search['beam']}: {one['text']}{cut}, log p {one['log_p']:.4f}, "
-                   f"score {one['score']:.4f}")
+        for hypothesis in search["found"]:
+            cut = "" if hypothesis["finished"] else " (cut at the limit on length)"
+            yield (f"{name} {search['beam']}: {hypothesis['text']}{cut}, "
+                   f"log p {hypothesis['log_p']:.4f}, score {hypothesis['score']:.4f}")

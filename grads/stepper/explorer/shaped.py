@@ -34,31 +34,31 @@ def constant(value: Any, name: str) -> Shaped:
     return Shaped(["v", list(sides(numbers.shape)), flat(numbers), name], numbers.shape)
 
 
-def gathered(found: Shaped, entries: np.ndarray) -> Shaped:
+def gathered(operand: Shaped, entries: np.ndarray) -> Shaped:
     """Some entries of a tree, by their flat positions."""
-    tree, width, places = found.tree, sides(found.shape)[1], entries.ravel()
+    tree, width, places = operand.tree, sides(operand.shape)[1], entries.ravel()
     if tree[0] == "g":
         tree, places, width = tree[1], np.array(tree[3], int)[places], tree[4]
     return Shaped(["g", tree, list(sides(entries.shape)), places.tolist(), width], entries.shape)
 
 
-def moved(found: Shaped, change: Callable[[np.ndarray], np.ndarray]) -> Shaped:
+def moved(operand: Shaped, change: Callable[[np.ndarray], np.ndarray]) -> Shaped:
     """A tree whose entries are elsewhere; the tree itself where none is."""
-    before = np.arange(int(np.prod(found.shape))).reshape(found.shape)
+    before = np.arange(int(np.prod(operand.shape))).reshape(operand.shape)
     entries = np.asarray(change(before))
-    if sides(entries.shape) == sides(found.shape) and np.array_equal(
+    if sides(entries.shape) == sides(operand.shape) and np.array_equal(
             entries.ravel(), before.ravel()):
-        return Shaped(found.tree, entries.shape)
-    if len(found.shape) == 2 and np.array_equal(entries, before.T):
-        return Shaped(["T", found.tree], entries.shape)
-    return gathered(found, entries)
+        return Shaped(operand.tree, entries.shape)
+    if len(operand.shape) == 2 and np.array_equal(entries, before.T):
+        return Shaped(["T", operand.tree], entries.shape)
+    return gathered(operand, entries)
 
 
-def broadcast(found: Shaped, shape: tuple[int, ...]) -> Shaped:
+def broadcast(operand: Shaped, shape: tuple[int, ...]) -> Shaped:
     """A tree in a larger shape; a number stays one."""
-    if found.shape == () or found.shape == shape:
-        return found
-    return moved(found, lambda entries: np.broadcast_to(entries, shape))
+    if operand.shape == () or operand.shape == shape:
+        return operand
+    return moved(operand, lambda entries: np.broadcast_to(entries, shape))
 
 
 def elementwise(kind: str, left: Shaped, right: Shaped) -> Shaped:
@@ -82,8 +82,8 @@ def product(left: Shaped, right: Shaped) -> Shaped:
 def joined(parts: list[Shaped], axis: int) -> Shaped:
     """Trees one after another along an axis."""
     axis %= len(parts[0].shape)
-    total = sum(one.shape[axis] for one in parts)
+    total = sum(piece.shape[axis] for piece in parts)
     shape = (*parts[0].shape[:axis], total, *parts[0].shape[axis + 1:])
     if len(shape) > 2:
         raise LookupError("stack")
-    return Shaped(["stack", axis, [one.tree for one in parts]], shape)
+    return Shaped(["stack", axis, [piece.tree for piece in parts]], shape)

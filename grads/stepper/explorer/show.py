@@ -41,10 +41,12 @@ class Shown:
         self.steps: list[tuple[str, Step]] = [
             (name, step) for name, trace in traces.items()
             for step in (run.assigned(name) if run else trace.steps) if step.kind == "assign"]
-        self.verifications = {(one.step, one.target): one for one in verifications}
+        self.verifications = {(verification.step, verification.target): verification
+                              for verification in verifications}
         self.numbers = {(name, step.number): i for i, (name, step) in enumerate(self.steps, 1)}
         self.sources: dict[tuple[str, str], tuple[int, list[str]]] = {}
-        self.logits = {one.scores: one.logits for one in predictions(run)} if run else {}
+        self.logits = {prediction.scores: prediction.logits
+                       for prediction in predictions(run)} if run else {}
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -55,14 +57,14 @@ class Shown:
             name, step = self.steps[k]
             return name, step.loops[:1]
 
-        other = number
-        while 0 <= other < len(self) and place(other) == place(number):
-            other += direction
-        if not 0 <= other < len(self):
+        neighbour = number
+        while 0 <= neighbour < len(self) and place(neighbour) == place(number):
+            neighbour += direction
+        if not 0 <= neighbour < len(self):
             return number if direction > 0 else 0
-        while direction < 0 and other and place(other - 1) == place(other):
-            other -= 1
-        return other
+        while direction < 0 and neighbour and place(neighbour - 1) == place(neighbour):
+            neighbour -= 1
+        return neighbour
 
     def backward(self) -> int:
         """The first step of the backward pass; the last step where there is none."""
@@ -77,12 +79,14 @@ class Shown:
     @property
     def first_wrong(self) -> int | None:
         """The number of the first step that is wrong, if there is one."""
-        return next((self.numbers["backward", one.step] - 1
-                     for one in self.verifications.values() if one.status == "wrong"), None)
+        return next((self.numbers["backward", verification.step] - 1
+                     for verification in self.verifications.values()
+                     if verification.status == "wrong"), None)
 
     def summary(self) -> list[str]:
         """The verdict in one line."""
-        count = sum(one.status == "verified" for one in self.verifications.values())
+        count = sum(verification.status == "verified"
+                    for verification in self.verifications.values())
         verified = f"{several(count, 'gradient')} verified"
         if self.verdict == "nothing":
             return ["NOTHING WAS VERIFIED"]
@@ -133,19 +137,19 @@ class Shown:
 
     def words(self, name: str, step: Step, told: set[str] | None) -> Text:
         """What the line does, and what it cites: in full, unless that was told before."""
-        found = self.equation(name, step)
-        note = formulas()[found]["note"] if found else ""
+        equation = self.equation(name, step)
+        note = formulas()[equation]["note"] if equation else ""
         text = Text()
         if note:
             text.append(textwrap.fill(note, PROSE) + "\n", style="italic")
-        for one in cited(f"{step.comment} {note}"):
-            cite = said(one) or {}
-            full = [] if told is not None and one in told else cite["text"]
+        for citation in cited(f"{step.comment} {note}"):
+            cite = said(citation) or {}
+            full = [] if told is not None and citation in told else cite["text"]
             text.append(textwrap.fill(": ".join([cite["title"], " ".join(full)]).strip(": "),
                                       PROSE, initial_indent="  ", subsequent_indent="  ") + "\n",
                         style="dim")
             if told is not None:
-                told.add(one)
+                told.add(citation)
         return text
 
     def read_name(self, name: str, read: Read, origin: Origin) -> str:
@@ -182,13 +186,13 @@ class Shown:
         size = " × ".join(map(str, target.shape)) or "number"
         text.append(f"  ({size})", style="dim")
         rows = rows_of(np.asarray(target.value))
-        more = target.sliced or np.size(target.value) > sum(len(row) for row in rows)
+        is_partial = target.sliced or np.size(target.value) > sum(len(row) for row in rows)
         if len(rows) == 1:
             text.append("  " + joined(rows[0]))
         else:
             for row in rows:
                 text.append("\n" + " " * MARGIN + joined(row))
-        return text.append("  ... (first entries only)\n" if more else "\n")
+        return text.append("  ... (first entries only)\n" if is_partial else "\n")
 
     def verification(self, verification: Verification) -> Text:
         """What is known of a gradient."""

@@ -49,17 +49,18 @@ class Steps:
         note = formulas()[formula]["note"] if formula else ""
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
-        ids = list(dict.fromkeys(one for _, one in reads))
+        ids = list(dict.fromkeys(tensor for _, tensor in reads))
         return {
             "pass": name, "source": self.source(name, step), "line": step.line,
             "end_line": step.end_line, "depth": step.depth,
-            "loops": [list(one) for one in step.loops], "text": step.text,
+            "loops": [list(loop) for loop in step.loops], "text": step.text,
             "comment": step.comment, "equations": list(step.equations), "formula": formula,
             **({"bookkeeping": True} if formula is None and self.is_bookkeeping(step) else {}),
             "cited": cited(f"{step.comment} {note}"),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
-            "reads": [{"written": written, "tensor": one} for written, one in reads],
-            "cached": [one for one in ids if name == BACKWARD and self.table.is_cached(one)],
+            "reads": [{"written": written, "tensor": tensor} for written, tensor in reads],
+            "cached": [tensor for tensor in ids
+                       if name == BACKWARD and self.table.is_cached(tensor)],
             "partner": self.partner(step) if name == BACKWARD else None,
             "cell": cell(step, self.table.traces[name], self.run),
             "expansions": self.expansions(name, step),
@@ -81,7 +82,7 @@ class Steps:
     def single_reads(self, name: str, step: Step) -> dict[str, int]:
         """The tensor behind each variable a step read that is one array or number, as it is
         written: for `p[y, 0]` and `h.T` those of `p`, `y` and `h`."""
-        trace, found = self.table.traces[name], {}
+        trace, tensors = self.table.traces[name], {}
         for read in step.reads:
             known, written = read.name.removesuffix(".T"), read.written.removesuffix(".T")
             indices = []
@@ -90,10 +91,10 @@ class Steps:
                 written, _, index = written.rpartition("[")
                 indices += NAMES.findall(index)
             if len(read.origins) == 1:
-                found[written] = self.table.find(name, read.origins[0])
-            found |= {index: self.table.find(name, origin) for index in indices
+                tensors[written] = self.table.find(name, read.origins[0])
+            tensors |= {index: self.table.find(name, origin) for index in indices
                       if (origin := self.latest(name, step, index)) is not None}
-        return found
+        return tensors
 
     def latest(self, name: str, step: Step, variable: str) -> Origin | None:
         """Where a number that a step used as an index was assigned; None for a loop's index."""
@@ -106,8 +107,8 @@ class Steps:
 
     def partner(self, step: Step) -> int | None:
         """The number of the forward step that a backward step differentiates."""
-        found = self.partners.find(step)
-        return None if found is None else self.numbers.get((FORWARD, found))
+        partner = self.partners.find(step)
+        return None if partner is None else self.numbers.get((FORWARD, partner))
 
     def assigned(self, name: str, origin: Origin) -> int | None:
         """The number of the step that assigned a target; None for what was given from outside."""

@@ -25,12 +25,12 @@ def sums_json(table: Table) -> list[dict[str, Any]]:
 def chains(trace: Trace) -> list[list[Origin]]:
     """The assignments of each sum: a zero, then the same name again and again, each time reading
     itself, once in every iteration of a loop."""
-    found: list[list[Origin]] = []
+    chains: list[list[Origin]] = []
     open_sums: dict[tuple[int, str], list[Origin]] = defaultdict(list)
     for step in trace.steps:
         if step.kind != "assign":
             continue
-        read = {origin for one in step.reads for origin in one.origins}
+        read = {origin for source in step.reads for origin in source.origins}
         for i, target in enumerate(step.targets):
             if target.shape is None or "[" in target.written:
                 continue
@@ -39,10 +39,10 @@ def chains(trace: Trace) -> list[list[Origin]]:
                 open_sums[place].append(origin)
             elif not np.any(target.value):
                 open_sums[place] = [origin]
-                found.append(open_sums[place])
+                chains.append(open_sums[place])
             else:
                 open_sums[place] = []
-    return found
+    return chains
 
 
 def terms(trace: Trace, chain: list[Origin]) -> list[dict[str, Any]]:

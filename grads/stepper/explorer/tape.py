@@ -78,7 +78,7 @@ class Tape:
         key = f"{numbers.dtype.kind}{numbers.tobytes().hex()}"
         if key not in self.known:
             self.known[key] = len(self.tables)
-            self.tables.append([written(one) for one in np.ravel(numbers).tolist()])
+            self.tables.append([written(number) for number in np.ravel(numbers).tolist()])
         return self.known[key]
 
     def node(self, value: Any) -> int:
@@ -118,13 +118,13 @@ class Taped(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name, tape = ufunc.__name__, tape_of(inputs)
-        plain = [bare(one) for one in inputs]
+        plain = [bare(value) for value in inputs]
         if method == "reduce" and name in REDUCED:
             return reduced(REDUCED[name], tape, inputs[0], ufunc.reduce(*plain, **options), options)
         if method != "__call__" or options or name not in {*UNARY, *BINARY, "matmul"}:
             raise Untaped(f"{name} {method} {options}")
         value = ufunc(*plain)
-        if name == "matmul" and any(np.ndim(one) != 2 for one in plain):
+        if name == "matmul" and any(np.ndim(value) != 2 for value in plain):
             raise Untaped("a product of other arrays than matrices")
         return tape.add([name, *map(tape.node, inputs)], value)
 
@@ -142,7 +142,7 @@ class Taped(np.ndarray[Any, Any]):
 
     def __getitem__(self, index: Any) -> Any:
         indices = list(index) if isinstance(index, tuple) else [index]
-        read = [k for k, one in enumerate(indices) if isinstance(one, Taped)]
+        read = [k for k, index in enumerate(indices) if isinstance(index, Taped)]
         if len(read) > 1:
             raise Untaped("several indices that are read")
         if not read:
@@ -168,8 +168,8 @@ class Taped(np.ndarray[Any, Any]):
         """What a function that moves entries makes of this array."""
         indices, value = move(self.flat_indices()), move(bare(self))
         if isinstance(value, (list, tuple)):
-            return type(value)(self.tape.moved(self.node, *one)
-                               for one in zip(indices, value, strict=True))
+            return type(value)(self.tape.moved(self.node, *pair)
+                               for pair in zip(indices, value, strict=True))
         return self.tape.moved(self.node, indices, value)
 
     @property
@@ -210,7 +210,7 @@ def bare(value: Any) -> Any:
 
 def tape_of(values: Sequence[Any]) -> Tape:
     """The tape of the first array that has one."""
-    return next(one.tape for one in values if isinstance(one, Taped))
+    return next(value.tape for value in values if isinstance(value, Taped))
 
 
 def at_axis(array: np.ndarray, axis: int) -> np.ndarray:
@@ -229,11 +229,11 @@ def reduced(name: str, tape: Tape, array: Any, value: Any, options: dict[str, An
 
 def joined(arrays: Sequence[Any], join: Callable[[list[Any]], np.ndarray]) -> Taped:
     """Arrays put together."""
-    tape, arrays = tape_of(arrays), [np.asanyarray(one) for one in arrays]
-    starts = np.cumsum([0, *(one.size for one in arrays)])
-    indices = join([start + np.arange(one.size).reshape(one.shape)
-                    for start, one in zip(starts, arrays, strict=False)])
-    plain = [bare(one) for one in arrays]
-    flat = tape.add(["join", *map(tape.node, arrays)], np.concatenate([np.ravel(one)
-                                                                       for one in plain]))
+    tape, arrays = tape_of(arrays), [np.asanyarray(array) for array in arrays]
+    starts = np.cumsum([0, *(array.size for array in arrays)])
+    indices = join([start + np.arange(array.size).reshape(array.shape)
+                    for start, array in zip(starts, arrays, strict=False)])
+    plain = [bare(array) for array in arrays]
+    flat = tape.add(["join", *map(tape.node, arrays)], np.concatenate([np.ravel(array)
+                                                                       for array in plain]))
     return tape.moved(flat.node, indices, join(plain))

@@ -66,13 +66,14 @@ class Table:
 
     def find(self, name: str, origin: Origin) -> int:
         """The number of the tensor that a target, of a call or return too, holds."""
-        found, passed = self.follow(name, origin)
-        if found is None:
-            given = [one for one in passed if self.traces[one[0]].steps[one[1][0]].kind == "call"]
+        tensor, passed = self.follow(name, origin)
+        if tensor is None:
+            given = [place
+                     for place in passed if self.traces[place[0]].steps[place[1][0]].kind == "call"]
             where, place = (given or passed)[-1]
-            found = self.add(where, place, self.traces[where].target(place))
-        self.ids |= dict.fromkeys(passed, found)
-        return found
+            tensor = self.add(where, place, self.traces[where].target(place))
+        self.ids |= dict.fromkeys(passed, tensor)
+        return tensor
 
     def follow(self, name: str, origin: Origin) -> tuple[int | None, list[tuple[str, Origin]]]:
         """The noted tensor that a target passes on, if any; what is passed on the way to it."""
@@ -117,7 +118,7 @@ def is_integer(value: Any) -> bool:
 
 def flat(values: Any, digits: int = DIGITS) -> list[Any]:
     """Numbers in a list for JSON, row by row, rounded; what is not finite as a string."""
-    return [number(one, digits) for one in np.ravel(np.asarray(values)).tolist()]
+    return [number(value, digits) for value in np.ravel(np.asarray(values)).tolist()]
 
 
 def number(value: Any, digits: int = DIGITS) -> Any:

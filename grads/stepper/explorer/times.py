@@ -23,7 +23,8 @@ class Shown(NamedTuple):
 
     def with_first_wrong(self, verifications: Sequence[Verification]) -> Shown:
         """With the step of the first gradient that is wrong, wherever it is."""
-        wrong = min((one.step for one in verifications if one.status == "wrong"), default=None)
+        wrong = min((verification.step for verification in verifications
+                     if verification.status == "wrong"), default=None)
         if wrong is None:
             return self
         return self._replace(steps={**self.steps, BACKWARD: self.steps[BACKWARD] | {wrong}})
@@ -35,14 +36,14 @@ def shown_steps(run: Run) -> Shown:
     every = {name: run.assigned(name) for name in (FORWARD, BACKWARD)}
     total = sum(map(len, every.values()))
     times = times_of([step for steps in every.values() for step in steps])
-    ends, found = 0, every
+    ends, chosen = 0, every
     for ends in ENDS if total > STEPS else ():
-        found = {name: [step for step in steps if is_near(step, times, ends)]
+        chosen = {name: [step for step in steps if is_near(step, times, ends)]
                  for name, steps in every.items()}
-        if sum(map(len, found.values())) <= STEPS:
+        if sum(map(len, chosen.values())) <= STEPS:
             break
-    shown = {name: frozenset(step.number for step in steps) for name, steps in found.items()}
-    count = sum(map(len, found.values()))
+    shown = {name: frozenset(step.number for step in steps) for name, steps in chosen.items()}
+    count = sum(map(len, chosen.values()))
     note = "" if count == total else (
         f"Shown in part: {count} of {total} steps, of each loop over time the first and the last "
         f"{ends} iterations ({', '.join(said(name, times[name], ends) for name in times)}). "
@@ -52,11 +53,11 @@ def shown_steps(run: Run) -> Shown:
 
 def times_of(steps: list[Step]) -> dict[str, list[int]]:
     """The values that the index of each outermost loop takes, in order."""
-    found: dict[str, set[int]] = defaultdict(set)
+    indices: dict[str, set[int]] = defaultdict(set)
     for step in steps:
         for name, value in step.loops[:1]:
-            found[name].add(value)
-    return {name: sorted(values) for name, values in found.items()}
+            indices[name].add(value)
+    return {name: sorted(values) for name, values in indices.items()}
 
 
 def is_near(step: Step, times: Mapping[str, list[int]], ends: int) -> bool:

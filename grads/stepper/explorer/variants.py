@@ -37,15 +37,16 @@ def variants_json(
 ) -> list[dict[str, Any]]:
     """One object for each of the derivation's mistakes that goes through the same lines and
     changes a number."""
-    right, found = example.run.backward, []
+    right, variants = example.run.backward, []
     for mistake in example.run.derivation.breaks:
         trace = example.rerun(mistake.edits)
         numbers = aligned(right, trace)
         wrong = Wrong(trace, numbers or [])
-        origins = [one for one in differing(right, wrong) if one[0] in table.shown[BACKWARD]
+        origins = [origin
+                   for origin in differing(right, wrong) if origin[0] in table.shown[BACKWARD]
                    ] if numbers else []
         if origins:
-            found.append({
+            variants.append({
                 **described(mistake, right),
                 "first_wrong": steps.numbers[BACKWARD, origins[0][0]],
                 "wrong": [table.ids[BACKWARD, origin] for origin in origins],
@@ -54,26 +55,27 @@ def variants_json(
                 "verifications": failing(verifications, wrong, example.tolerance),
                 "edited": edited(mistake, wrong, table, steps),
             })
-    return found
+    return variants
 
 
 def aligned(right: Trace, wrong: Trace) -> list[int] | None:
     """The steps of a wrong pass that are those of the right one, which it may have more of; None
     where it goes another way."""
-    found, waiting = [], iter(wrong.steps)
+    numbers, waiting = [], iter(wrong.steps)
     for step in right.steps:
-        match = next((one.number for one in waiting if same_place(one, step)), None)
+        match = next((candidate.number for candidate in waiting if same_place(candidate, step)),
+                     None)
         if match is None:
             return None
-        found.append(match)
-    return found
+        numbers.append(match)
+    return numbers
 
 
-def same_place(one: Step, other: Step) -> bool:
+def same_place(step: Step, other: Step) -> bool:
     """Whether two steps are of the same line in the same iterations of loops."""
-    return (one.kind, one.function, one.line, one.loops) == (
+    return (step.kind, step.function, step.line, step.loops) == (
         other.kind, other.function, other.line, other.loops) and (
-        [target.name for target in one.targets] == [target.name for target in other.targets])
+        [target.name for target in step.targets] == [target.name for target in other.targets])
 
 
 def differing(right: Trace, wrong: Wrong) -> list[Origin]:
@@ -83,17 +85,17 @@ def differing(right: Trace, wrong: Wrong) -> list[Origin]:
             and not close(target, wrong.target((step.number, i)))]
 
 
-def close(one: Target, other: Target) -> bool:
+def close(target: Target, other: Target) -> bool:
     """Whether two targets have the same numbers, up to rounding."""
-    return one.shape == other.shape and relative_error(
-        np.asarray(one.value, float), np.asarray(other.value, float)) <= DIFFERENT
+    return target.shape == other.shape and relative_error(
+        np.asarray(target.value, float), np.asarray(other.value, float)) <= DIFFERENT
 
 
 def described(mistake: Break, trace: Trace) -> dict[str, Any]:
     """What the mistake is: where, from what, to what, and why it matters."""
     (function, ((old, new),)), = mistake.edits.items()
-    file = next(Path(one.__code__.co_filename) for one in trace.program.copies
-                if one.__name__ == function)
+    file = next(Path(traced.__code__.co_filename) for traced in trace.program.copies
+                if traced.__name__ == function)
     return {"id": slug(mistake.name), "title": mistake.name, "why": mistake.explanation,
             "function": function, "from": old, "to": new, "file": file_name(file)}
 
@@ -105,10 +107,10 @@ def slug(name: str) -> str:
 
 def needs_value(table: Table, wrong: Wrong, origin: Origin) -> bool:
     """Whether a wrong tensor's numbers are its own, and not those of the one it passes on."""
-    own = table.ids[BACKWARD, origin]
-    root = table.root(own)
+    tensor = table.ids[BACKWARD, origin]
+    root = table.root(tensor)
     where, place = table.origins[root]
-    return root == own or where != BACKWARD or not np.array_equal(
+    return root == tensor or where != BACKWARD or not np.array_equal(
         np.ravel(wrong.target(origin).value), np.ravel(wrong.target(place).value))
 
 
@@ -116,8 +118,9 @@ def failing(
     verifications: Sequence[Verification], wrong: Wrong, tolerance: float
 ) -> dict[int, Any]:
     """The errors of the verifications that fail; the derivatives are those of the right run."""
-    found: dict[int, Any] = {}
-    floor = floor_of(np.asarray(one.complex_step) for one in verifications if one.error is not None)
+    errors: dict[int, Any] = {}
+    floor = floor_of(np.asarray(verification.complex_step)
+                     for verification in verifications if verification.error is not None)
     for i, verification in enumerate(verifications):
         if verification.error is None:
             continue
@@ -126,14 +129,14 @@ def failing(
         value = np.ravel(np.asarray(wrong.target((verification.step, verification.target)).value))
         error = relative_error(value[known], exact[known], floor)
         if not error <= tolerance:
-            found[i] = number(error, ROUGH)
-    return found
+            errors[i] = number(error, ROUGH)
+    return errors
 
 
 def edited(mistake: Break, wrong: Wrong, table: Table, steps: Steps) -> list[dict[str, Any]]:
     """The steps whose line is another one, with its text."""
     places = {there: here for here, there in enumerate(wrong.numbers)}
-    found = []
+    lines = []
     for step in wrong.trace.steps:
         here = steps.numbers.get((BACKWARD, places.get(step.number, -1)))
         if here is None or step.function not in mistake.edits:
@@ -142,6 +145,6 @@ def edited(mistake: Break, wrong: Wrong, table: Table, steps: Steps) -> list[dic
             reads = {read.written.removesuffix(".T"): table.find(BACKWARD, (places[from_], i))
                      for read in step.reads if len(read.origins) == 1
                      for from_, i in read.origins if from_ in places}
-            found.append({"step": here, "text": step.text,
+            lines.append({"step": here, "text": step.text,
                           "expansions": expansions(step.text, reads, len(step.targets))})
-    return found
+    return lines

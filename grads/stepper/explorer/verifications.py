@@ -33,16 +33,17 @@ def verifications_json(
     shown = [verification for verification in verifications
              if verification.error is not None and verification.partner is not None
              and size(verification)]
-    entries = {id(one): representative(one) for one in with_curve(run, shown)}
+    entries = {id(verification): representative(verification)
+               for verification in with_curve(run, shown)}
     drawn = [verification for verification in shown if id(verification) in entries]
     curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))
     weights = [verification for verification in shown if is_whole_parameter(verification)]
     lines = dict(zip(map(id, weights), loss_lines(run, weights), strict=True))
-    found = []
+    objects = []
     for verification in verifications:
         target = table.ids[BACKWARD, (verification.step, verification.target)]
         table.entries[target]["gradient"] = True
-        one: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "step": steps.numbers[BACKWARD, verification.step], "target": target,
             "name": verification.name, "of": None, "of_name": verification.forward,
             "status": verification.status, "reason": verification.reason,
@@ -51,24 +52,24 @@ def verifications_json(
             "complex": None, "central": None, "error": None, "central_error": None, "curve": None,
         }
         if verification.error is not None:
-            one |= {
+            entry |= {
                 "of": None if verification.partner is None
                 else table.find(FORWARD, forward_origin(run, verification)),
                 "complex": same_or_list(verification), "error": number(verification.error, ROUGH),
                 "curve": curves.get(id(verification)),
             }
             if verification.central is not None and verification.central_error is not None:
-                one |= {"central": flat(verification.central, CENTRAL),
+                entry |= {"central": flat(verification.central, CENTRAL),
                         "central_error": number(verification.central_error, ROUGH)}
             if verification.method != "complex step":
-                one["method"] = verification.method
+                entry["method"] = verification.method
             if verification.checked < np.prod(verification.shape):
-                one["checked"] = verification.checked
+                entry["checked"] = verification.checked
             if id(verification) in lines:
-                one["lines"] = lines[id(verification)]
-        found.append(one)
+                entry["lines"] = lines[id(verification)]
+        objects.append(entry)
     mark_passed_on(table)
-    return found
+    return objects
 
 
 def mark_passed_on(table: Table) -> None:
@@ -93,16 +94,19 @@ def is_whole_parameter(verification: Verification) -> bool:
 def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verification]:
     """The gradients that get a V curve: all; where they are many or large, one of each line, and
     the parameters', unless the variable is very large; of a large model the parameters' only."""
-    sampled = any(one.checked < np.prod(one.shape) for one in verifications)
+    sampled = any(verification.checked < np.prod(verification.shape)
+                  for verification in verifications)
     given = sum(int(np.prod(target.shape)) for target in run.forward.steps[0].targets
                 if target.shape)
     if len(verifications) <= MANY and not sampled:
         return list(verifications)
-    lines = {(one.function, one.line, one.name.partition("[")[0]): id(one)
-             for one in reversed(verifications)}
+    lines = {(verification.function, verification.line,
+              verification.name.partition("[")[0]): id(verification)
+             for verification in reversed(verifications)}
     chosen = set(lines.values()) if given <= GIVEN else set()
-    return [one for one in verifications
-            if (id(one) in chosen or is_whole_parameter(one)) and size(one) <= LARGE]
+    return [verification for verification in verifications
+            if (id(verification) in chosen or is_whole_parameter(verification))
+            and size(verification) <= LARGE]
 
 
 def size(verification: Verification) -> int:
@@ -131,24 +135,26 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
     if run.derivation.own:
         runs = Runs(run.forward, run.arguments, run.loss, run.example.named)
         return runs.losses(bumps, [steps] * len(bumps))
-    found: dict[int, np.ndarray] = {}
+    by_bump: dict[int, np.ndarray] = {}
     for group in groups(run.forward, bumps):
-        found |= zip(group, rerun(
+        by_bump |= zip(group, rerun(
             run.forward, run.arguments, [bumps[i] for i in group], np.tile(steps, len(group)),
             run.example.named, run.loss), strict=True)
-    return [found[i] for i in range(len(bumps))]
+    return [by_bump[i] for i in range(len(bumps))]
 
 
 def error_curves(
     run: Run, verifications: Sequence[Verification], entries: dict[int, int]
 ) -> list[dict[str, Any]]:
     """For each verification the error of numerical derivatives of one entry, by step size."""
-    every = [bump(one, np.full(2 * len(H) + 1, entries[id(one)])) for one in verifications]
+    every = [bump(verification, np.full(2 * len(H) + 1, entries[id(verification)]))
+             for verification in verifications]
     real = losses(run, every, np.concatenate([H, -H, [0.0]]))
-    every = [bump(one, np.full(len(H), entries[id(one)])) for one in verifications]
+    every = [bump(verification, np.full(len(H), entries[id(verification)]))
+             for verification in verifications]
     along = losses(run, every, 1j * H)
-    return [curve(verification, entries[id(verification)], *found)
-            for verification, *found in zip(verifications, real, along, strict=True)]
+    return [curve(verification, entries[id(verification)], *ends)
+            for verification, *ends in zip(verifications, real, along, strict=True)]
 
 
 def curve(
@@ -169,16 +175,17 @@ def loss_lines(run: Run, verifications: Sequence[Verification]) -> list[list[lis
     """For each verification, for each entry that was compared, of a very large variable for one,
     the change of the loss along it; null for the others."""
     at = run.loss(run.forward.result)
-    compared = [np.flatnonzero(~np.isnan(np.ravel(one.complex_step))) if size(one) <= LARGE
-                else np.array([representative(one)]) for one in verifications]
+    compared = [np.flatnonzero(~np.isnan(np.ravel(verification.complex_step)))
+                if size(verification) <= LARGE
+                else np.array([representative(verification)]) for verification in verifications]
     every = [bump(verification, np.full(len(X), entry))
              for verification, entries in zip(verifications, compared, strict=True)
              for entry in entries]
-    found = iter(losses(run, every, X))
+    changes = iter(losses(run, every, X))
     made = []
     for verification, entries in zip(verifications, compared, strict=True):
         lines: list[list[Any] | None] = [None] * np.size(verification.analytic)
         for entry in entries:
-            lines[entry] = flat(next(found) - at, 4)
+            lines[entry] = flat(next(changes) - at, 4)
         made.append(lines)
     return made

@@ -195,9 +195,9 @@ class LaneArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         agreed = self.agreed("conversion to a plain array, or writing into one (np.zeros(n) is "
                              "plain, np.zeros_like(x) is not)")
-        found = np.array(agreed, dtype)
-        found.flags.writeable = copy is True  # read-only: the caller might mean to write into self
-        return found
+        plain = np.array(agreed, dtype)
+        plain.flags.writeable = copy is True  # read-only: the caller might mean to write into self
+        return plain
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise LanesError("pickling is not known in lanes")

@@ -34,8 +34,8 @@ def reduction(function: Any) -> Callable[..., Any]:
         if dtype is not None:
             kwargs["dtype"] = dtype
         over = axes(a, axis)
-        found = function(operand(a), axis=over[0] if len(over) == 1 else over, **kwargs)
-        return deliver(LaneArray(np.asarray(found)), out)
+        reduced = function(operand(a), axis=over[0] if len(over) == 1 else over, **kwargs)
+        return deliver(LaneArray(np.asarray(reduced)), out)
 
     return reduce
 
@@ -73,8 +73,8 @@ def along_with(function: Any, axis: int | None) -> Callable[..., LaneArray]:
         shape = np.shape(a)
         a, where = flat(as_lanes(a), axis)
         n = as_lanes(n).agreed(function.__name__)
-        found = LaneArray(function(a.values, n, axis=where, **_no_out(kwargs)))
-        return reshape(found, shape) if axis is None and function is np.roll else found
+        result = LaneArray(function(a.values, n, axis=where, **_no_out(kwargs)))
+        return reshape(result, shape) if axis is None and function is np.roll else result
 
     return run
 
@@ -208,8 +208,8 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """np.clip."""
     kwargs = {name: operand(value) for name, value in kwargs.items()}
-    found = LaneArray(np.clip(operand(as_lanes(a)), operand(a_min), operand(a_max), **kwargs))
-    return deliver(found, out)
+    clipped = LaneArray(np.clip(operand(as_lanes(a)), operand(a_min), operand(a_max), **kwargs))
+    return deliver(clipped, out)
 
 
 def like(function: Any) -> Callable[..., LaneArray]:

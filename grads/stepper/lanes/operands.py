@@ -24,9 +24,9 @@ def axes(a: LaneArray, axis: Any) -> tuple[int, ...]:
     return tuple(one_axis(a, k) for k in (axis if isinstance(axis, (tuple, list)) else (axis,)))
 
 
-def one_axis(a: LaneArray, axis: int, more: int = 0) -> int:
+def one_axis(a: LaneArray, axis: int, added: int = 0) -> int:
     """One axis counted from the front; `more` axes are about to be added."""
-    ndim = a.ndim + more
+    ndim = a.ndim + added
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(axis, ndim)
     return int(axis) % ndim
@@ -42,11 +42,11 @@ def writable(out: Any, lanes: int) -> Array:
     return operand(out)
 
 
-def deliver(found: LaneArray, out: Any) -> Any:
+def deliver(result: LaneArray, out: Any) -> Any:
     """`found`, written into `out` if there is one."""
     if out is None:
-        return found
-    target = writable(out, lanes_of(found))
-    check_cast(found.values, target.dtype)
-    target[...] = found.values
+        return result
+    target = writable(out, lanes_of(result))
+    check_cast(result.values, target.dtype)
+    target[...] = result.values
     return out

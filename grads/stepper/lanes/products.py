@@ -26,12 +26,12 @@ def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
         left = left[None]
     if b.ndim == 1:
         right = right[:, None]
-    found = _product(left, right)                                          # (..., m, n, lanes)
+    product = _product(left, right)                                          # (..., m, n, lanes)
     if a.ndim == 1:
-        found = found[..., 0, :, :]
+        product = product[..., 0, :, :]
     if b.ndim == 1:
-        found = found[..., 0, :]
-    return deliver(LaneArray(found), out)
+        product = product[..., 0, :]
+    return deliver(LaneArray(product), out)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -102,6 +102,6 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **kwargs: Any) -> A
     wide = [a.values.shape[-1] > 1 for a in arrays]
     terms = [term + lane * w for term, w in zip(left.split(","), wide, strict=True)]
     values = [a.values if w else a.values[..., 0] for a, w in zip(arrays, wide, strict=True)]
-    found = np.einsum(f"{','.join(terms)}->{right}{lane * any(wide)}", *values, **kwargs)
-    found = np.asarray(found)[..., None] if not any(wide) else found
-    return deliver(arrays[0].derived(found) if len(arrays) == 1 else LaneArray(found), out)
+    product = np.einsum(f"{','.join(terms)}->{right}{lane * any(wide)}", *values, **kwargs)
+    product = np.asarray(product)[..., None] if not any(wide) else product
+    return deliver(arrays[0].derived(product) if len(arrays) == 1 else LaneArray(product), out)

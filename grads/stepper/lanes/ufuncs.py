@@ -32,11 +32,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     kwargs = {name: operand(value) for name, value in kwargs.items()}
     if method == "reduce":
         over = axes(a, axis)
-        found = ufunc.reduce(operand(a), axis=over[0] if len(over) == 1 else over, **kwargs)
-        return deliver(LaneArray(found), out)
+        result = ufunc.reduce(operand(a), axis=over[0] if len(over) == 1 else over, **kwargs)
+        return deliver(LaneArray(result), out)
     rest = [as_lanes(x).agreed("indices") for x in rest]
-    found = getattr(ufunc, method)(operand(a), *rest, axis=one_axis(a, axis), **kwargs)
-    return deliver(LaneArray(found), out)
+    result = getattr(ufunc, method)(operand(a), *rest, axis=one_axis(a, axis), **kwargs)
+    return deliver(LaneArray(result), out)
 
 
 def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
@@ -56,16 +56,16 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any
         return out
     if mask is not True:
         raise LanesError("where= without out= is not known in lanes")
-    found = ufunc(*[operand(x) for x in inputs], **kwargs)
+    result = ufunc(*[operand(x) for x in inputs], **kwargs)
     if ufunc.nout > 1:
-        return tuple(map(LaneArray, found))
-    return LaneArray(found) if isinstance(found, np.ndarray) else found
+        return tuple(map(LaneArray, result))
+    return LaneArray(result) if isinstance(result, np.ndarray) else result
 
 
 def add_at(ufunc: np.ufunc, a: Any, key: Any, value: Any = None) -> None:
     """ufunc.at: ids that occur several times count several times."""
-    more = () if value is None else (operand(value),)
-    ufunc.at(writable(a, lanes_of(value)), lane_key(key), *more)
+    values = () if value is None else (operand(value),)
+    ufunc.at(writable(a, lanes_of(value)), lane_key(key), *values)
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -73,9 +73,9 @@ def add_at(ufunc: np.ufunc, a: Any, key: Any, value: Any = None) -> None:
 
 def _operator(ufunc: np.ufunc) -> tuple[Callable[..., Any], ...]:
     """The methods of a Python operator: plain, reflected, in place."""
-    return (lambda self, *other: apply(ufunc, (self, *other)),
-            lambda self, other: apply(ufunc, (other, self)),
-            lambda self, other: apply(ufunc, (self, other), self))
+    return (lambda self, *operands: apply(ufunc, (self, *operands)),
+            lambda self, left: apply(ufunc, (left, self)),
+            lambda self, left: apply(ufunc, (self, left), self))
 
 
 def _power(a: LaneArray, exponent: Any) -> Any:

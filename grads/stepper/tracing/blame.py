@@ -59,7 +59,7 @@ class Blame:
         self.known: dict[Any, Derivative] = {}
         self.made: Made = {}
         self.mending = Mending(pair.backward, given, pair.returned,
-                               [one.status for one in pair.results], pair.status, kept)
+                               [numbers.status for numbers in pair.results], pair.status, kept)
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
         """Among the variables that differ from their derivative, those that make a result wrong:
@@ -68,16 +68,16 @@ class Blame:
             return set()
         exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
                  if self.pair.is_whole(origin, numbers)}
-        found: set[Origin] = set()
+        guilty: set[Origin] = set()
         entries = [origin for origin in exact if "[" in self.backward.target(origin).name
-                   and not any(one.last is not None
-                               and same_variable(self.backward, one.last, origin)
-                               for one in self.pair.returned)]
+                   and not any(gradient.last is not None
+                               and same_variable(self.backward, gradient.last, origin)
+                               for gradient in self.pair.returned)]
         for group in (*self.lines(exact), *self.grouped(entries, self.variable)):
-            if (not found or group[0] < min(found) or self.is_line(group)) and (
-                    self.mending.by({one: exact[one] for one in group})):
-                found.update(group)
-        return found
+            if (not guilty or group[0] < min(guilty) or self.is_line(group)) and (
+                    self.mending.by({origin: exact[origin] for origin in group})):
+                guilty.update(group)
+        return guilty
 
     def is_line(self, origins: Sequence[Origin]) -> bool:
         """Whether assignments are of one line."""
@@ -86,9 +86,9 @@ class Blame:
     def filled(self, origins: Sequence[Origin]) -> dict[Origin, str]:
         """The last assignment to parts of an array that, once filled, makes a result wrong; and its
         message."""
-        found: dict[Origin, str] = {}
+        messages: dict[Origin, str] = {}
         if not self.mending.needed:
-            return found
+            return messages
         for group in self.grouped(origins, self.variable):
             partner, value = self.guesses.whole(group), held(self.backward, group)
             if partner is None or value is None or value.shape != partner.shape or (
@@ -98,8 +98,8 @@ class Blame:
             read = {number: numbers.exact(self.floor)
                     for number in readings_after(self.backward, group[-1])}
             if numbers.status == "wrong" and read and self.mending.by({}, read):
-                found[group[-1]] = COMPLETE.format(numbers.error, partner.name)
-        return found
+                messages[group[-1]] = COMPLETE.format(numbers.error, partner.name)
+        return messages
 
     def lines(self, origins: Iterable[Origin]) -> list[list[Origin]]:
         """Assignments by the line and the variable that they are of."""
@@ -112,18 +112,19 @@ class Blame:
         last: dict[Origin, Origin] = {}
         for origin in origins:
             step, name = self.backward.steps[origin[0]], self.backward.target(origin).name
-            made = [one for one in self.made if one < origin and self.variable(one)
-                    == self.variable(origin) and "[" not in self.backward.target(one).name]
+            made = [earlier for earlier in self.made if earlier < origin and self.variable(earlier)
+                    == self.variable(origin) and "[" not in self.backward.target(earlier).name]
             if "[" in name and made and self.backward.steps[made[-1][0]].own_loops == (
                     step.own_loops):
                 last[made[-1]] = origin
-        found = {}
+        completed = {}
         for made_at, origin in last.items():
             partner, value = self.made[made_at][0], self.backward.alive.get(made_at)
             if partner is not None and value is not None and np.size(value) == (
                     partner.entries.size):
-                found[origin] = partner, self.pair.numbers(partner, np.array(value), value.shape)
-        return found
+                completed[origin] = partner, self.pair.numbers(partner, np.array(value),
+                                                               value.shape)
+        return completed
 
     def variable(self, origin: Origin) -> tuple[Any, ...]:
         """The call and the variable that an assignment is of."""
@@ -132,10 +133,10 @@ class Blame:
     def grouped(self, origins: Iterable[Origin], key: Callable[[Origin], Any]
                 ) -> list[list[Origin]]:
         """Assignments with the same key, each in a list."""
-        found: dict[Any, list[Origin]] = defaultdict(list)
+        groups: dict[Any, list[Origin]] = defaultdict(list)
         for origin in origins:
-            found[key(origin)].append(origin)
-        return list(found.values())
+            groups[key(origin)].append(origin)
+        return list(groups.values())
 
     def carried(self, origins: Sequence[Origin], before: Origin | None
                 ) -> dict[Origin, tuple[Candidate, Numbers]]:
@@ -150,11 +151,11 @@ class Blame:
             return {}
         guesses = [self.best_guess(line) for line in self.lines(origins)
                   if (before is None or line[0] < before) and not all(map(self.is_right, line))]
-        found = [one for one in guesses if one.first is not None and not one.is_right
-                 and (before is None or one.first < before)]
-        first = min((one.first[0] for one in found if one.first), default=None)
-        return {origin: pair for one in found if one.first and one.first[0] == first
-                for origin, pair in one.guess.items()}
+        mending = [guess for guess in guesses if guess.first is not None and not guess.is_right
+                 and (before is None or guess.first < before)]
+        first = min((guess.first[0] for guess in mending if guess.first), default=None)
+        return {origin: pair for guess in mending if guess.first and guess.first[0] == first
+                for origin, pair in guess.guess.items()}
 
     def is_right(self, origin: Origin) -> bool:
         """Whether a gradient is that of the forward variable of its name."""
@@ -165,7 +166,7 @@ class Blame:
         """The guess at a line's variable that makes most results right, the named ones first."""
         best, right = BestGuess({}, None, 0, False), {True: False, False: False}
         for made in self.attempts(line):
-            is_named = all(one.named for one, _ in made.values())
+            is_named = all(candidate.named for candidate, _ in made.values())
             if best.is_named and not is_named and len(best.guess) == len(line):
                 break
             wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in made.items()
@@ -180,16 +181,17 @@ class Blame:
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:
         """The guesses at a line's variable with their numbers, then what it may be joined of."""
         for guess in self.guesses.of(line):
-            made = {origin: (one, found) for origin, one in guess.items()
-                    if (found := self.guessed(origin, one)) is not None}
+            made = {origin: (candidate, numbers) for origin, candidate in guess.items()
+                    if (numbers := self.guessed(origin, candidate)) is not None}
             if len(made) == len(guess):
                 yield made
         pieces = {origin: self.pieces(origin) for origin in line}
         for order, axis in joints(pieces.values()):
-            joined = {origin: joined_of(found, order, axis) for origin, found in pieces.items()}
-            if all(np.shape(one) == self.backward.target(origin).shape
-                   for origin, (_, one) in joined.items()):
-                yield {origin: self.joined(origin, *one) for origin, one in joined.items()}
+            joined = {origin: joined_of(variables, order, axis)
+                      for origin, variables in pieces.items()}
+            if all(np.shape(exact) == self.backward.target(origin).shape
+                   for origin, (_, exact) in joined.items()):
+                yield {origin: self.joined(origin, *pieces) for origin, pieces in joined.items()}
 
     def confirmed(self, line: list[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
         """The guess at a line's variable that the numbers confirm for most of its assignments, the
@@ -197,72 +199,75 @@ class Blame:
         best: dict[Origin, tuple[Candidate, Numbers]] = {}
         for guess in self.guesses.of(line):
             if line[0] in guess and self.probed(line[0], guess[line[0]]):
-                made = {origin: (one, found) for origin, one in guess.items()
-                        if (found := self.guessed(origin, one)) and found.status == "verified"}
+                made = {origin: (candidate, numbers) for origin, candidate in guess.items()
+                        if (numbers := self.guessed(origin, candidate))
+                        and numbers.status == "verified"}
                 if len(made) > len(best) and self.says_something(made):
                     best = made
                 if len(best) == len(line):
                     break
         return best
 
-    def probed(self, origin: Origin, one: Candidate) -> bool:
+    def probed(self, origin: Origin, candidate: Candidate) -> bool:
         """Whether the largest entry of a gradient is near the derivative by differences."""
         value = np.ravel(np.asarray(self.backward.target(origin).value, float))
         if not value.size or self.probes <= 0:
             return False
         self.probes -= 1
         entry = int(np.argmax(np.abs(value)))
-        bump = bumps_of(one.partner, one.partner.shape, one.partner.shape, np.array([entry] * 2))
-        ends, = self.pair.runs(one.trace).losses([bump], [np.array([STEP, -STEP])])
+        bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
+                        np.array([entry] * 2))
+        ends, = self.pair.runs(candidate.trace).losses([bump], [np.array([STEP, -STEP])])
         return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
                     <= NEAR * max(abs(value[entry]), self.floor))
 
     def pieces(self, origin: Origin) -> list[tuple[Partner, np.ndarray]]:
         """The variables of the gradients that an assignment reads, with the derivatives."""
-        found = []
+        variables = []
         for read in self.backward.steps[origin[0]].reads:
             partner, numbers = self.made.get(read.origins[0], (None, None))
             if partner is None or numbers is None or (
                     not self.pair.is_whole(read.origins[0], numbers)):
                 return []
             shape = np.shape(self.backward.target(read.origins[0]).value)
-            found.append((partner, np.reshape(numbers.exact(self.floor), shape)))
-        return found
+            variables.append((partner, np.reshape(numbers.exact(self.floor), shape)))
+        return variables
 
     def joined(self, origin: Origin, name: str, exact: np.ndarray) -> tuple[Candidate, Numbers]:
         """The numbers of a gradient for several variables of the forward joined."""
-        found, where = Derivative(exact.ravel(), exact.ravel(), 0.0), np.arange(exact.size)
+        derivative, where = Derivative(exact.ravel(), exact.ravel(), 0.0), np.arange(exact.size)
         partner = Partner(name, 0, Places(), exact.shape, where)
         value = self.backward.target(origin).value
         return Candidate(self.pair.forward, partner, False), Numbers(
-            where, found, *self.pair.verdict(found, value, where))
+            where, derivative, *self.pair.verdict(derivative, value, where))
 
     def says_something(self, made: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
         """Whether what a guess verifies is not zero throughout, nor pieces joined in some order."""
-        return any(np.any(numbers.exact(self.floor)) and bool(one.partner.places.steps)
-                   for one, numbers in made.values())
+        return any(np.any(numbers.exact(self.floor)) and bool(candidate.partner.places.steps)
+                   for candidate, numbers in made.values())
 
-    def guessed(self, origin: Origin, one: Candidate) -> Numbers | None:
+    def guessed(self, origin: Origin, candidate: Candidate) -> Numbers | None:
         """The numbers of a guess; None where it has too many, or too many were taken before."""
         target = self.backward.target(origin)
         value = np.asarray(target.value, float)
-        key = (one.trace is self.pair.forward, one.partner.step, one.partner.places)
+        key = (candidate.trace is self.pair.forward, candidate.partner.step,
+               candidate.partner.places)
         if key not in self.known:
-            cost = NAMED if one.named else value.size
+            cost = NAMED if candidate.named else value.size
             if target.sliced or (self.pair.most is not None and value.size > self.pair.most) or (
                     self.left < cost):
                 return None
             self.left -= cost
-            bump = bumps_of(one.partner, one.partner.shape, one.partner.shape,
+            bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
                             np.arange(value.size))
-            self.known[key] = self.pair.runs(one.trace).derivative(
-                bump, entries_of(one.trace, bump), self.pair.precision)
+            self.known[key] = self.pair.runs(candidate.trace).derivative(
+                bump, entries_of(candidate.trace, bump), self.pair.precision)
         where = np.arange(value.size)
         return Numbers(where, self.known[key], *self.pair.verdict(self.known[key], value, where))
 
 
-def same_variable(trace: Trace, one: Origin, other: Origin) -> bool:
+def same_variable(trace: Trace, first: Origin, second: Origin) -> bool:
     """Whether two targets are of one variable of one call."""
-    names = [trace.target(origin).name.partition("[")[0] for origin in (one, other)]
-    frames = [trace.steps[origin[0]].frame for origin in (one, other)]
+    names = [trace.target(origin).name.partition("[")[0] for origin in (first, second)]
+    frames = [trace.steps[origin[0]].frame for origin in (first, second)]
     return names[0] == names[1] and frames[0] == frames[1]

@@ -23,13 +23,14 @@ class Numbers(NamedTuple):
     """The derivative for one gradient variable, and the resulting status."""
 
     where: np.ndarray  # entries (flat) that were compared
-    found: Derivative
+    derivative: Derivative
     status: str  # "verified" | "wrong" | "undecided"
     error: float
 
     def exact(self, floor: float) -> np.ndarray:
         """The derivative that decides."""
-        return self.found.complex_step if self.found.agree(floor) else self.found.real
+        agree = self.derivative.agree(floor)
+        return self.derivative.complex_step if agree else self.derivative.real
 
 
 class Compared:
@@ -51,33 +52,34 @@ class Compared:
         self.returned = returned_gradients(forward, backward, tuple(arguments)) if (
             returned is None) else returned
         self.precision = precision_of(forward, backward)
-        sizes = [np.abs(one.value).max(initial=0.0) for one in self.returned]
+        sizes = [np.abs(gradient.value).max(initial=0.0) for gradient in self.returned]
         self.floor = ROUNDING * float(max(sizes, default=0.0)) or 1e-300
-        self.results = [self.numbers(one.partner, one.value, one.value.shape)
-                        for one in self.returned]
+        self.results = [self.numbers(gradient.partner, gradient.value, gradient.value.shape)
+                        for gradient in self.returned]
 
     def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...]) -> Numbers:
         """The derivatives for a gradient of this value, of which perhaps only a part is kept."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
-        found = self.runs(self.forward).derivative(bump, entries_of(self.forward, bump),
+        derivative = self.runs(self.forward).derivative(bump, entries_of(self.forward, bump),
                                                    self.precision)
-        status, error = self.verdict(found, value, where)
-        return Numbers(where, found, status, error)
+        status, error = self.verdict(derivative, value, where)
+        return Numbers(where, derivative, status, error)
 
     def runs(self, forward: Trace) -> Runs:
         """Runs of the forward with perturbed variables, by a trace of it."""
         return Runs(forward, self.arguments, self.loss, self.named)
 
-    def verdict(self, found: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
+    def verdict(self, derivative: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
         """The status and the error of a gradient of this value, by the derivative of some
         entries."""
-        return found.verdict(np.asarray(value, float).ravel()[where], self.floor, self.precision)
+        return derivative.verdict(np.asarray(value, float).ravel()[where], self.floor,
+                                  self.precision)
 
     def status(self, number: int, value: Any) -> str:
         """The status that the returned gradient with this number would have with another value."""
         numbers = self.results[number]
-        return self.verdict(numbers.found, value, numbers.where)[0]
+        return self.verdict(numbers.derivative, value, numbers.where)[0]
 
     def inside(self, gradient: AssignedGradient) -> tuple[Partner | None, Numbers | None]:
         """The forward variable of a gradient and its derivative, where there is one by name."""

@@ -59,7 +59,7 @@ SHARES = {name: reason for module in MODULES
 
 def declared(declaration: Declaration) -> Derivation:
     """A derivation as it declares itself."""
-    own = import_module(declaration.forward.__module__)
+    module = import_module(declaration.forward.__module__)
     wholes = {**WHOLES, declaration.backward.__name__: declaration.forward.__name__}
     gradients = {f"{backward}.gradients": "parameters" for backward in wholes}
     mistakes = tuple(
@@ -68,7 +68,7 @@ def declared(declaration: Declaration) -> Derivation:
     return Derivation(
         declaration.name, declaration.title, declaration.forward, declaration.backward,
         Pairing({**PARTNERS, **wholes, **declaration.partners}, {**gradients, **PAIRS}, SHARES),
-        declaration.example, FOLLOW if own in FOLLOW else (*FOLLOW, own), mistakes,
+        declaration.example, FOLLOW if module in FOLLOW else (*FOLLOW, module), mistakes,
         declaration.returns.loss, declaration.returns.given, settings=declaration.settings,
         sentence=declaration.sentence, recurrent=declaration.recurrent,
         attentive=declaration.attentive)
@@ -79,5 +79,5 @@ DERIVATIONS = {declaration.name: declared(declaration) for declaration in DECLAR
 
 def find(name: str) -> Derivation:
     """A derivation by name; `UserError`, with the nearest name, if there is none."""
-    found: Derivation = nearest(DERIVATIONS, name, "derivation")
-    return found
+    derivation: Derivation = nearest(DERIVATIONS, name, "derivation")
+    return derivation

@@ -23,10 +23,11 @@ def entries_for(pairs: Pairs, gradient: AssignedGradient) -> Partner | None:
         return None
     if "[" in name:
         return written_last(pairs, frame, name, target)
-    found = [one for _, index in reversed(step.own_loops) for all_steps in (name, f"{name}s")
-             for one in pairs.variables[frame].get(f"{all_steps}[{index}]", [])]
-    return pairs.fitting_whole(found[-1], target) if (
-        found and gradient.status == "unpaired") else None
+    assigned_then = [origin for _, index in reversed(step.own_loops)
+                     for all_steps in (name, f"{name}s")
+             for origin in pairs.variables[frame].get(f"{all_steps}[{index}]", [])]
+    return pairs.fitting_whole(assigned_then[-1], target) if (
+        assigned_then and gradient.status == "unpaired") else None
 
 
 def written_last(pairs: Pairs, frame: int, name: str, target: Target) -> Partner | None:
@@ -41,38 +42,38 @@ def written_last(pairs: Pairs, frame: int, name: str, target: Target) -> Partner
         here = positions(text, shape)
         if here is None or pairs.forward.target(origin).place is None:
             return None
-        found = np.isin(wanted, here)
-        if found.all():
+        covered = np.isin(wanted, here)
+        if covered.all():
             order = np.argsort(here, axis=None)
             entries = order[np.searchsorted(here.ravel(), wanted.ravel(), sorter=order)]
             return Partner(name, origin[0], assigned(pairs.forward, origin), here.shape, entries)
-        if found.any():
+        if covered.any():
             return None
     return None
 
 
 def written(pairs: Pairs, frame: int, root: str) -> list[tuple[Origin, str]]:
     """The assignments to an array or to parts of it, the last first, each with its index."""
-    found = [(origin, name[len(root):]) for name, origins in pairs.variables[frame].items()
+    assignments = [(origin, name[len(root):]) for name, origins in pairs.variables[frame].items()
              if root_of(name) == root for origin in origins]
-    return sorted(found, reverse=True)
+    return sorted(assignments, reverse=True)
 
 
 def positions(index: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """The flat positions of x[0][1:3] in an array x; None where the index is not of numbers."""
     parts = INDEX.findall(index)
-    if "".join(f"[{one}]" for one in parts) != index:
+    if "".join(f"[{index}]" for index in parts) != index:
         return None
-    found = np.arange(int(np.prod(shape))).reshape(shape)
+    flat_positions = np.arange(int(np.prod(shape))).reshape(shape)
     try:
-        for one in parts:
-            found = np.asarray(found[index_of(one)])
+        for subscript in parts:
+            flat_positions = np.asarray(flat_positions[index_of(subscript)])
     except (IndexError, ValueError):
         return None
-    return found
+    return flat_positions
 
 
 def index_of(text: str) -> tuple[int | slice, ...]:
     """The index that is written so: "0, 1:3"."""
-    return tuple(slice(*(int(end) if end else None for end in one.split(":"))) if ":" in one
-                 else int(one) for one in text.split(", "))
+    return tuple(slice(*(int(end) if end else None for end in axis.split(":"))) if ":" in axis
+                 else int(axis) for axis in text.split(", "))

@@ -18,8 +18,8 @@ def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
     """The array that these assignments filled, at the end of the run; None if it is not known."""
     step, root = trace.steps[assignments[0][0]], root_of(trace.target(assignments[0]).name)
     for origin, value in trace.alive.items():
-        one = trace.steps[origin[0]]
-        if one.frame == step.frame and trace.target(origin).name == root:
+        written = trace.steps[origin[0]]
+        if written.frame == step.frame and trace.target(origin).name == root:
             return np.asarray(value)
     return None
 
@@ -27,9 +27,10 @@ def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
 def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
     """The readings of a variable, by number, from its last assignment on."""
     frame, root = trace.steps[last[0]].frame, root_of(trace.target(last).name)
-    for number, one in enumerate(trace.readings):
-        if one.frame == frame and one.name == root and any(
-                origin == last for name, (origin, _) in one.known.items() if belongs(name, root)):
+    for number, reading in enumerate(trace.readings):
+        if reading.frame == frame and reading.name == root and any(
+                origin == last
+                for name, (origin, _) in reading.known.items() if belongs(name, root)):
             yield number
 
 

@@ -54,11 +54,11 @@ class Guesses:
         seen = set()
         for trace, sequence, is_named in self.sequences(step, target):
             for guess in self.orders(line, trace, sequence):
-                places = tuple((origin, id(trace), *found) for origin, found in guess.items())
+                places = tuple((origin, id(trace), *variable) for origin, variable in guess.items())
                 if places not in seen and self.fits(guess, trace):
                     seen.add(places)
-                    yield {origin: Candidate(trace, self.partner(trace, found), is_named)
-                           for origin, found in guess.items()}
+                    yield {origin: Candidate(trace, self.partner(trace, variable), is_named)
+                           for origin, variable in guess.items()}
 
     def whole(self, assignments: Sequence[Origin]) -> Partner | None:
         """The forward variable of an array that these assignments fill, if it is assigned at once
@@ -68,9 +68,9 @@ class Guesses:
         frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
         if frame is None or name is None or "[" not in target.name:
             return None
-        found = self.pairs.variables[frame].get(root_of(name), [])
-        return self.pairs.whole(found[-1]) if found and is_real(
-            self.forward.target(found[-1]).value) else None
+        origins = self.pairs.variables[frame].get(root_of(name), [])
+        return self.pairs.whole(origins[-1]) if origins and is_real(
+            self.forward.target(origins[-1]).value) else None
 
     # --- what the forward assigned, one after another
 
@@ -106,12 +106,12 @@ class Guesses:
     @cached_property
     def parts(self) -> dict[int, list[Origin]]:
         """The values of each part of an expression that is an array or a number, in order."""
-        found: dict[int, list[Origin]] = defaultdict(list)
+        values: dict[int, list[Origin]] = defaultdict(list)
         for step in self.trace.steps:
             if step.kind == "assign" and len(step.targets) == 1 and (
                     step.targets[0].name.startswith(PART) and is_real(step.targets[0].value)):
-                found[step.site].append((step.number, 0))
-        return found
+                values[step.site].append((step.number, 0))
+        return values
 
     # --- which of them belongs to which assignment of the line
 
@@ -126,16 +126,16 @@ class Guesses:
         calls, made = self.by_call(self.backward, line), self.by_call(trace, sequence)
         if len(calls) > 1 and len(calls) == len(made):
             for order in (made, made[::-1]):
-                yield {one: other for mine, its in zip(calls, order, strict=True)
-                       for one, other in zip(mine, reversed(its), strict=False)}
+                yield {gradient: variable for mine, its in zip(calls, order, strict=True)
+                       for gradient, variable in zip(mine, reversed(its), strict=False)}
         yield {line[-1]: sequence[-1]}
 
     def by_call(self, trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
         """Assignments by the call of the function that they were made in."""
-        found: dict[int, list[Origin]] = defaultdict(list)
+        calls: dict[int, list[Origin]] = defaultdict(list)
         for origin in origins:
-            found[trace.steps[origin[0]].frame].append(origin)
-        return list(found.values())
+            calls[trace.steps[origin[0]].frame].append(origin)
+        return list(calls.values())
 
     def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
         """Whether shapes agree."""
@@ -168,8 +168,9 @@ def joints(pieces: Iterable[Sequence[tuple[Partner, np.ndarray]]]
            ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Orders and axes in which the pieces of each assignment of a line can be joined."""
     known = list(pieces)
-    count, axes = len(known[0]), min((one.ndim for found in known for _, one in found), default=0)
-    if 2 <= count <= JOINED and all(len(found) == count for found in known):
+    count, axes = len(known[0]), min((array.ndim for pieces in known for _, array in pieces),
+                                     default=0)
+    if 2 <= count <= JOINED and all(len(pieces) == count for pieces in known):
         yield from product(permutations(range(count)), range(axes))
 
 
@@ -179,6 +180,6 @@ def joined_of(pieces: Sequence[tuple[Partner, np.ndarray]], order: Sequence[int]
     chosen = [pieces[i] for i in order]
     name = ", ".join(partner.name for partner, _ in chosen)
     try:
-        return f"{name} joined", np.concatenate([one for _, one in chosen], axis)
+        return f"{name} joined", np.concatenate([array for _, array in chosen], axis)
     except ValueError:
         return name, np.zeros(0)

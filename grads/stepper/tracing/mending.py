@@ -56,8 +56,9 @@ class Mending:
         try:
             with np.errstate(all="ignore"):
                 result = replay.run(self.given, {})
-            found = self.kept.gradients(replay.arguments, result) if self.kept else result
-            after = [self.verdict(i, at(found, one.path)) for i, one in enumerate(self.returned)]
+            gradients = self.kept.gradients(replay.arguments, result) if self.kept else result
+            after = [self.verdict(i, at(gradients, gradient.path))
+                     for i, gradient in enumerate(self.returned)]
         except (UserError, ArithmeticError, LookupError, TypeError, ValueError):
             return 0
         both = list(zip(self.statuses, after, strict=True))

@@ -127,30 +127,30 @@ class Runs:
            ) -> list[Numeric]:
         """What a method finds for each entry. The method is called again and again, and the losses
         that it wants next are computed for all entries in one run."""
-        found: dict[int, Numeric] = {}
-        while len(found) < len(entries):
+        numerics: dict[int, Numeric] = {}
+        while len(numerics) < len(entries):
             wanted: dict[int, np.ndarray] = {}
             for i, losses in enumerate(entries):
-                if i in found:
+                if i in numerics:
                     continue
                 try:
                     with np.errstate(all="ignore"):  # the error estimate shows a left domain
-                        found[i] = method(losses)
+                        numerics[i] = method(losses)
                 except Wanted as error:
                     wanted[i] = error.args[0]
             bumps = [bump._replace(entries=np.full(len(steps), bump.entries[i]))
                      for i, steps in wanted.items()]
             for i, made in zip(wanted, self.losses(bumps, list(wanted.values())), strict=True):
                 entries[i].known[wanted[i].tobytes()] = made
-        return [found[i] for i in range(len(entries))]
+        return [numerics[i] for i in range(len(entries))]
 
     def losses(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
         """For each of the bumps the losses with its steps added; many share a run."""
-        found: dict[int, np.ndarray] = {}
+        by_bump: dict[int, np.ndarray] = {}
         for group in groups(self.forward, bumps):
-            found |= zip(group, self.together([bumps[i] for i in group],
+            by_bump |= zip(group, self.together([bumps[i] for i in group],
                                               [steps[i] for i in group]), strict=True)
-        return [found[i] for i in range(len(bumps))]
+        return [by_bump[i] for i in range(len(bumps))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The losses of one run; where that fails, of one for each of the bumps."""

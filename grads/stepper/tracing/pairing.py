@@ -103,15 +103,15 @@ class Pairs:
     def gradients(self) -> list[AssignedGradient]:
         """Every gradient that the backward assigned, in order."""
         later: dict[tuple[int, str], list[Origin]] = defaultdict(list)
-        found = [(step, i) for step in self.backward.steps
+        targets = [(step, i) for step in self.backward.steps
                  if step.kind == "assign" and self.backward.is_backward(step.number)
                  for i, target in enumerate(step.targets)
                  if target.shape is not None and self.forward_name(step, target) is not None
                  and not self.is_carried(step, target)]
-        for step, i in found:
+        for step, i in targets:
             later[step.frame, step.targets[i].name].append((step.number, i))
         return [self.gradient(step, i, later[step.frame, step.targets[i].name])
-                for step, i in found]
+                for step, i in targets]
 
     def is_carried(self, step: Step, target: Target) -> bool:
         """Whether a target is an entry of a container put into it again under its own name."""
@@ -144,21 +144,21 @@ class Pairs:
         """The gradient, assigned before or given from outside, that a target passes on."""
         origin = target.same_as
         while origin is not None:
-            step, found = self.backward.steps[origin[0]], self.backward.target(origin)
-            if self.forward_name(step, found) is not None and (
+            step, same_array = self.backward.steps[origin[0]], self.backward.target(origin)
+            if self.forward_name(step, same_array) is not None and (
                     step.kind == "assign" or (step.kind == "call" and step.depth == 0)):
                 return origin
-            origin = found.same_as
+            origin = same_array.same_as
         return None
 
     def completed(self, step: Step, target: Target, origin: Origin, namesakes: list[Origin]
                   ) -> Origin | None:
         """The later assignment that a gradient is only a part of."""
-        after = [other for other in namesakes if other > origin]
+        after = [later for later in namesakes if later > origin]
         if "[" not in target.written:  # a plain name is another variable in each iteration
-            own = step.own_loops
-            after = [other for other in after
-                     if self.backward.steps[other[0]].own_loops[: len(own)] == own]
+            loops = step.own_loops
+            after = [later for later in after
+                     if self.backward.steps[later[0]].own_loops[: len(loops)] == loops]
         return after[-1] if after else None
 
     # --- partners
@@ -198,23 +198,23 @@ class Pairs:
         reader = self.listed(step, target).partition(" in ")[2].partition(":")[0]
         if reader:
             return self.through(frame, name, reader, step, target)
-        found = self.variables[frame].get(name, [])
+        origins = self.variables[frame].get(name, [])
         loops = frozenset(step.own_loops)
-        here = [one for one in found if frozenset(self.steps(one).own_loops) == loops]
+        here = [origin for origin in origins if frozenset(self.steps(origin).own_loops) == loops]
         if here:
             return self.direct(here[-1], step, target)
-        if found and self.is_entry(found[-1]):
-            return self.direct(found[-1], step, target)
-        if found and "[" not in target.written and step.own_loops:
+        if origins and self.is_entry(origins[-1]):
+            return self.direct(origins[-1], step, target)
+        if origins and "[" not in target.written and step.own_loops:
             summed = self.summed(frame, name, step, target)
             if summed is not None:
                 return summed
-        indexed = [one for loop in reversed(step.own_loops)
+        indexed = [origin for loop in reversed(step.own_loops)
                    for all_steps in (name, f"{name}s")
-                   for one in self.variables[frame].get(f"{all_steps}[{loop[1]}]", [])]
-        if not found and indexed:
+                   for origin in self.variables[frame].get(f"{all_steps}[{loop[1]}]", [])]
+        if not origins and indexed:
             return self.direct(indexed[-1], step, target)
-        return self.direct(found[-1], step, target) if found and (
+        return self.direct(origins[-1], step, target) if origins and (
             "[" in target.written or not step.own_loops) else None
 
     def is_entry(self, origin: Origin) -> bool:
@@ -237,9 +237,9 @@ class Pairs:
 
     def fitting_whole(self, origin: Origin, target: Target) -> Partner | None:
         """The same, if it has the shape of a gradient."""
-        found = self.whole(origin)
-        fits = found and squeezed(found.shape) == squeezed(target.shape or ())
-        return found if fits else None
+        whole = self.whole(origin)
+        fits = whole and squeezed(whole.shape) == squeezed(target.shape or ())
+        return whole if fits else None
 
     def direct(self, origin: Origin, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed where it is assigned."""
@@ -249,13 +249,14 @@ class Pairs:
 
     def summed(self, frame: int, name: str, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed in the iterations of the backward so far."""
-        walked = {frozenset(one.own_loops) for one in self.backward.steps[: step.number + 1]
-                  if one.frame == step.frame and one.own_loops
-                  and self.backward.is_backward(one.number)}
+        walked = {frozenset(earlier.own_loops) for earlier in self.backward.steps[: step.number + 1]
+                  if earlier.frame == step.frame and earlier.own_loops
+                  and self.backward.is_backward(earlier.number)}
         now = frozenset(step.own_loops)
-        readings = [(number, frozenset(one.own_loops), *one.known[name])
-                    for number, one in enumerate(self.forward.readings)
-                    if one.frame == frame and name in one.known and root_of(name) == one.name]
+        readings = [(number, frozenset(reading.own_loops), *reading.known[name])
+                    for number, reading in enumerate(self.forward.readings)
+                    if reading.frame == frame and name in reading.known
+                    and root_of(name) == reading.name]
         current = [origin for _, loops, origin, _ in readings if loops == now]
         if not current:
             return None
@@ -267,16 +268,18 @@ class Pairs:
                 ) -> Partner | None:
         """A forward variable that is perturbed only as the statement that assigns `reader` reads
         it."""
-        origins = [one for one in self.variables[frame].get(reader, [])
-                   if self.steps(one).own_loops == step.own_loops]
+        origins = [origin for origin in self.variables[frame].get(reader, [])
+                   if self.steps(origin).own_loops == step.own_loops]
         if not origins:
             return None
         chains = self.forward.program.sites[self.steps(origins[-1]).site].chains
-        found = [(number, *one.known[name]) for number, one in enumerate(self.forward.readings)
-                 if one.frame == frame and one.chain in chains and root_of(name) == one.name
-                 and one.own_loops == step.own_loops and name in one.known]
-        places = Places(readings=tuple((number, path) for number, _, path in found))
-        return self.fitting(found[0][1], places, step, target) if found else None
+        readings = [(number, *reading.known[name])
+                    for number, reading in enumerate(self.forward.readings)
+                 if reading.frame == frame and reading.chain in chains
+                 and root_of(name) == reading.name
+                 and reading.own_loops == step.own_loops and name in reading.known]
+        places = Places(readings=tuple((number, path) for number, _, path in readings))
+        return self.fitting(readings[0][1], places, step, target) if readings else None
 
     def fitting(self, origin: Origin, places: Places, step: Step, target: Target
                 ) -> Partner | None:

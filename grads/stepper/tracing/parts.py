@@ -67,13 +67,14 @@ class Parts(ast.NodeTransformer):
         elif isinstance(node, ast.UnaryOp):
             node.operand = self.expression(node.operand)
         elif isinstance(node, (ast.Tuple, ast.List)):
-            node.elts = [one if isinstance(one, ast.Starred) else self.expression(one)
-                         for one in node.elts]
+            node.elts = [element if isinstance(element, ast.Starred) else self.expression(element)
+                         for element in node.elts]
         elif isinstance(node, ast.IfExp):
             node.body, node.orelse = self.expression(node.body), self.expression(node.orelse)
         elif isinstance(node, ast.Call):
-            node.args = [one if isinstance(one, ast.Starred) else self.expression(one)
-                         for one in node.args]
+            node.args = [argument if isinstance(argument, ast.Starred)
+                         else self.expression(argument)
+                         for argument in node.args]
             if isinstance(node.func, ast.Attribute) and chain_of(node.func) is None:
                 node.func.value = self.expression(node.func.value)
         elif isinstance(node, (ast.Subscript, ast.Attribute)) and chain_of(node) is None:

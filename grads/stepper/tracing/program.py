@@ -100,9 +100,9 @@ class Program:
 
     def function_at(self, file: str, line: int) -> FunctionType:
         """The function, as it was written, that a line of a step is in."""
-        return max((one for one in self.copies if one.__code__.co_filename == file
-                    and one.__code__.co_firstlineno <= line),
-                   key=lambda one: one.__code__.co_firstlineno)
+        return max((function for function in self.copies if function.__code__.co_filename == file
+                    and function.__code__.co_firstlineno <= line),
+                   key=lambda function: function.__code__.co_firstlineno)
 
     def rewritten(self, function: FunctionType, edits: Sequence[tuple[str, str]] = ()) -> CodeType:
         """The code of a function, with every assignment passing through the listener."""
@@ -137,21 +137,22 @@ class Program:
 
 def plain_function(function: Any) -> FunctionType:
     """The function itself, of a method too; `UserError` for what has no Python source."""
-    found = getattr(function, "__func__", function)
-    if not isinstance(found, FunctionType):
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, FunctionType):
         raise UserError(f"{getattr(function, '__name__', function)!s} cannot be traced: expected a "
                         "function written in Python with def")
-    return found
+    return plain
 
 
 def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
     """Functions given, and those defined in the modules given."""
-    for one in follow:
-        if isinstance(one, ModuleType):
-            yield from (value for value in vars(one).values() if isinstance(value, FunctionType)
-                        and value.__module__ == one.__name__ and value.__name__ != "<lambda>")
+    for followed in follow:
+        if isinstance(followed, ModuleType):
+            yield from (value
+                        for value in vars(followed).values() if isinstance(value, FunctionType)
+                        and value.__module__ == followed.__name__ and value.__name__ != "<lambda>")
         else:
-            yield plain_function(one)
+            yield plain_function(followed)
 
 
 def called_by(function: FunctionType) -> list[FunctionType]:
@@ -161,8 +162,8 @@ def called_by(function: FunctionType) -> list[FunctionType]:
     for code in codes:
         used += code.co_names
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    found = (function.__globals__.get(name) for name in used)
-    return [one for value in found for one in functions_in(value)]
+    values = (function.__globals__.get(name) for name in used)
+    return [callee for value in values for callee in functions_in(value)]
 
 
 def functions_in(value: Any, depth: int = 2) -> Iterator[FunctionType]:
@@ -170,8 +171,8 @@ def functions_in(value: Any, depth: int = 2) -> Iterator[FunctionType]:
     if isinstance(value, FunctionType):
         yield value
     elif isinstance(value, (dict, tuple)) and depth:
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from functions_in(one, depth - 1)
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from functions_in(entry, depth - 1)
 
 
 def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
@@ -179,9 +180,9 @@ def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
     if isinstance(value, FunctionType):
         return copies.get(value, value)
     if isinstance(value, dict):
-        return {key: with_copies(one, copies) for key, one in value.items()}
+        return {key: with_copies(entry, copies) for key, entry in value.items()}
     if isinstance(value, tuple):
-        parts = [with_copies(one, copies) for one in value]
+        parts = [with_copies(entry, copies) for entry in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     return value
 
@@ -189,7 +190,7 @@ def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
 def no_defaults(arguments: ast.arguments) -> tuple[list[ast.expr], list[ast.expr | None]]:
     """Empty defaults in the places of the written ones; the values are the original function's."""
     return ([ast.Constant(None) for _ in arguments.defaults],
-            [None if one is None else ast.Constant(None) for one in arguments.kw_defaults])
+            [None if default is None else ast.Constant(None) for default in arguments.kw_defaults])
 
 
 def code_named(code: CodeType, name: str) -> CodeType:

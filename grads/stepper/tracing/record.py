@@ -227,27 +227,28 @@ class Recorder:
         self.count()
         site = self.program.sites[place]
         number = len(self.steps)
-        own = frame.loops(site.loops)
+        inner = frame.loops(site.loops)
         reads = self.reads(frame, site)
         targets: list[Target] = []
-        for one, indices in given:
-            root = path_of(one.target.parts, indices)
-            name = one.target.name + text_of(root)
+        for assigned, indices in given:
+            root = path_of(assigned.target.parts, indices)
+            name = assigned.target.name + text_of(root)
             known = {old: was for old, was in frame.known.items() if not belongs(old, name)}
             if not root:
-                frame.roots[name] = one.value
-            for path, leaf in leaves(one.value):
+                frame.roots[name] = assigned.value
+            for path, leaf in leaves(assigned.value):
                 origin = (number, len(targets))
                 if site.kind != "return":
                     known[name + text_of(path)] = origin, (*root, *path)
-                targets.append(self.target(one, name + text_of(path), path, leaf, targets))
+                targets.append(self.target(assigned, name + text_of(path), path, leaf, targets))
             frame.known = known
         self.steps.append(Step(
             number, site.kind, site.function, site.file, site.line, site.end_line, site.text,
-            site.comment, site.equations, (*frame.outer, *own), own, frame.number, frame.depth,
+            site.comment, site.equations, (*frame.outer, *inner), inner, frame.number, frame.depth,
             tuple(targets), reads, place))
 
-    def target(self, one: Given, name: str, path: Path, leaf: Any, before: list[Target]) -> Target:
+    def target(self, given: Given, name: str, path: Path, leaf: Any,
+               before: list[Target]) -> Target:
         """A leaf of a value that was assigned; `before`, the step's targets so far."""
         kept, memory, same = keep(leaf, self.limit), memory_of(leaf), None
         if memory is not None:
@@ -257,8 +258,8 @@ class Recorder:
                 earlier = (self.steps[step].targets if step < len(self.steps) else before)[i]
                 same = same if equal(earlier.value, kept.value) else None
             self.hold(leaf, memory, (len(self.steps), len(before)))
-        place = None if one.path is None else (*one.path, *path)
-        return Target(name, one.target.text, *kept, same, place)
+        place = None if given.path is None else (*given.path, *path)
+        return Target(name, given.target.text, *kept, same, place)
 
     def hold(self, leaf: Any, memory: tuple[Any, ...], origin: Origin) -> None:
         """Notes the target that lies in a memory, until the memory is free for other arrays."""
@@ -289,31 +290,31 @@ class Recorder:
 
     def reads(self, frame: Frame, site: Site) -> tuple[Read, ...]:
         """What the right-hand side of a statement has read."""
-        found: dict[str, Read] = {}
+        reads: dict[str, Read] = {}
         for number, path, root in frame.pending:
             chain = self.program.chains[number]
             name = chain.name + text_of(path)
-            if number in site.chains and name not in found:
+            if number in site.chains and name not in reads:
                 origins = self.below(frame, chain.name, path, root)
                 if origins:
-                    found[name] = Read(name, chain.text, origins)
-        frame.pending = [one for one in frame.pending if one[0] not in site.chains]
-        return tuple(found.values())
+                    reads[name] = Read(name, chain.text, origins)
+        frame.pending = [pending for pending in frame.pending if pending[0] not in site.chains]
+        return tuple(reads.values())
 
     def below(self, frame: Frame, name: str, path: Path, root: Any) -> tuple[Origin, ...]:
         """The targets that make up an entry of a variable; what the entry is part of, if none."""
         value: Any = root
         walked: Path = ()
         for step in path:
-            inner = next((one for key, one in items(value) if same_key(key, step)), items)
+            inner = next((entry for key, entry in items(value) if same_key(key, step)), items)
             if inner is items and isinstance(step, Field) and hasattr(value, "__dict__"):
                 inner = getattr(value, step, items)  # of an object
             if inner is items:  # an entry of an array, or an attribute such as .T
                 break
             value, walked = inner, (*walked, step)
-        found = [origin for inner_path, leaf in leaves(value) if is_array(leaf) or not inner_path
+        origins = [origin for inner_path, leaf in leaves(value) if is_array(leaf) or not inner_path
                  for origin in self.origins(frame, name, (*walked, *inner_path), root, leaf)]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(origins))
 
 
 def has_arrays(value: Any) -> bool:

@@ -56,7 +56,7 @@ class Untouched(tuple[Any, ...]):
 @cache
 def modules(_count: int) -> dict[int, Any]:
     """The modules by their id(), which are not copied."""
-    return {id(one): one for one in tuple(sys.modules.values())}
+    return {id(module): module for module in tuple(sys.modules.values())}
 
 
 class Reached(BaseException):

@@ -40,15 +40,15 @@ class Returned(NamedTuple):
 
 def kept_gradients(kept: Kept, backward: Trace, given: Sequence[Any]) -> list[Returned]:
     """The gradients of the arrays that have one; given, the backward's arguments after its run."""
-    found = []
+    gradients = []
     for name, leaf in kept.gradients(given, backward.result).items():
         array = kept.arrays[name]
         if np.shape(leaf) == array.shape:
             partner = Partner(name, 0, Places(arrays=(Held(array),)), array.shape,
                               np.arange(array.size))
-            found.append(Returned((name,), np.array(leaf, float), partner,
+            gradients.append(Returned((name,), np.array(leaf, float), partner,
                                   completed_at(backward, (), leaf)))
-    return found
+    return gradients
 
 
 def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ...]
@@ -56,7 +56,7 @@ def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ..
     """The gradients returned, each with its argument; those that fit none are left out."""
     names = forward_names(forward, len(arguments))
     given = {path: np.asarray(leaf) for path, leaf in leaves(tuple(arguments)) if is_real(leaf)}
-    found = []
+    gradients = []
     for path, leaf in leaves(backward.result):
         place = argument_of(path, backward.result, names, arguments)
         if place in given and is_real(leaf) and np.size(leaf) == given[place].size:
@@ -65,16 +65,16 @@ def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ..
                          if target.place == place), names[place[0]])
             partner = Partner(name, 0, Places(steps=((0, place),)), shape,
                               np.arange(int(np.prod(shape))))
-            found.append(Returned(path, np.array(leaf, float), partner,
+            gradients.append(Returned(path, np.array(leaf, float), partner,
                                   completed_at(backward, path, leaf)))
-    return found
+    return gradients
 
 
 def forward_names(forward: Trace, count: int) -> list[str]:
     """The names of the forward's parameters."""
     targets = forward.steps[0].targets if forward.steps else ()
-    found = {target.place[0]: root_of(target.name) for target in targets if target.place}
-    return [found.get(i, str(i)) for i in range(count)]
+    names = {target.place[0]: root_of(target.name) for target in targets if target.place}
+    return [names.get(i, str(i)) for i in range(count)]
 
 
 def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any, ...]) -> Path:
@@ -106,19 +106,20 @@ def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
     else by
     the name in the return statement."""
     memory = memory_of(leaf)
-    held = [origin for origin, one in backward.memory.items()
-            if memory is not None and one == memory
+    held = [origin for origin, address in backward.memory.items()
+            if memory is not None and address == memory
             and backward.steps[origin[0]].kind == "assign"]
-    held = [one for one in held if not backward.target(one).name.startswith(RETURNED)] or held
+    held = [origin
+            for origin in held if not backward.target(origin).name.startswith(RETURNED)] or held
     held = held or (named(backward, path) if path else [])
     if not held:
         return None
     step, name = backward.steps[held[-1][0]], backward.target(held[-1]).name
-    written = [(one.number, i) for one in backward.steps[step.number:]
-               if one.kind == "assign" and one.frame == step.frame
-               for i, target in enumerate(one.targets)
+    written = [(later.number, i) for later in backward.steps[step.number:]
+               if later.kind == "assign" and later.frame == step.frame
+               for i, target in enumerate(later.targets)
                if (belongs(target.name, name) or belongs(name, target.name))
-               and ("[" in target.written or (one.number, i) in held)]
+               and ("[" in target.written or (later.number, i) in held)]
     return max([held[-1], *written])
 
 

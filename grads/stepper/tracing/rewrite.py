@@ -143,7 +143,7 @@ class Rewriter(ast.NodeTransformer):
         """`targets = value`, recorded."""
         changing = stored_names(targets)
         patterns = tuple(pattern(target, changing) for target in targets)
-        indices = [one for target in targets for one in index_tuples(target, changing)]
+        indices = [index for target in targets for index in index_tuples(target, changing)]
         site = self.site("assign", node, patterns, start, augmented)
         value = self.recorded("assign", site, value, ast.Tuple(elts=indices, ctx=ast.Load()))
         return ast.copy_location(ast.Assign(targets=targets, value=value), node)
@@ -161,10 +161,10 @@ class Rewriter(ast.NodeTransformer):
         node.value = self.visit(node.value)
         target = as_store(node.target)
         if not is_settled(target):
-            found = chain_of(target)
-            if found is None or found[0].id not in self.own:
+            chain = chain_of(target)
+            if chain is None or chain[0].id not in self.own:
                 return node
-            target = as_store(found[0])
+            target = as_store(chain[0])
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
@@ -183,7 +183,7 @@ class Rewriter(ast.NodeTransformer):
             return None
         place, appends = function.value, function.attr == "append"
         written = place if appends else next(
-            (one.value for one in value.keywords if one.arg == "out"),
+            (keyword.value for keyword in value.keywords if keyword.arg == "out"),
             value.args[0] if function.attr == "at" and value.args else None)
         if not isinstance(written, ast.Name) or written.id not in self.own:
             return None
@@ -214,8 +214,8 @@ class Rewriter(ast.NodeTransformer):
     def returned(self, value: ast.expr) -> Pattern | None:
         """The names for what is returned; None where it has names."""
         parts = value.elts if isinstance(value, ast.Tuple) else [value]
-        if all(chain_of(one) for one in parts) or any(
-                isinstance(one, ast.Starred) for one in parts):
+        if all(chain_of(returned) for returned in parts) or any(
+                isinstance(returned, ast.Starred) for returned in parts):
             return None
         names = [RETURNED] if len(parts) == 1 else [
             f"{RETURNED} {k}" for k in range(1, len(parts) + 1)]
@@ -260,7 +260,7 @@ class Rewriter(ast.NodeTransformer):
             node.func.value = self.visit(node.func.value)
         elif not isinstance(node.func, ast.Name):
             node.func = self.visit(node.func)
-        node.args = [self.visit(one) for one in node.args]
+        node.args = [self.visit(argument) for argument in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
         return node
@@ -275,12 +275,12 @@ class Rewriter(ast.NodeTransformer):
 
     def read(self, node: ast.expr) -> ast.expr:
         """A local variable, or an entry of one, that passes through the frame."""
-        found = chain_of(node)
-        if found is None or not is_simple(found[2]) or not is_load(node):
+        chain = chain_of(node)
+        if chain is None or not is_simple(chain[2]) or not is_load(node):
             if isinstance(node, (ast.Attribute, ast.Subscript)):
                 node.value = self.visit(node.value)
             return node
-        name, parts, indices = found
+        name, parts, indices = chain
         if name.id not in self.names:
             return node
         number = len(self.chains)

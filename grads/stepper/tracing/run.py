@@ -107,7 +107,7 @@ class Derivation:
 
     def broken(self, name: str) -> Edits:
         """The edits of a break; `UserError`, with the nearest name, if there is none."""
-        return nearest({one.name: one for one in self.breaks}, name, "break").edits
+        return nearest({mistake.name: mistake for mistake in self.breaks}, name, "break").edits
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Run:
     def variant(self) -> Variant | None:
         """The attention variant; None without attention."""
         given = (*self.example.arguments[:1], *self.example.named.values())
-        return next((one for one in given if isinstance(one, Variant)), None)
+        return next((value for value in given if isinstance(value, Variant)), None)
 
     @property
     def fed(self) -> bool:
@@ -232,9 +232,11 @@ class Run:
     def _nearest(self, name: str, made: list[Origin]) -> Origin:
         """Of the places where the same numbers were assigned, the one of the same name, the
         forward's own before its helpers'."""
-        own = [one for one in made if self.forward.steps[one[0]].frame == 0]
-        same = [one for one in own if self.forward.target(one).name == name.partition(".")[2]]
-        return (same or own or made)[0]
+        outermost = [origin for origin in made if self.forward.steps[origin[0]].frame == 0]
+        same = [origin
+                for origin in outermost
+                if self.forward.target(origin).name == name.partition(".")[2]]
+        return (same or outermost or made)[0]
 
 
 def passes(both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:

@@ -32,11 +32,12 @@ class Source:
             raise UserError(f"{self.file}:{first}: {function.__qualname__} cannot be traced: its "
                             f"source does not parse alone ({error})") from None
         ast.increment_lineno(module, first - 1)
-        found = module.body[0]
-        if not isinstance(found, ast.FunctionDef) or found.name != function.__code__.co_name:
+        definition = module.body[0]
+        if not isinstance(definition,
+                          ast.FunctionDef) or definition.name != function.__code__.co_name:
             raise UserError(f"{self.file}:{first}: {function.__qualname__} cannot be traced: only "
                             "a function written with def can")
-        self.tree = found
+        self.tree = definition
 
     def statement(self, node: ast.stmt | ast.expr) -> tuple[str, str]:
         """The lines of a statement without comments and indent, and its comments."""

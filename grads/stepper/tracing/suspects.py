@@ -21,61 +21,61 @@ def suspects(forward: Trace, trace: Trace, wrong: Collection[Origin], right: Col
     """The assignments of a backward that wrong values are computed from, in order, up to those that
     are right, and those whose numbers the forward has by that name."""
     waiting, seen, known = list(wrong), {*wrong, *right}, values_by_name(forward)
-    found = []
+    marked = []
     while waiting:
         origin = waiting.pop()
-        for one in sources(trace, origin):
-            step = trace.steps[one[0]]
-            if one in seen or not trace.is_backward(one[0]) or is_initial(trace, one) or (
-                    is_given(trace, one, known)):
+        for source in sources(trace, origin):
+            step = trace.steps[source[0]]
+            if source in seen or not trace.is_backward(source[0]) or is_initial(trace, source) or (
+                    is_given(trace, source, known)):
                 continue
-            seen.add(one)
-            waiting.append(one)
+            seen.add(source)
+            waiting.append(source)
             if step.kind == "assign":
-                found.append(one)
-    return sorted(found)
+                marked.append(source)
+    return sorted(marked)
 
 
 def sources(trace: Trace, origin: Origin) -> Iterator[Origin]:
     """What a value is computed from: the variables that its line read, all that was written into
     them before, and what a function that it called returned."""
     step, passed = trace.steps[origin[0]], trace.target(origin).same_as
-    read = {one for found in step.reads for one in found.origins}
+    read = {source for reading in step.reads for source in reading.origins}
     yield from read | ({passed} if passed else set())
-    names = {(trace.steps[one[0]].frame, root_of(trace.target(one).name)) for one in read}
-    own = trace.target(origin).name if trace.program.sites[step.site].augmented else None
+    names = {(trace.steps[source[0]].frame, root_of(trace.target(source).name)) for source in read}
+    accumulator = trace.target(origin).name if trace.program.sites[step.site].augmented else None
     for before in reversed(trace.steps[: step.number]):
         if before.kind == "assign":
             for i, target in enumerate(before.targets):
                 if "[" in target.written and (before.frame, root_of(target.name)) in names:
                     yield before.number, i
-                if before.frame == step.frame and target.name == own:  # x, of `x += e`
+                if before.frame == step.frame and target.name == accumulator:  # x, of `x += e`
                     yield before.number, i
-                    own = None
+                    accumulator = None
 
 
 def values_by_name(trace: Trace) -> dict[str, list[np.ndarray]]:
     """The values that each variable has had."""
-    found: dict[str, list[np.ndarray]] = defaultdict(list)
+    values: dict[str, list[np.ndarray]] = defaultdict(list)
     for step in trace.steps:
         for target in step.targets:
             if target.shape is not None and step.kind != "return":
-                found[target.name].append(np.asarray(target.value))
-    return found
+                values[target.name].append(np.asarray(target.value))
+    return values
 
 
 def is_given(trace: Trace, origin: Origin, known: Mapping[str, list[np.ndarray]]) -> bool:
     """Whether a variable has the numbers of one of the backward's arguments, as the cache, or of
     the forward, computed again; not a gradient that passes on another (`dz = dy`)."""
-    found: Origin | None = origin
+    passed: Origin | None = origin
     if root_of(trace.target(origin).name.removeprefix("self.")).startswith("d"):
         return trace.steps[origin[0]].kind == "call"
-    while found is not None:
-        target = trace.target(found)
-        if found[0] == 0 or not trace.is_backward(found[0]) or any(
-                np.array_equal(one, target.value) for one in known[target.name]):
+    while passed is not None:
+        target = trace.target(passed)
+        if passed[0] == 0 or not trace.is_backward(passed[0]) or any(
+                np.array_equal(value, target.value) for value in known[target.name]):
             return True
-        found = target.same_as
+        passed = target.same_as
     return False
 
 

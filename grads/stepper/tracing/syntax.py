@@ -52,7 +52,7 @@ def parameters_of(node: ast.FunctionDef) -> list[str]:
     a = node.args
     named = [*a.posonlyargs, *a.args, *([a.vararg] if a.vararg else []), *a.kwonlyargs,
              *([a.kwarg] if a.kwarg else [])]
-    return [one.arg for one in named]
+    return [argument.arg for argument in named]
 
 
 def names_of(node: ast.FunctionDef) -> set[str]:
@@ -102,39 +102,39 @@ def stored_names(targets: Sequence[ast.expr]) -> frozenset[str]:
 
 def is_settled(target: ast.expr, changing: frozenset[str] = frozenset()) -> bool:
     """Whether a target's indices can be evaluated beforehand; if not, its text is its identity."""
-    found = chain_of(target)
-    return found is not None and is_simple(found[2]) and changing.isdisjoint(
-        child.id for index in found[2] for child in ast.walk(index) if isinstance(child, ast.Name))
+    chain = chain_of(target)
+    return chain is not None and is_simple(chain[2]) and changing.isdisjoint(
+        child.id for index in chain[2] for child in ast.walk(index) if isinstance(child, ast.Name))
 
 
 def pattern(node: ast.expr, changing: frozenset[str] = frozenset()) -> Pattern:
     """A target, or a tuple of them."""
     if isinstance(node, (ast.Tuple, ast.List)):
-        return tuple(pattern(one, changing) for one in node.elts)
+        return tuple(pattern(element, changing) for element in node.elts)
     if isinstance(node, ast.Starred):
         return Star(pattern(node.value, changing))
-    text, found = ast.unparse(node), chain_of(node)
-    if found is None or not is_settled(node, changing):
+    text, chain = ast.unparse(node), chain_of(node)
+    if chain is None or not is_settled(node, changing):
         return Written(text, (), text)
-    return Written(found[0].id, found[1], text)
+    return Written(chain[0].id, chain[1], text)
 
 
 def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> list[ast.expr]:
     """One tuple of index values for each target in a pattern, in the order they are written."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        return [one for element in target.elts for one in index_tuples(element, changing)]
+        return [index for element in target.elts for index in index_tuples(element, changing)]
     if isinstance(target, ast.Starred):
         return index_tuples(target.value, changing)
-    found = chain_of(target)
-    indices = found[2] if found is not None and is_settled(target, changing) else []
+    chain = chain_of(target)
+    indices = chain[2] if chain is not None and is_settled(target, changing) else []
     return [ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())]
 
 
-def width(one: Pattern) -> int:
+def width(pattern: Pattern) -> int:
     """How many targets a pattern has."""
-    if isinstance(one, (Written, Star)):
+    if isinstance(pattern, (Written, Star)):
         return 1
-    return sum(width(inner) for inner in one)
+    return sum(width(inner) for inner in pattern)
 
 
 # --- copies -------------------------------------------------------------------------------------
@@ -170,8 +170,8 @@ def is_load(node: ast.expr) -> bool:
 def statements(code: str, near: ast.AST) -> list[ast.stmt]:
     """Parsed statements, at another's place in the file."""
     made = ast.parse(code).body
-    for one in made:
-        for child in ast.walk(one):
+    for statement in made:
+        for child in ast.walk(statement):
             ast.copy_location(child, near)
     return made
 

@@ -50,9 +50,9 @@ def is_named(value: Any) -> bool:
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
     """Whether a container holds no array anywhere, and no fraction."""
     if isinstance(value, Mapping):
-        return not depth or all(is_plain(one, depth - 1) for one in value.values())
+        return not depth or all(is_plain(entry, depth - 1) for entry in value.values())
     if isinstance(value, (list, tuple)):
-        return not depth or all(is_plain(one, depth - 1) for one in value)
+        return not depth or all(is_plain(entry, depth - 1) for entry in value)
     return not is_array(value) and not isinstance(value, (float, complex))
 
 
@@ -92,7 +92,7 @@ def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
         return value._replace(**{str(step): changed(getattr(value, step), rest, change)})
     if isinstance(value, Mapping):
         return {**value, step: changed(value[step], rest, change)}
-    parts = [changed(one, rest, change) if i == step else one for i, one in enumerate(value)]
+    parts = [changed(entry, rest, change) if i == step else entry for i, entry in enumerate(value)]
     return parts if isinstance(value, list) else tuple(parts)
 
 
@@ -106,14 +106,14 @@ def part_text(step: Any) -> str:
     if isinstance(step, Field):
         return f".{step}"
     if isinstance(step, tuple):
-        return f"[{', '.join(index_text(one) for one in step)}]"
+        return f"[{', '.join(index_text(index) for index in step)}]"
     return f"[{index_text(step)}]"
 
 
 def index_text(index: Any) -> str:
     """A key or an index as it is written."""
     if isinstance(index, slice):
-        ends = ["" if one is None else str(one) for one in (index.start, index.stop)]
+        ends = ["" if end is None else str(end) for end in (index.start, index.stop)]
         return ":".join([*ends, *([] if index.step is None else [str(index.step)])])
     if isinstance(index, Integral) and not isinstance(index, bool):
         return str(int(index))
@@ -127,7 +127,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {in_words(one)}" for key, one in value.items()) or "empty"
+        return ", ".join(f"{key} {in_words(entry)}" for key, entry in value.items()) or "empty"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(in_words, value)) or "empty"
     return str(value)
@@ -173,9 +173,9 @@ def beginning(values: Any, shape: Sequence[int], limit: int) -> Any:
 def _plain(value: Any, limit: int) -> Any:
     """A container of plain values, copied, its first entries."""
     if isinstance(value, Mapping) or is_named(value):
-        return {key: _plain(one, limit) for key, one in islice(items(value), limit)}
+        return {key: _plain(entry, limit) for key, entry in islice(items(value), limit)}
     if isinstance(value, (list, tuple)):
-        return [_plain(one, limit) for one in islice(value, limit)]
+        return [_plain(entry, limit) for entry in islice(value, limit)]
     return keep(value).value
 
 
@@ -208,23 +208,23 @@ def spread(target: Pattern, value: Any, path: Path = ()) -> tuple[Any, list[Give
     if isinstance(target, Written):
         return value, [Given(target, path, value)]
     assert not isinstance(target, Star)
-    star = next((i for i, one in enumerate(target) if isinstance(one, Star)), None)
+    star = next((i for i, pattern in enumerate(target) if isinstance(pattern, Star)), None)
     try:
         parts = list(value if star is not None else islice(value, len(target) + 1))
     except TypeError:
         return value, None
-    more = len(parts) - len(target)  # how many the starred target gets beyond one
-    if more < -1 or (star is None and more):
+    surplus = len(parts) - len(target)  # how many the starred target gets beyond one
+    if surplus < -1 or (star is None and surplus):
         return tuple(parts), None
-    found: list[Given] = []
-    for i, one in enumerate(target):
-        if isinstance(one, Star):
-            if isinstance(one.target, Written):
-                found.append(Given(one.target, None, parts[i : i + more + 1]))
+    targets: list[Given] = []
+    for i, pattern in enumerate(target):
+        if isinstance(pattern, Star):
+            if isinstance(pattern.target, Written):
+                targets.append(Given(pattern.target, None, parts[i : i + surplus + 1]))
             continue
-        j = i if star is None or i < star else i + more
-        parts[j], inner = spread(one, parts[j], (*path, j))
+        j = i if star is None or i < star else i + surplus
+        parts[j], inner = spread(pattern, parts[j], (*path, j))
         if inner is None:
             return tuple(parts), None
-        found += inner
-    return tuple(parts), found
+        targets += inner
+    return tuple(parts), targets

@@ -112,7 +112,7 @@ def verify(
              if gradient.partner is not None]
     exact = derivatives(forward, bumps, arguments, loss, named or {})
     both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
-    slopes = {gradient.origin: tuple(found) for (gradient, _), *found in zip(
+    slopes = {gradient.origin: tuple(by_method) for (gradient, _), *by_method in zip(
         final, compared, exact, both, strict=True)}
     floor = floor_of(exact)
     return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central, floor)
@@ -122,8 +122,9 @@ def verify(
 def floor_of(exact: Iterable[np.ndarray]) -> float:
     """What errors of smaller gradients are relative to, from the derivatives of all: d loss / d s
     is p - 1 at the word to be predicted, rounded like 1, and so is what follows from it."""
-    return ROUNDING * max([1.0, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0))
-                                  for one in exact)])
+    return ROUNDING * max([1.0,
+                           *(float(np.abs(derivative[np.isfinite(derivative)]).max(initial=0.0))
+                                  for derivative in exact)])
 
 
 def without_stages(
@@ -133,10 +134,11 @@ def without_stages(
     def name(gradient: AssignedGradient) -> tuple[int, str]:
         return (backward.steps[gradient.origin[0]].frame, backward.target(gradient.origin).name)
 
-    last = {name(one): one.origin for one in gradients if one.partner is not None}
-    return [one._replace(status="partial", partner=None, other=last[name(one)])
-            if one.partner is not None and len(one.partner.entries) > SUMMED
-            and one.origin != last[name(one)] else one for one in gradients]
+    last = {name(gradient): gradient.origin
+            for gradient in gradients if gradient.partner is not None}
+    return [gradient._replace(status="partial", partner=None, other=last[name(gradient)])
+            if gradient.partner is not None and len(gradient.partner.entries) > SUMMED
+            and gradient.origin != last[name(gradient)] else gradient for gradient in gradients]
 
 
 def of_each_line(
@@ -145,15 +147,15 @@ def of_each_line(
     """Gradients of which, if more than `most` are to be compared, those between the first and the
     last of their line are left out."""
     lines: dict[tuple[int, str], list[Origin]] = defaultdict(list)
-    for one in gradients:
-        if one.partner is not None:
-            lines[backward.steps[one.origin[0]].site,
-                  root_of(backward.target(one.origin).name)].append(one.origin)
+    for gradient in gradients:
+        if gradient.partner is not None:
+            lines[backward.steps[gradient.origin[0]].site,
+                  root_of(backward.target(gradient.origin).name)].append(gradient.origin)
     if sum(map(len, lines.values())) <= most:
         return list(gradients)
     kept = {origin for origins in lines.values() for origin in (origins[0], origins[-1])}
-    return [one if one.partner is None or one.origin in kept else one._replace(
-        status="other", partner=None) for one in gradients]
+    return [gradient if gradient.partner is None or gradient.origin in kept else gradient._replace(
+        status="other", partner=None) for gradient in gradients]
 
 
 def chosen(value: Any, most: int | None) -> np.ndarray:
@@ -180,8 +182,8 @@ def bumps_of(partner: Partner, kept_shape: tuple[int, ...], shape: tuple[int, ..
 def derivatives(forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
                 named: dict[str, Any]) -> list[np.ndarray]:
     """For each of the bumps (n,) d loss / d entry, by complex step."""
-    found = perturbed(forward, bumps, arguments, loss, named, COMPLEX_STEP * 1j)
-    return [one.imag / COMPLEX_STEP for one in found]
+    perturbed_losses = perturbed(forward, bumps, arguments, loss, named, COMPLEX_STEP * 1j)
+    return [perturbed_loss.imag / COMPLEX_STEP for perturbed_loss in perturbed_losses]
 
 
 def central_differences(
@@ -214,8 +216,8 @@ def curve(
     """How the error of numerical derivatives depends on the step size: 1, 0.1, ... 1e-20."""
     h = 10.0 ** -np.arange(21)
     steps = np.concatenate([1j * h, h, -h, [0.0]])
-    found = losses(verification, forward, arguments, entry, steps, loss, named)
-    return step_errors(found[len(h):].real, found[:len(h)],
+    all_losses = losses(verification, forward, arguments, entry, steps, loss, named)
+    return step_errors(all_losses[len(h):].real, all_losses[:len(h)],
                        float(np.ravel(verification.analytic)[entry]), h)
 
 
@@ -224,18 +226,18 @@ def perturbed(
     named: dict[str, Any], step: Any,
 ) -> list[np.ndarray]:
     """For each of the bumps the losses with `step` added; bumps of like size are run together."""
-    found: dict[int, np.ndarray] = {}
+    by_bump: dict[int, np.ndarray] = {}
     for group in groups(forward, bumps):
-        found |= zip(group, rerun(forward, arguments, [bumps[i] for i in group], step, named,
+        by_bump |= zip(group, rerun(forward, arguments, [bumps[i] for i in group], step, named,
                                   loss), strict=True)
-    return [found[i] for i in range(len(bumps))]
+    return [by_bump[i] for i in range(len(bumps))]
 
 
 def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
     """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
     fewer lanes where arrays are large, those perturbed or computed after it."""
-    sizes = [max(forward.largest_after[min((number for number, _ in one.places.steps), default=0)],
-                 int(np.prod(one.shape))) for one in bumps]
+    sizes = [max(forward.largest_after[min((number for number, _ in bump.places.steps), default=0)],
+                 int(np.prod(bump.shape))) for bump in bumps]
     group: list[int] = []
     for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
         lanes = sum(len(bumps[j].entries) for j in (*group, i))
@@ -276,16 +278,16 @@ def unverified(backward: Trace, origin: Origin, status: str, reason: str,
 
 def placed(values: np.ndarray, where: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Values at their positions in an array of NaN."""
-    found = np.full(like.size, np.nan)
-    found[where] = values
-    return found.reshape(like.shape)
+    array = np.full(like.size, np.nan)
+    array[where] = values
+    return array.reshape(like.shape)
 
 
 def _reason(gradient: AssignedGradient, backward: Trace, pairing: Pairing) -> str:
     """Why a gradient is not verified by itself."""
     if gradient.status == "share":
-        own = backward.steps[gradient.origin[0]].function
-        return pairing.shares[f"{own}.{root_of(backward.target(gradient.origin).name)}"]
+        function = backward.steps[gradient.origin[0]].function
+        return pairing.shares[f"{function}.{root_of(backward.target(gradient.origin).name)}"]
     if gradient.status == "other":
         return "of this line the first and the last are compared: there are too many for all"
     if gradient.status == "zero":

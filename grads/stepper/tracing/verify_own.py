@@ -51,40 +51,41 @@ class Own:
     @property
     def verdict(self) -> str:
         """right, wrong, undecided, or nothing where nothing returned was compared."""
-        known = {one.status for one in self.pair.results}
+        known = {numbers.status for numbers in self.pair.results}
         if "wrong" in known or self.written_over is not None:
             return "wrong"
         return "undecided" if "undecided" in known else "right" if known else "nothing"
 
     def notes(self) -> list[str]:
         """Notes on the returned gradients."""
-        names = {status: [one.partner.name for one, numbers in zip(
+        names = {status: [gradient.partner.name for gradient, numbers in zip(
             self.pair.returned, self.pair.results, strict=True) if numbers.status == status]
             for status in ("verified", "wrong", "undecided")}
         said = {"verified": "right for {}", "wrong": "WRONG for {}",
                 "undecided": "undecided for {} (the methods disagree)"}
-        parts = [said[status].format(", ".join(one)) for status, one in names.items() if one]
-        found = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
+        parts = [said[status].format(", ".join(inputs))
+                 for status, inputs in names.items() if inputs]
+        notes = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
             "NOTHING WAS VERIFIED: none of what the backward returns fits an input."]
         if self.written_over is not None:
             line = self.backward.steps[self.written_over[0]].line
-            found.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
+            notes.append(f"WRONG: line {line} writes over the upstream gradient, which the caller "
                          "still has.")
-        return found
+        return notes
 
     # --- every gradient
 
     def verifications(self) -> list[Verification]:
         """One for each gradient variable that the backward assigned, in order."""
-        ends = {one.last: (one, numbers) for one, numbers in zip(
-            self.pair.returned, self.pair.results, strict=True) if one.last is not None}
-        gradients = {one.origin: one for one in self.pair.pairs.gradients()}
+        ends = {gradient.last: (gradient, numbers) for gradient, numbers in zip(
+            self.pair.returned, self.pair.results, strict=True) if gradient.last is not None}
+        gradients = {gradient.origin: gradient for gradient in self.pair.pairs.gradients()}
         for origin in ends:
             gradients.setdefault(origin, AssignedGradient(origin, "final", None, None))
         self.blame.made = made = {
             origin: self.pair.inside(gradients[origin]) for origin in sorted(gradients)}
-        differing = {origin: found for origin, found in made.items()
-                     if found[1] is not None and found[1].status == "wrong" and origin not in ends}
+        differing = {origin: pair for origin, pair in made.items()
+                     if pair[1] is not None and pair[1].status == "wrong" and origin not in ends}
         filled = self.blame.filled([origin for origin in sorted(gradients) if origin not in ends])
         guilty = self.blame.guilty(differing)
         carried = self.blame.carried([origin for origin in sorted(gradients) if origin not in ends],
@@ -93,51 +94,56 @@ class Own:
         open_ones = [origin for origin in sorted(gradients)
                      if origin not in {*ends, *filled, *carried, *guilty}
                      and ((numbers := made[origin][1]) is None or numbers.status == "wrong")]
-        written = {origin: one for origin, one in self.blame.written(open_ones).items()
-                   if one[1].status == "verified"}
-        carried |= self.confirmed([one for one in open_ones if one not in written])
-        found = []
+        written = {origin: completed for origin, completed in self.blame.written(open_ones).items()
+                   if completed[1].status == "verified"}
+        carried |= self.confirmed([origin for origin in open_ones if origin not in written])
+        verifications = []
         for origin in sorted(gradients):
             if origin == self.written_over:
-                found.append(unverified(self.backward, origin, "wrong", WRITTEN_OVER))
+                verifications.append(unverified(self.backward, origin, "wrong", WRITTEN_OVER))
             elif origin in ends:
-                found.append(self.end(origin, *ends[origin], explained))
+                verifications.append(self.end(origin, *ends[origin], explained))
             elif origin in filled:
-                found.append(unverified(self.backward, origin, "wrong", filled[origin]))
+                verifications.append(unverified(self.backward, origin, "wrong", filled[origin]))
             elif origin in carried:
-                found.append(self.guess(origin, *carried[origin]))
+                verifications.append(self.guess(origin, *carried[origin]))
             elif origin in written:
-                found.append(unverified(self.backward, origin, "verified", COMPLETED.format(
+                verifications.append(unverified(self.backward, origin, "verified", COMPLETED.format(
                     written[origin][0].name)))
             else:
-                found.append(self.said(gradients[origin], *made[origin], origin in guilty))
-        return self.with_suspects(found)
+                verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
+        return self.with_suspects(verifications)
 
     def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
         """Gradients without a forward variable of their name, that are those of an expression;
         where all is right, also those that differ from the variable of their name. What passes on
         another's numbers (`dz = dy`) is confirmed by none."""
-        found: dict[Origin, tuple[Candidate, Numbers]] = {}
-        chosen = [one for one in origins if self.backward.target(one).same_as is None and not (
-            self.blame.mending.needed and self.blame.made[one][1] is not None)]
+        confirmed: dict[Origin, tuple[Candidate, Numbers]] = {}
+        chosen = [origin
+                  for origin in origins if self.backward.target(origin).same_as is None and not (
+            self.blame.mending.needed and self.blame.made[origin][1] is not None)]
         for line in self.blame.lines(chosen):
-            found |= self.blame.confirmed(line)
-        return found
+            confirmed |= self.blame.confirmed(line)
+        return confirmed
 
-    def with_suspects(self, found: list[Verification]) -> list[Verification]:
+    def with_suspects(self, verifications: list[Verification]) -> list[Verification]:
         """The verifications, with those of the lines that may have made the first wrong value."""
-        wrong = [(one.step, one.target) for one in found if one.status == "wrong"]
+        wrong = [(verification.step, verification.target)
+                 for verification in verifications if verification.status == "wrong"]
         if not wrong:
-            return found
+            return verifications
         first = [origin for origin in wrong if origin[0] == wrong[0][0]]
-        right = {(one.step, one.target) for one in found if one.status == "verified"}
+        right = {(verification.step, verification.target)
+                 for verification in verifications if verification.status == "verified"}
         name, step = self.backward.target(first[0]).name, self.backward.steps[first[0][0]]
         said = SUSPECT.format(name, step.line)
         made = {origin: unverified(self.backward, origin, "suspect", said)
                 for origin in suspects(self.pair.forward, self.backward, first, right)
                 if origin not in wrong}
-        return sorted([*(one for one in found if (one.step, one.target) not in made),
-                       *made.values()], key=lambda one: (one.step, one.target))
+        return sorted([*(verification for verification in verifications
+                         if (verification.step, verification.target) not in made),
+                       *made.values()],
+                       key=lambda verification: (verification.step, verification.target))
 
     # --- what is said
 
@@ -162,8 +168,8 @@ class Own:
              guilty: bool) -> Verification:
         """The verification of any other assignment."""
         origin = gradient.origin
-        last = next((one.last for one in self.pair.returned if one.last is not None
-                     and same_variable(self.backward, one.last, origin)), None)
+        last = next((result.last for result in self.pair.returned if result.last is not None
+                     and same_variable(self.backward, result.last, origin)), None)
         if numbers is not None and partner is not None:
             if numbers.status != "wrong" or guilty:
                 return self.compared(origin, partner, numbers)
@@ -181,13 +187,13 @@ class Own:
         return unverified(self.backward, origin, status,
                           "the forward has no variable of this name")
 
-    def guess(self, origin: Origin, one: Candidate, numbers: Numbers) -> Verification:
+    def guess(self, origin: Origin, candidate: Candidate, numbers: Numbers) -> Verification:
         """The verification of a gradient whose forward variable was found by its numbers; a part of
         an expression is no variable of the forward's trace."""
-        found = self.compared(origin, one.partner, numbers)
-        is_variable = one.trace is self.pair.forward and bool(one.partner.places.steps)
-        return found if is_variable else found._replace(
-            partner=None, expression=one.partner.name)
+        verification = self.compared(origin, candidate.partner, numbers)
+        is_variable = candidate.trace is self.pair.forward and bool(candidate.partner.places.steps)
+        return verification if is_variable else verification._replace(
+            partner=None, expression=candidate.partner.name)
 
     def variable(self, partner: Partner) -> dict[str, Any]:
         """The forward variable of a gradient; what an object holds is none."""
@@ -196,15 +202,15 @@ class Own:
     def compared(self, origin: Origin, partner: Partner, numbers: Numbers) -> Verification:
         """The verification of a gradient by its derivative."""
         analytic = np.asarray(self.backward.target(origin).value, float)
-        found, agree = numbers.found, numbers.found.agree(self.floor)
-        scale = found.scale(self.floor)
-        apart = float(np.abs(found.real - numbers.exact(self.floor)).max(initial=0.0)) / scale
+        derivative, agree = numbers.derivative, numbers.derivative.agree(self.floor)
+        scale = derivative.scale(self.floor)
+        apart = float(np.abs(derivative.real - numbers.exact(self.floor)).max(initial=0.0)) / scale
         plain = unverified(self.backward, origin, numbers.status,
                            KINK if numbers.status == "undecided" else "")
         return plain._replace(
             **self.variable(partner), analytic=analytic, error=numbers.error,
             checked=len(numbers.where),
             complex_step=placed(numbers.exact(self.floor), numbers.where, analytic),
-            central=placed(found.real, numbers.where, analytic) if agree else None,
+            central=placed(derivative.real, numbers.where, analytic) if agree else None,
             central_error=apart if agree else None,
             method="complex step" if agree else "differences")

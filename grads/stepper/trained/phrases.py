@@ -35,16 +35,16 @@ def phrases(seed: int = 1) -> list[Pair]:
     locales = parse_locale("de"), parse_locale("en")
     cut = [natural_tokeniser(locale.language).tokenise for locale in locales]
     rng, names = np.random.default_rng(seed), PhraseBook(*locales).names
-    found: dict[str, Pair] = {}
-    while len(found) < SIZE:
+    pairs: dict[str, Pair] = {}
+    while len(pairs) < SIZE:
         forms = [TEMPLATES[rng.integers(len(TEMPLATES))](rng, names)
                  for _ in range(rng.integers(1, 3))]
         style = int(rng.integers(2))
-        source, target = (one(normalise(listed(forms, style, locale)))
-                          for one, locale in zip(cut, locales, strict=True))
+        source, target = (tokenise(normalise(listed(forms, style, locale)))
+                          for tokenise, locale in zip(cut, locales, strict=True))
         if max(len(source), len(target)) <= LONGEST and all(map(small, source)):
-            found.setdefault(" ".join(source), (source, target))
-    return list(found.values())
+            pairs.setdefault(" ".join(source), (source, target))
+    return list(pairs.values())
 
 
 def listed(forms: Sequence[Form], style: int, locale: Locale) -> str:

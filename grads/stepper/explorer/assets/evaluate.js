@@ -147,7 +147,11 @@ export function written(tree, i, j, variant = null) {
   if (CALLED.includes(kind)) return [{ word: `${kind}(` }, ...inner(rest[0]), { word: "," }, ...inner(rest[1]), { word: ")" }];
   if (COMPARED.includes(kind)) return [{ word: "(" }, ...inner(rest[0]), { sign: kind }, ...inner(rest[1]), { word: ")" }];
   if (kind === "/") return [...bracketed(rest[0], true, inner), { sign: "/" }, ...bracketed(rest[1], true, inner, ["*", "/"])];
-  if (kind === "**") return [...bracketed(rest[0], true, inner, ["*", "/", "neg"]), { sign: "**" }, ...inner(rest[1])];
+  if (kind === "**") {
+    const base = bracketed(rest[0], true, inner, ["*", "/", "neg"]);
+    const negative = base.length === 1 && base[0].number < 0; // (-0.3)**2, not -0.3**2
+    return [...(negative ? [{ word: "(" }, ...base, { word: ")" }] : base), { sign: "**" }, ...inner(rest[1])];
+  }
   if (kind === "+" || kind === "-") return [...inner(rest[0]), { sign: kind }, ...bracketed(rest[1], kind === "-", inner)];
   if (kind === "*") return [...bracketed(rest[0], true, inner), { sign: "*" }, ...bracketed(rest[1], true, inner)];
   if (kind === "neg") return [{ sign: "-" }, ...bracketed(rest[0], true, inner)];

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from grads.check.continuation.array import Continued
-from grads.check.continuation.namespace import substituted
 from grads.stepper.lanes.array import Complex, LaneArray
 from grads.stepper.lanes.functions import copy
 
@@ -73,9 +72,14 @@ REPLACED: dict[int, tuple[Any, Any]] = {
 def making_lanes(namespaces: list[dict[str, Any]], are_complex: bool = False) -> Iterator[None]:
     """Context: in these namespaces NumPy makes arrays in lanes; `are_complex`, which hold complex
     steps of real numbers."""
+    before = [(space, name, value) for space in namespaces for name, value in space.items()
+              if id(value) in REPLACED]
     Complex.kind = Continued if are_complex else np.ndarray
     try:
-        with substituted(namespaces, REPLACED):
-            yield
+        for space, name, value in before:
+            space[name] = REPLACED[id(value)][1]
+        yield
     finally:
+        for space, name, value in before:
+            space[name] = value
         Complex.kind = np.ndarray

@@ -74,7 +74,7 @@ def cited(text: str) -> list[str]:
 def names(text: str) -> Iterator[str]:
     """Citations in their order."""
     for match in NAMED.finditer(text):
-        kind, number, note, erratum, second, equation = match.groups()
+        kind, number, note, first, second, equation = match.groups()
         if kind:
             yield f"{kind} {number}"
         elif note:
@@ -82,7 +82,7 @@ def names(text: str) -> Iterator[str]:
         elif equation:
             yield by_equation().get(equation, "")
         else:
-            yield from (f"erratum {erratum_}" for erratum_ in (erratum, second) if erratum_)
+            yield from (f"erratum {erratum}" for erratum in (first, second) if erratum)
 
 
 def said(name: str) -> dict[str, Any] | None:

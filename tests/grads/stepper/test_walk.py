@@ -72,6 +72,16 @@ def endless(x):
     while True:
         x = x + 1
 
+def spinning_inputs(rng):
+    return [1.0]
+
+def spinning_forward(x):
+    while True:
+        x = x + 1
+
+def spinning_backward(d, cache):
+    return d
+
 def oneline_inputs(rng):
     return [rng.normal(size=3)]
 
@@ -212,7 +222,8 @@ def test_own_function_alone_has_values_only(own, printed):
 @pytest.mark.parametrize(("name", "settings", "message"), [
     ("gur", {}, "did you mean 'gru'"),
     ("{own}:layr", {}, "did you mean 'layer_inputs'"),
-    ("{own}:endless", {}, "has not ended after 100000"),
+    ("{own}:endless", {}, "endless has not ended after 100000"),
+    ("{own}:spinning", {}, "spinning_forward has not ended after 100000"),
     ("{own}:failing", {}, "mine.py:failing: ZeroDivisionError: division by zero at "),
     ("{own}:seedless", {}, "mine.py: expected a function seedless_inputs(rng): seedless_inputs() "),
     ("{own}:layer", {"hidden": 3}, "hidden: "),

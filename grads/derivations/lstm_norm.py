@@ -46,7 +46,8 @@ def lstm_norm(x: Array, h_prev: Array, c_prev: Array, unit: UnitNorm) -> Array:
     y = W_h @ h_prev
     v = W_x @ x
     a = layer_norm(y, g_h, b) + layer_norm(v, g_x, 0 * b)        # (Ba 20)
-    i, f, o, h_hat = np.split(g(a), 4)
+    u = g(a)
+    i, f, o, h_hat = np.split(u, 4)
     c = f * c_prev + i * h_hat                                   # (Ba 21)
     n = layer_norm(c, g_c, b_c)
     h = o * np.tanh(n)                                           # (Ba 22)
@@ -95,6 +96,7 @@ def lstm_norm_example(request: Request) -> Example:
     return Example((values["x"], values["h_prev"], values["c_prev"], unit), upstream=values["d"])
 
 
+PAIRS = {"lstm_norm_grad.dc_norm": "c in n"}
 HERE = "grads.derivations.lstm_norm.lstm_norm_grad"
 MISTAKES = {
     "dc only from above": Mistake(

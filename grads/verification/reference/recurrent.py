@@ -179,8 +179,8 @@ def stack(
 ) -> tuple[Tensor, list[State]]:
     """The top layer's states (T, B, He), and each layer's last one; Algorithm 3 lines 8 and 9.
 
-    config: its unit, hidden_size, clip_elements and, where it has it, residual are read. x: (T, B, E). first: a layer's
-    states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
+    config: its unit, hidden_size, clip_elements and, where it has it, residual are read. x: (T, B,
+    E). first: a layer's states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
     behind. Directions are joined, forward first, in what the next layer reads and in the last
     states.
     """

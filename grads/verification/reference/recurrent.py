@@ -180,9 +180,9 @@ def stack(
     """The top layer's states (T, B, He), and each layer's last one; Algorithm 3 lines 8 and 9.
 
     config: its unit, hidden_size, clip_elements and, where it has it, residual are read. x: (T, B,
-    E). first: a layer's states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
-    behind. Directions are joined, forward first, in what the next layer reads and in the last
-    states.
+    E). first: a layer's states before the first step, None for zero. lengths: (B,), on the host, of
+    sequences padded behind. Directions are joined, forward first, in what the next layer reads and
+    in the last states.
     """
     if lengths is not None and (lengths == len(x)).all():
         lengths = None  # nothing is padded

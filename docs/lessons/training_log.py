@@ -58,7 +58,7 @@ print(scores.round(2).to_string())
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3))
-updates.loss.plot(ax=left, color=BLUE, alpha=0.5, label="training, each update line")
+updates.loss.plot(ax=left, color=BLUE, alpha=0.5, label="training")
 scores.perplexity.map(math.log).plot(ax=left, color=ORANGE, marker="o", label="validation")
 left.set(title="Loss", xlabel="updates", ylabel="nats per target token")
 left.legend()

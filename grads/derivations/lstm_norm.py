@@ -20,11 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.calculus import Array, sigm, sigm_prime, tanh_prime
 from grads.derivations.declaration import OUTPUT, Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import Example, Request, draw, no_sentence
-from grads.derivations.lstm import g, g_prime
 from grads.derivations.norms import layer_norm, layer_norm_grad
 
 
@@ -46,8 +45,8 @@ def lstm_norm(x: Array, h_prev: Array, c_prev: Array, unit: UnitNorm) -> Array:
     y = W_h @ h_prev
     v = W_x @ x
     a = layer_norm(y, g_h, b) + layer_norm(v, g_x, 0 * b)        # (Ba 20)
-    u = g(a)
-    i, f, o, h_hat = np.split(u, 4)
+    a_i, a_f, a_o, a_h_hat = np.split(a, 4)
+    i, f, o, h_hat = sigm(a_i), sigm(a_f), sigm(a_o), np.tanh(a_h_hat)
     c = f * c_prev + i * h_hat                                   # (Ba 21)
     n = layer_norm(c, g_c, b_c)
     h = o * np.tanh(n)                                           # (Ba 22)
@@ -62,7 +61,8 @@ def lstm_norm_grad(
     y = W_h @ h_prev
     v = W_x @ x
     a = layer_norm(y, g_h, b) + layer_norm(v, g_x, 0 * b)
-    i, f, o, h_hat = np.split(g(a), 4)
+    a_i, a_f, a_o, a_h_hat = np.split(a, 4)
+    i, f, o, h_hat = sigm(a_i), sigm(a_f), sigm(a_o), np.tanh(a_h_hat)
     c = f * c_prev + i * h_hat
     n = layer_norm(c, g_c, b_c)
     dh, dc = np.split(d, 2)
@@ -74,8 +74,9 @@ def lstm_norm_grad(
     di = h_hat * dc                                              # (2.17) on (Ba 21)
     dh_hat = i * dc                                              # (2.18) on (Ba 21)
     dc_prev = f * dc                                             # (2.18) on (Ba 21)
-    du = np.vstack([di, df, do, dh_hat])
-    da = g_prime(a) * du                                         # (2.11) on g(a)
+    da_i, da_f = sigm_prime(a_i) * di, sigm_prime(a_f) * df      # (2.11) on the gates
+    da_o, da_h_hat = sigm_prime(a_o) * do, tanh_prime(a_h_hat) * dh_hat
+    da = np.vstack([da_i, da_f, da_o, da_h_hat])
     dy, dg_h, db = layer_norm_grad(da, y, g_h, b)                # a is the sum of two norms
     dv, dg_x, _ = layer_norm_grad(da, v, g_x, 0 * b)
     dW_x, dW_h = dv @ x.T, dy @ h_prev.T                         # (2.14) on W_x x, W_h h_{t-1}

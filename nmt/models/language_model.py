@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from backend import Array, array_module, to_device
 from backend.rows import RowIndex, check_ids, gather_rows, row_index
 from backend.workspace import Workspace
-from lstm.cells import CELLS, State
+from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
@@ -39,7 +39,16 @@ from lstm.stack import (
     zero_state,
 )
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import NEVER, Architecture, Gradients, Losses, Model, Noise, Variants
+from nmt.models.contract import (
+    NEVER,
+    PLAIN,
+    Architecture,
+    Gradients,
+    Losses,
+    Model,
+    Noise,
+    Variants,
+)
 
 
 @dataclass(frozen=True)
@@ -179,7 +188,7 @@ class LanguageModel(Model):
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines."""
     tiny = {
-        "unit": tuple(CELLS), "layers": (2, 1), "residual": (False, True), "biases": (True, False),
+        "unit": PLAIN, "layers": (2, 1), "biases": (True, False),
         "output_bias": (True, False), "dropout": (0.0, 0.3), "clip_elements": (None, NEVER),
         "hidden_size": (2,), "embedding_size": (3,),
     }

@@ -14,7 +14,7 @@ from attention.scores import WINDOWS
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
-from lstm.cells import CELLS, State
+from lstm.cells import State
 from lstm.parameters import Weight
 from lstm.prediction import OutputCache
 from lstm.stack import Stack, dropout_mask, select_states
@@ -23,6 +23,7 @@ from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.contract import (
     NEVER,
+    PLAIN,
     Architecture,
     Gradients,
     Losses,
@@ -289,9 +290,8 @@ def variants() -> dict[str, Variants]:
     together = ("attention", "score", "input_feeding")  # each has an implementation of its own
     tiny = {
         "attention": (*WINDOWS, "none"), "score": sorted(CHOICES, key="general".__ne__),
-        "unit": tuple(CELLS), "layers": (2, 1), "residual": (False, True),
-        "input_feeding": (True, False), "bidirectional": (False, True), "bridge": (False, True),
-        "concat_identity": (False, True),
+        "unit": PLAIN, "layers": (2, 1), "input_feeding": (True, False),
+        "bidirectional": (False, True), "bridge": (False, True), "concat_identity": (False, True),
         "renormalise": (False, True), "biases": (True, False), "output_bias": (False, True),
         "dropout": (0.0, 0.3), "dropout_sites": SITES, "clip_elements": (None, NEVER),
         "window": (1,), "location_length": (3,), "hidden_size": (2,), "embedding_size": (3,),

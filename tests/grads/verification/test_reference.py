@@ -90,9 +90,10 @@ def test_the_catalogue(entry):
 CLIPPED = [  # layers above one another, both directions, feeding, contexts
     *(("luong", {"unit": unit, "input_feeding": False} | more)
       for unit in CELLS for more in ({}, {"bidirectional": True, "bridge": True})),
-    *(("luong", {"unit": unit}) for unit in CELLS),
+    *(("luong", {"unit": unit, "hidden_size": 3}) for unit in CELLS),
     *(("language_model", {"unit": unit}) for unit in CELLS),
     ("luong", {"residual": True}), ("luong", {"residual": True, "input_feeding": False}),
+    ("language_model", {"residual": True}),
     *(("rnnsearch", {"unit": unit, "context": context})
       for unit in ("gru", "gru-after", "rnn") for context in ("search", "last")),
 ]

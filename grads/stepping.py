@@ -61,9 +61,9 @@ def add_explore(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads explore`."""
     parser.description = (
         "Write a page that steps through a derivation or your own function, FILE.py:NAME. NAME "
-        "search: a translator's beam search; NAME vanishing: how far gradients reach in an RNN, an "
-        "LSTM and a GRU. A derivation has the weights of a tiny trained model; random ones with a "
-        "size, a score, a window or a seed; your model's with --model."
+        "search: a beam search; vanishing: how far gradients reach in an RNN, an LSTM and a GRU. A "
+        "derivation has a tiny trained model's weights; random ones with a size, score, window or "
+        "seed; yours with --model."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",

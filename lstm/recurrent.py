@@ -40,7 +40,7 @@ class Steps(NamedTuple):
 
     u: Array  # (T, B, G): W_x x_t before step t, the gates after it
     states: State  # (T + 1, B, H) each, with the initial state at the start of the loop
-    saved: Array | None  # (T, B, H), as in `Step`
+    saved: Array | None  # (T, B, saves H), as in `Step`
     scratch: Array  # (B, G), of the step that runs
     reverse: bool  # whether the loop runs from the last step to the first
 
@@ -62,7 +62,7 @@ def make_steps(
         state[T if reverse else 0] = first
     G = len(cell.gates) * H
     return Steps(workspace.empty(xp, (T, B, G), dtype), states,
-                 workspace.empty(xp, (T, B, H), dtype) if cell.saves else None,
+                 workspace.empty(xp, (T, B, cell.saves * H), dtype) if cell.saves else None,
                  workspace.empty(xp, (B, G), dtype), reverse)
 
 
@@ -148,7 +148,8 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     """A single step, for search: x (N, E), state (N, H) each. Returns the new state."""
     xp, E = array_module(x, W), x.shape[1]
     now = tuple(xp.empty_like(before) for before in state)
-    saved = xp.empty_like(state[0]) if cell.saves else None
+    N, H = state[0].shape
+    saved = xp.empty((N, cell.saves * H), dtype=x.dtype) if cell.saves else None
     a = xp.matmul(x, W[:, :E].T)
     cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T, None)
     return now

@@ -4,6 +4,9 @@ Source: Luong (2016), Algorithm 3 lines 8-9 and Algorithm 4 lines 13-17: the sta
 is the input of layer l, and dx of layer l is added to the gradient of layer l - 1. Dropout is on
 these vertical connections only (Zaremba et al., 2014). A bidirectional layer joins the states of
 two cells that run from opposite ends: output (T, B, 2H), the forward half first.
+
+With residual connections (Wu et al., 2016, Equation 6) each layer from the second on adds its
+input, before dropout, to its output. The state of the next step is h without that sum.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class Stack(NamedTuple):
     hidden_size: int  # H, of each direction
     bidirectional: bool = False
     biases: bool = True
+    residual: bool = False  # whether each layer from the second on adds its input to its output
 
     @property
     def width(self) -> int:
@@ -62,7 +66,7 @@ def stack_weights(
             columns = axis("column", {**inputs, "h": H})
             weights[f"{name}.W"] = Weight((rows, columns), scheme.recurrent(len(cell.gates)))
             if stack.biases:
-                weights[f"{name}.b"] = Weight((of_bias,), scheme.bias(cell.gates))
+                weights[f"{name}.b"] = Weight((of_bias,), scheme.bias((*cell.gates, *cell.biases)))
         inputs = {"x": stack.width}
     return weights
 
@@ -82,25 +86,28 @@ class StackCache(NamedTuple):
     layers: list[list[tuple[str, RecurrentCache]]]  # per layer and direction: name, cache
     masks: Sequence[Array | None]  # dropout of each layer's input
     has_bias: bool
+    residual: bool
 
 
 def stack_forward(
     x: Array, parameters: Mapping[str, Array], prefix: str, unit: str,
     initial: Sequence[Sequence[State]], *, padding: Padding | None = None,
     masks: Sequence[Array | None] | None = None, workspace: Workspace | None = None,
+    residual: bool = False,
 ) -> tuple[Array, list[list[State]], StackCache]:
     """All layers over a whole sequence (Algorithm 3, lines 8-9).
 
     Arguments: x (T, B, E); parameters with `{prefix}.{l}.W`; initial[l][d], the initial state of
     direction d (0 forward, 1 backward) of layer l, whose nesting tells the depth of the stack and
     whether it runs both ways; padding of a ragged batch; masks[l], the dropout mask of layer l's
-    input, (T, B, width), or None.
-    Returns the top layer's states (T, B, H or 2H), last[l][d] and the cache.
+    input, (T, B, width), or None; residual, as in `Stack`.
+    Returns the top layer's output (T, B, H or 2H), last[l][d] and the cache.
     """
     xp, masks = array_module(x), masks or [None] * len(initial)
     last: list[list[State]] = []
     caches: list[list[tuple[str, RecurrentCache]]] = []
     for layer, states in enumerate(initial):
+        below = x
         if masks[layer] is not None:
             x = x * masks[layer]
         outs, ends, of_layer = [], [], []
@@ -112,9 +119,12 @@ def stack_forward(
             ends.append(end)
             of_layer.append((name, cache))
         x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)  # (Bahdanau 7)
+        if residual and layer:
+            x = x + below                                      # x^l = h^l + x^{l-1} (Wu 6)
         last.append(ends)
         caches.append(of_layer)
-    return x, last, StackCache(caches, masks, f"{caches[0][0][0]}.b" in parameters)
+    return x, last, StackCache(
+        caches, masks, f"{caches[0][0][0]}.b" in parameters, residual)
 
 
 def stack_backward(
@@ -123,11 +133,11 @@ def stack_backward(
 ) -> tuple[Array, list[list[State]], Parameters]:
     """Backpropagation through all layers, top to bottom (Algorithm 4, lines 13-17).
 
-    Arguments: dh_out (T, B, H or 2H), gradient of the top states, or None; d_last[l][d], of the
+    Arguments: dh_out (T, B, H or 2H), gradient of the top output, or None; d_last[l][d], of the
     last states, or None; clip as in `recurrent_backward`. Returns dx (T, B, E), d_initial[l][d],
     and the gradients of the parameters by name.
     """
-    layers, masks, has_bias = cache
+    layers, masks, has_bias, residual = cache
     gradients: Parameters = {}
     d_initial: list[list[State]] = []
     dx: Any = dh_out
@@ -146,16 +156,19 @@ def stack_backward(
             d_states.append(d_state)
         if masks[layer] is not None:
             dx *= masks[layer]
+        if residual and layer and dh is not None:
+            dx += dh                                           # (Wu 6)
         d_initial.insert(0, d_states)
     return dx, d_initial, gradients
 
 
 def stack_step(
-    x: Array, states: Sequence[State], parameters: Mapping[str, Array], prefix: str, unit: str
+    x: Array, states: Sequence[State], parameters: Mapping[str, Array], prefix: str, unit: str,
+    residual: bool = False,
 ) -> tuple[Array, list[State]]:
     """One step of all layers, for search: x (N, E), a state (N, H) each per layer.
 
-    Returns the top layer's h (N, H) and the new states.
+    Returns the top layer's output (N, H) and the new states.
     """
     after: list[State] = []
     for layer, state in enumerate(states):
@@ -163,7 +176,7 @@ def stack_step(
         state = recurrent_step(
             CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"))
         after.append(state)
-        x = state[0]
+        x = state[0] + x if residual and layer else state[0]
     return x, after
 
 

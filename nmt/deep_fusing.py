@@ -27,11 +27,15 @@ def fusion_recipe(
     """The translator's recipe with deep fusion; all parameters but the output layer's are frozen.
 
     directory: the translator's run. overrides: `--section.key=value`. Raises UserError for a
-    translator that is not RNNsearch, for overrides of the model, and as `run_recipe`.
+    translator that is not RNNsearch, for a residual language model, for overrides of the model,
+    and as `run_recipe`.
     """
     if type(system.recipe.model) is not RNNSearchConfig:
         raise UserError(f"{directory}: expected a run of the architecture rnnsearch for deep "
                         f"fusion, got {name_of(system.recipe.model)}")
+    if language.recipe.model.residual:
+        raise UserError("model.residual: expected false for deep fusion, got a language model with "
+                        "residual connections")
     model = dataclasses.asdict(system.recipe.model)
     model |= {f"lm_{name}": getattr(language.recipe.model, name) for name in OF_LANGUAGE}
     parts = dict.fromkeys(name.split(".")[0] for name in system.parameters)

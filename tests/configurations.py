@@ -43,6 +43,11 @@ LUONG: dict[str, dict[str, Any]] = {
     "lexical, no feeding, local-p": {"lexical": True, "output_bias": True, "input_feeding": False,
                                      "attention": "local-p", "window": 1},
     "gru": {"unit": "gru", "input_feeding": False},
+    "lstm-norm, feeding": {"unit": "lstm-norm"},
+    "lstm-norm, both ends, residual": {
+        "unit": "lstm-norm", **BOTH_ENDS, "input_feeding": False, "residual": True, "layers": 3},
+    "residual, feeding, dropout": {"residual": True, "layers": 3, "dropout": 0.3},
+    "residual, no attention, feeding": {"residual": True, "layers": 3, "attention": "none"},
     "gru, both ends, dropout": {"unit": "gru", **BOTH_ENDS, "input_feeding": False, "dropout": 0.3},
 }
 RNNSEARCH: dict[str, dict[str, Any]] = {

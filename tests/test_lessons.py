@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
+from tiny_run import nmt, write_corpus, write_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "docs" / "lessons"
 LESSONS = sorted(DIRECTORY.glob("[0-9]*.py"))
+LOG = DIRECTORY / "training_log.py"
 HELPERS = ("drawing", "exercises", "make_notebooks", "mistakes")
 EXERCISES = (1, 2, 3)
 
@@ -203,8 +205,9 @@ def test_form(path: Path, tool: Any) -> None:
 def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:
     tmp_path /= "new"  # main makes it
     tool.main(tmp_path)
-    assert {p.stem for p in tmp_path.iterdir()} == {p.stem for p in LESSONS}
-    for path in LESSONS:
+    notebooks = [*LESSONS, LOG]
+    assert {p.stem for p in tmp_path.iterdir()} == {p.stem for p in notebooks}
+    for path in notebooks:
         made = json.loads((tmp_path / f"{path.stem}.ipynb").read_text("utf-8"))
         assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
         assert set(made) == {"nbformat", "nbformat_minor", "metadata", "cells"}
@@ -231,6 +234,30 @@ def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:
 def test_notebook_refuses_text_before_the_first_cell(tool: Any) -> None:
     with pytest.raises(ValueError, match=r"expected it to begin with # %%, got 'x = 1'"):
         tool.cells("x = 1\n# %%\ny = 2\n")
+
+
+def test_the_notebook_of_the_log_draws_a_run(tmp_path: Path, monkeypatch: Any) -> None:
+    """It trains nothing where there is a run, and finds its loss and BLEU."""
+    pytest.importorskip("pandas", reason="pandas (extra `log`)")
+    import matplotlib.pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg", force=True)
+    write_corpus(tmp_path)
+    assert nmt("train", write_recipe(tmp_path / "r.yaml"), "--output", "runs/log-example") == 0
+    records = [json.loads(line) for line in
+               (tmp_path / "runs/log-example/log.jsonl").read_text("utf-8").splitlines()]
+    plt.close("all")
+    with helpers(), plt.rc_context():
+        exec(compile(LOG.read_text("utf-8"), LOG.name, "exec"), {"__name__": "__main__"})
+    loss, bleu = plt.figure(1).axes
+    training, validation = loss.get_lines()
+    assert training.get_ydata().tolist() == pytest.approx(
+        [record["loss"] for record in records if record["event"] == "update"])
+    scores = [record["scores"] for record in records if record["event"] == "epoch"]
+    assert np.exp(validation.get_ydata()) == pytest.approx([one["perplexity"] for one in scores])
+    assert bleu.get_lines()[0].get_ydata().tolist() == [one["bleu"] for one in scores]
+    plt.close("all")
 
 
 def test_runs_as_a_script() -> None:

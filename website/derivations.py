@@ -16,10 +16,10 @@ from grads.stepper.explorer.formulas import formulas, key
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "grads" / "derivations"
 MODULES = ("calculus", "rnn", "adding_memory", "gated_memory", "lstm", "nmt", "attention",
-           "attention_step", "scores", "local", "gru", "gru_after", "rnnsearch", "deep_output",
-           "hybrid", "multitask", "norms", "multihead", "transformer", "positions",
-           "transformer_model", "countdown", "smoothing", "lexical", "lexicon", "two_sources",
-           "fusion", "units", "encoders", "decoders", "reading", "language_model")
+           "attention_step", "scores", "local", "gru", "gru_after", "lstm_norm", "residual",
+           "rnnsearch", "deep_output", "hybrid", "multitask", "norms", "multihead", "transformer",
+           "positions", "transformer_model", "countdown", "smoothing", "lexical", "lexicon",
+           "two_sources", "fusion", "units", "encoders", "decoders", "reading", "language_model")
 WIDE = "---\nhide: [toc]\n---\n"
 COMMENT = re.compile(r"(?<=\s)#\s*(.*)$")
 CITES = re.compile(r"\(\D*\d+[\w.]*\)|\b(?:line|Algorithm|Eq\.|Lemma|Remark) \d")

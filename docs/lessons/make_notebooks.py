@@ -17,6 +17,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 HELPERS = ("drawing.py", "exercises.py", "mistakes.py")  # what the lessons import
 LESSONS = sorted(HERE.glob("[0-9]*.py"))
+NOTEBOOKS = [*LESSONS, HERE / "training_log.py"]  # the last is no lesson: it has no exercises
 SETUP = """\
 # Run this first. Where the project is installed it does next to nothing. Elsewhere, as in Colab, it
 # installs the project from a checkout: clone or upload the repository, and say where it lies.
@@ -76,9 +77,9 @@ def with_setup(book: dict[str, Any], checkout: str) -> dict[str, Any]:
 
 
 def main(directory: Path = HERE) -> None:
-    """Write a notebook for each lesson. The directory is made where it is missing."""
+    """Write all notebooks. The directory is made where it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
-    for lesson in LESSONS:
+    for lesson in NOTEBOOKS:
         path = directory / f"{lesson.stem}.ipynb"
         checkout = Path(os.path.relpath(HERE.parents[1], directory)).as_posix()
         book = with_setup(notebook(lesson.read_text("utf-8")), checkout)

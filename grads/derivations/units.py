@@ -17,6 +17,7 @@ from grads.derivations.calculus import Array, bias
 from grads.derivations.gru import gru, gru_grad
 from grads.derivations.gru_after import UnitAfter, gru_after, gru_after_grad
 from grads.derivations.lstm import lstm, lstm_grad
+from grads.derivations.lstm_norm import UnitNorm, lstm_norm, lstm_norm_grad
 from grads.derivations.rnn import rnn, rnn_grad
 
 Layers = dict[int, Array]  # one array per layer l = 1 .. L; l = 0 is the embedding layer
@@ -97,6 +98,32 @@ def gates_after(W: Array, b: Array | float, width: int) -> UnitAfter:
     return UnitAfter(*gates(W, b[: 3 * H], width), b[3 * H :])
 
 
+def lstm_norm_step(
+    h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """h_t and c_t (H, 1) of the layer-normalised LSTM; b (14H, 1)."""
+    h, c = np.split(lstm_norm(x, h_prev, c_prev, norm_gains(W, b, len(x))), 2)
+    return h, c
+
+
+def lstm_norm_step_grad(
+    dh: Array, dc: Array, h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array, Array, Array, Array]:
+    """dh_{t-1}, dc_{t-1}, dx, dW and db."""
+    dx, dh_prev, dc_prev, d_unit = lstm_norm_grad(
+        np.vstack([dh, dc]), x, h_prev, c_prev, norm_gains(W, b, len(x)))
+    return dh_prev, dc_prev, dx, np.hstack(d_unit[:2]), np.vstack(d_unit[2:])
+
+
+def norm_gains(W: Array, b: Array | float, width: int) -> UnitNorm:
+    """The weights that are stacked in W (4H, in + H) and b (14H, 1); gains as 1 + what is stored.
+    """
+    H = len(W) // 4
+    b = b + np.zeros((14 * H, 1))
+    b_a, g_x, g_h, g_c, b_c = np.split(b, np.array([4, 8, 12, 13]) * H)
+    return UnitNorm(W[:, :width], W[:, width:], b_a, 1 + g_x, 1 + g_h, 1 + g_c, b_c)
+
+
 class Unit(NamedTuple):
     """A recurrent unit, its backward, and how many rows it has of pre-activations and of c."""
 
@@ -108,7 +135,8 @@ class Unit(NamedTuple):
 
 UNITS = {"lstm": Unit(lstm, lstm_grad, 4, 1), "rnn": Unit(rnn_step, rnn_step_grad, 1, 0),
          "gru": Unit(gru_step, gru_step_grad, 3, 0),
-         "gru-after": Unit(gru_after_step, gru_after_step_grad, 3, 0)}
+         "gru-after": Unit(gru_after_step, gru_after_step_grad, 3, 0),
+         "lstm-norm": Unit(lstm_norm_step, lstm_norm_step_grad, 4, 1)}
 
 
 # --- a stack ------------------------------------------------------------------------------------

@@ -3,7 +3,11 @@
 A model's own variants are checked without these options. Here each option is combined with the
 parts that it touches: a sampled vocabulary with the prediction layer and with both models that have
 it; factors with the parts that read the source's vectors; the lexical module and a lexicon's bias
-with the ways to compute a_t, with the loops, and with each other.
+with the ways to compute a_t, with the loops, and with each other; residual connections and
+layer-normalised units with each other and with every way through a stack. A norm of fewer than
+three elements has no derivative, but for eps, so these units are three wide. Over 24 steps the
+gradient of a random layer-normalised stack explodes: in a bidirectional one, rounding the inputs to
+float32 changes it by 1e-3 of its size. So the real sizes have one direction.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from typing import Any
 
 from attention.scores import WINDOWS
 from lstm.sampled import SAMPLE_WEIGHTS
-from nmt.models.contract import Architecture, Variants
+from nmt.models.contract import NEVER, Architecture, Variants
 from nmt.models.registry import MODELS
+from nmt.models.translator_config import SITES
 
 Choices = Mapping[str, Sequence[Any]]
 TINY = {"hidden_size": (2,), "embedding_size": (4,)}
@@ -54,4 +59,12 @@ ARCHITECTURES = {
         "lexicon_epsilon": (0.1, 1e-3), **ALIGNED, "lexical": (False, True), "dropout": (0.3, 0.0),
         "output_bias": (True, False),
     }, {"lexicon_epsilon": (1e-3,), "input_feeding": (True, False)}, usual=True),
+    "deep stacks": architecture("luong", {
+        "unit": ("lstm-norm", "lstm", "gru"), "residual": (True, False), "layers": (2, 3),
+        "input_feeding": (True, False), "attention": ("global", "none"),
+        "bidirectional": (False, True), "bridge": (False, True), "biases": (True, False),
+        "dropout": (0.0, 0.3), "dropout_sites": SITES, "clip_elements": (None, NEVER),
+        "hidden_size": (3,),
+    }, {"unit": ("lstm-norm", "lstm"), "input_feeding": (True, False), "dropout": (0.3,),
+        "hidden_size": (24,)}, usual=True),
 }

@@ -18,7 +18,7 @@ class Step(NamedTuple):
     u: Array  # (B, G): W_x x_t, the input's part of the pre-activation; overwritten by the gates
     before: State  # the state before the step
     now: State  # the state after the step, written
-    saved: Array | None  # (B, H), written for the backward, if the cell `saves`
+    saved: Array | None  # (B, saves H), written for the backward, if the cell `saves`
     scratch: Array  # (B, G), whose values nobody reads after the step
 
 
@@ -42,14 +42,15 @@ class Cell(NamedTuple):
     padding. Here W_h is (G, H).
 
     weight_gradient(da, h_prev, saved, dW_h): writes dW_h (G, H), the columns of the state, from all
-    steps stacked in rows: da (N, G), h_prev (N, H), saved (N, H) or None.
+    steps stacked in rows: da (N, G), h_prev (N, H), saved (N, saves H) or
+    None.
 
     bias_gradient(da, saved): returns db of all steps.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
     gates: tuple[str, ...]  # row blocks of W, in this order
-    saves: bool  # whether a step saves an array
+    saves: int  # blocks of H columns that a step saves
     forward: Callable[[Step, Array | None, Array, Array | None], None]
     backward: Callable[
         [State, Array | None, Step, Array, float | None, Array | None, Array], None]

@@ -122,4 +122,4 @@ def weight_gradient(da: Array, h_prev: Array, m: Array, dW_h: Array) -> None:
     xp.matmul(da[:, 2 * H :].T, m, out=dW_h[2 * H :])                      # (2.14) on U
 
 
-GRU = Cell(1, GATES, True, forward, backward, weight_gradient)
+GRU = Cell(1, GATES, 1, forward, backward, weight_gradient)

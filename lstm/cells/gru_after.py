@@ -116,4 +116,4 @@ def bias_gradient(da: Array, r: Array) -> Array:
     return array_module(da).concatenate([da.sum(axis=0), dm.sum(axis=0)])
 
 
-GRU_AFTER = Cell(1, GATES, True, forward, backward, weight_gradient, bias_gradient, BIASES)
+GRU_AFTER = Cell(1, GATES, 1, forward, backward, weight_gradient, bias_gradient, BIASES)

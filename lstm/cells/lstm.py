@@ -170,4 +170,4 @@ def blocks(u: Array) -> tuple[Array, Array, Array, Array]:
     return u[:, :H], u[:, H : 2 * H], u[:, 2 * H : 3 * H], u[:, 3 * H :]
 
 
-LSTM = Cell(2, GATES, True, forward, backward, weight_gradient)
+LSTM = Cell(2, GATES, 1, forward, backward, weight_gradient)

@@ -47,4 +47,4 @@ def backward(
         copy_through(pad, (dh_pad,), (dh,))
 
 
-RNN = Cell(1, ("",), False, forward, backward, weight_gradient)
+RNN = Cell(1, ("",), 0, forward, backward, weight_gradient)

@@ -37,7 +37,6 @@ from attention.norm_cache import EPS
 from attention.scores import CONTENT, SCALED, SCORES, TANH
 from backend import to_host
 from backend.errors import UserError, missing
-from lstm.cells import CELLS
 from nmt.files import new_directory
 from nmt.models.translator_config import CHOICES, ModelConfig
 from nmt.run_files import vocabulary_file
@@ -46,7 +45,8 @@ from nmt.system import System
 FORMAT = "--format onnx"
 OPSET, IR_VERSION = 18, 10  # of 2023 and 2024: onnxruntime 1.18 and later run them
 COVERED: dict[str, tuple[Any, ...]] = {  # values of a model's keys that the graphs can express
-    "unit": tuple(CELLS), "attention": ("global", "none"),
+    "unit": ("lstm", "rnn", "gru", "gru-after"), "residual": (False,),
+    "attention": ("global", "none"),
     "score": tuple(score for score in CHOICES if score in CONTENT),
     "factors": ({},), "lexicon_epsilon": (None,),
 }

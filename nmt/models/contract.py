@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from backend import Array
 from backend.errors import UserError
 from backend.rows import Gradient
+from lstm.cells import CELLS
 from lstm.parameters import Parameters, Weight, initialise
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
@@ -23,6 +24,7 @@ Gradients = dict[str, Gradient]  # names of `weights()`; a RowGradient of a tabl
 Noise = Mapping[str, Array]  # dropout masks by site
 SHOWN = 8  # words of a sentence that a message shows
 NEVER = 1e6  # a limit of element-wise clipping above all gradients in the catalogue
+PLAIN = tuple(unit for unit in CELLS if unit != "lstm-norm")  # which has its own variants there
 
 
 class Losses(NamedTuple):

@@ -8,8 +8,7 @@ parameter has a gradient.
 
 from __future__ import annotations
 
-from lstm.cells import CELLS
-from nmt.models.contract import Architecture, Tables, Variants
+from nmt.models.contract import PLAIN, Architecture, Tables, Variants
 from nmt.models.heads.fusion import Fusion
 from nmt.models.rnnsearch import RNNSearch
 from nmt.models.rnnsearch import variants as translator_variants
@@ -30,7 +29,7 @@ def variants() -> dict[str, Variants]:
         made[tier] = Variants({
             **{name: of_tier.choices[name]
                for name in ("hidden_size", "embedding_size", "layer_size")},
-            "lm_unit": tuple(CELLS), "lm_layers": (2, 1), "lm_biases": (True, False)[: 2 - few],
+            "lm_unit": PLAIN, "lm_layers": (2, 1), "lm_biases": (True, False)[: 2 - few],
             **{name: of_tier.choices[name][: 2 - few] for name in (
                 "context", "layer", "deep_state", "biases", "clip_elements")},
             "lm_hidden_size": (28 if few else 4,), "lm_embedding_size": (20 if few else 3,)})

@@ -78,6 +78,7 @@ def encoder_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
         padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
+        residual=stack.residual,
     )
     return states, last, EncoderCache(prefix, embedding, factor_caches, composed, stack_cache)
 

@@ -50,6 +50,8 @@ class FeedingCache(NamedTuple):
     read: list[Array]  # each layer's input in the loop: fed (T, B, F), the state below (T, B, H)
     masks: Sequence[Array | None]  # dropout of each of these inputs
     steps: list[Steps]  # of each layer
+    top: Array  # (T + 1, B, H), the output of the top layer, the initial state first
+    residual: bool
     feed_caches: list[Any]  # the result of each call of `feed`
     workspace: Workspace
 
@@ -57,26 +59,31 @@ class FeedingCache(NamedTuple):
 def feeding_forward(
     x: Array, initial: Sequence[State], feed: Feed, fed: Array, prefix: str, unit: str,
     parameters: Mapping[str, Array], masks: Sequence[Array | None], workspace: Workspace,
+    residual: bool = False,
 ) -> tuple[Array, FeedingCache]:
     """All steps of a decoder that reads [x_t; fed_t].
 
     Arguments: x (T, B, E), after dropout; initial, a state per layer; feed; fed, which is written,
     (T, B, F) if fed_0 is made of the initial state, or (T + 1, B, F) if fed_0 is zero and the last
     step also makes fed_T; prefix of the stack's parameters and unit of its cells; masks[l], dropout
-    of layer l's input in the loop (of the fed vector for layer 0).
-    Returns the top states (T + 1, B, H), the initial state first, and the cache.
+    of layer l's input in the loop (of the fed vector for layer 0); residual, as in `Stack`.
+    Returns the top output (T + 1, B, H), the initial state first, and the cache.
     """
     cell, names = CELLS[unit], [f"{prefix}.{layer}" for layer in range(len(initial))]
     xp, (T, B, E), H = array_module(x), x.shape, initial[0][0].shape[1]
     steps = [make_steps(cell, T, state, workspace) for state in initial]
-    outputs = [fed[:T], *(below.states[0][1:] for below in steps[:-1])]
+    out = [layer.states[0] for layer in steps]                             # (T + 1, B, H)
+    if residual:
+        out[1:] = [workspace.empty(xp, h.shape, h.dtype) for h in out[1:]]
+    outputs = [fed[:T], *(below[1:] for below in out[:-1])]
     read = [out if mask is None else workspace.empty(xp, out.shape, out.dtype)
             for out, mask in zip(outputs, masks, strict=True)]             # after dropout
     W = [transposed(parameters[f"{name}.W"][:, -out.shape[2] - H :], T, B, workspace)
          for name, out in zip(names, outputs, strict=True)]                # [W_fed W_h]'
     xp.matmul(x.reshape(T * B, E), parameters[f"{names[0]}.W"][:, :E].T,
               out=steps[0].u.reshape(T * B, -1))                           # W_x x_t, all t
-    top, feed_caches = steps[-1].states[0], []
+    top, feed_caches = out[-1], []
+    top[0] = initial[-1][0]
     if len(fed) == T:
         feed_caches.append(feed(0, top[0], fed[0]))
     else:
@@ -90,9 +97,12 @@ def feeding_forward(
             else:
                 steps[0].u[t] += xp.matmul(read[0][t], W[0][:-H])
             cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W[layer][-H:], None)
+            if residual and layer:                                         # (Wu 6)
+                xp.add(steps[layer].states[0][t + 1], outputs[layer][t], out=out[layer][t + 1])
         if t + 1 < len(fed):
             feed_caches.append(feed(t + 1, top[t + 1], fed[t + 1]))
-    return top, FeedingCache(names, cell, x, read, masks, steps, feed_caches, workspace)
+    return top, FeedingCache(
+        names, cell, x, read, masks, steps, top, residual, feed_caches, workspace)
 
 
 def feeding_backward(
@@ -107,7 +117,7 @@ def feeding_backward(
     (T, B, E), the gradients of the initial states, the second results of `feed_backward`, and the
     gradients of the parameters by name.
     """
-    names, cell, x, read, masks, steps, feed_caches, workspace = cache
+    names, cell, x, read, masks, steps, _, residual, feed_caches, workspace = cache
     xp, (T, B, E), H = array_module(x), x.shape, steps[0].states[0].shape[2]
     W = [parameters[f"{name}.W"] for name in names]
     first = len(d_fed) - T                                     # the first t of which fed_t was made
@@ -120,11 +130,14 @@ def feeding_backward(
             dh, of_call = feed_backward(t + 1, d_fed[t + 1], feed_caches[t + 1 - first])
             after_loop.append(of_call)
         for layer in reversed(range(len(steps))):
+            d_out = dh
             cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], clip, None,
                           da[layer][t])
             dh = xp.matmul(da[layer][t], W[layer][:, (0 if layer else E) : -H])
             if (mask := masks[layer]) is not None:
                 dh *= mask[t]
+            if residual and layer and d_out is not None:
+                dh += d_out                                                # (Wu 6)
         d_fed[t] += dh
     if not first:
         dh, of_call = feed_backward(0, d_fed[0], feed_caches[0])
@@ -213,7 +226,7 @@ class InputFeedingCache(NamedTuple):
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
     initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
-    workspace: Workspace, reads: Collection[str],
+    workspace: Workspace, reads: Collection[str], residual: bool = False,
 ) -> tuple[Decoded, InputFeedingCache]:
     """The input of the output layer, for all steps of a teacher-forced batch: as
     `nmt.models.decoder.decoder_forward`, with input feeding.
@@ -221,8 +234,8 @@ def input_feeding_forward(
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
     without attention; unit, the stack's cells; noise, which may have the dropout masks
     `{prefix}.{l}` of the layers' inputs, `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the
-    fed vector; reads, the fields of `Decoded` that the head reads. Returns these fields, and the
-    cache.
+    fed vector; reads, the fields of `Decoded` that the head reads; residual, as in `Stack`.
+    Returns these fields, and the cache.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(len(initial)))
@@ -238,7 +251,7 @@ def input_feeding_forward(
         feed = partial(feed_h_tilde, attention)
     _, feeding = feeding_forward(
         x, initial, feed, fed, prefix, unit, parameters, [noise.get(f"{prefix}.fed"), *masks],
-        workspace)
+        workspace, residual)
     if attention is None:
         out = fed[1:] if mask is None else fed[1:] * mask
         return Decoded(out), InputFeedingCache(
@@ -279,7 +292,7 @@ def input_feeding_backward(
         dx *= x_mask
     gradients[f"{prefix}.W_e"], dstates = embedding_backward(dx, embedding), None
     if attention is not None:
-        top = feeding.steps[-1].states[0][1:]
+        top = feeding.top[1:]
         dstates, of_scores = memory.gradients(
             dc.transpose(1, 0, 2), top.transpose(1, 0, 2),
             [attended for _, attended in feeding.feed_caches], d_attended, sums)

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from backend import Array, array_module, to_device
 from backend.rows import RowIndex, check_ids, gather_rows, row_index
 from backend.workspace import Workspace
-from lstm.cells import CELLS, State
+from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
@@ -39,15 +39,25 @@ from lstm.stack import (
     zero_state,
 )
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import NEVER, Architecture, Gradients, Losses, Model, Noise, Variants
+from nmt.models.contract import (
+    NEVER,
+    PLAIN,
+    Architecture,
+    Gradients,
+    Losses,
+    Model,
+    Noise,
+    Variants,
+)
 
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
     """The parts of a language model and their sizes; checked when made (ValueError)."""
 
-    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru or gru-after
+    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru, gru-after or lstm-norm
     layers: int = 2  # depth
+    residual: bool = False  # layers from the second on add their input (Wu et al., 2016)
     hidden_size: int = 256  # H, units per layer
     embedding_size: int = 256  # E, width of an embedding
     biases: bool = True  # biases in the recurrent units
@@ -126,7 +136,7 @@ class LanguageModel(Model):
         h, last, stack_cache = stack_forward(
             x, parameters, "rnn", config.unit, [[state] for state in states],
             masks=[noise.get(f"rnn.{layer}") for layer in range(config.layers)],
-            workspace=self.workspace,
+            workspace=self.workspace, residual=config.residual,
         )
         out_mask = noise.get("output")
         if out_mask is not None:
@@ -164,7 +174,8 @@ class LanguageModel(Model):
         """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new states."""
         check_ids(tokens, self.vocabulary_size, "tokens")
         rows = gather_rows(parameters["W_e"], to_device(tokens))           # (N, E)
-        h, after = stack_step(rows, state, parameters, "rnn", self.config.unit)
+        h, after = stack_step(rows, state, parameters, "rnn", self.config.unit,
+                              self.config.residual)
         return output_step("output", parameters, h), after, None           # (N, V)
 
     def select(
@@ -177,7 +188,7 @@ class LanguageModel(Model):
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines."""
     tiny = {
-        "unit": tuple(CELLS), "layers": (2, 1), "biases": (True, False),
+        "unit": PLAIN, "layers": (2, 1), "biases": (True, False),
         "output_bias": (True, False), "dropout": (0.0, 0.3), "clip_elements": (None, NEVER),
         "hidden_size": (2,), "embedding_size": (3,),
     }

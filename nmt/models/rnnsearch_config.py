@@ -100,7 +100,7 @@ class RNNSearchConfig:
 class DeepFusionConfig(RNNSearchConfig):
     """RNNsearch and a language model; checked when made (ValueError)."""
 
-    lm_unit: str = "lstm"  # the language model's unit: lstm, rnn, gru or gru-after
+    lm_unit: str = "lstm"  # the language model's unit: lstm, rnn, gru, gru-after or lstm-norm
     lm_layers: int = 1  # its depth
     lm_hidden_size: int = 256  # its units per layer
     lm_embedding_size: int = 256  # width of its embeddings

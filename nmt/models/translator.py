@@ -14,7 +14,7 @@ from attention.scores import WINDOWS
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
-from lstm.cells import CELLS, State
+from lstm.cells import State
 from lstm.parameters import Weight
 from lstm.prediction import OutputCache
 from lstm.stack import Stack, dropout_mask, select_states
@@ -23,6 +23,7 @@ from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.contract import (
     NEVER,
+    PLAIN,
     Architecture,
     Gradients,
     Losses,
@@ -110,7 +111,7 @@ class Translator(Model):
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.variant = config.variant(reverse_source)
         self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
-                            config.biases)
+                            config.biases, config.residual)
         self.characters: tuple[str, Stack] | None = None  # the network for words without a row
         self.workspace = Workspace()
         self.head: Head = Softmax(config, target_size, self.workspace, lexicon, reverse_source)
@@ -183,7 +184,7 @@ class Translator(Model):
         forward: Any = input_feeding_forward if self.config.input_feeding else decoder_forward
         decoded, cache = forward(
             "decoder", parameters, batch.target_in, read.initial, read.memory, self.config.unit,
-            noise, self.workspace, self.head.reads)
+            noise, self.workspace, self.head.reads, self.config.residual)
         return decoded._replace(source=read.source), cache
 
     def backward(self, cache: TranslatorCache) -> Gradients:
@@ -253,7 +254,7 @@ class Translator(Model):
         x = gather_rows(W_e, to_device(tokens))                            # (N, E)
         layers, h, alignment = decoder_step(
             "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.config.unit,
-            state.t,
+            state.t, self.config.residual,
         )
         logits, head = self.head.step(
             parameters, state.head, Decoded(h, alignment=alignment), tokens)
@@ -289,7 +290,7 @@ def variants() -> dict[str, Variants]:
     together = ("attention", "score", "input_feeding")  # each has its own implementation
     tiny = {
         "attention": (*WINDOWS, "none"), "score": sorted(CHOICES, key="general".__ne__),
-        "unit": tuple(CELLS), "layers": (2, 1), "input_feeding": (True, False),
+        "unit": PLAIN, "layers": (2, 1), "input_feeding": (True, False),
         "bidirectional": (False, True), "bridge": (False, True), "concat_identity": (False, True),
         "renormalise": (False, True), "biases": (True, False), "output_bias": (False, True),
         "dropout": (0.0, 0.3), "dropout_sites": SITES, "clip_elements": (None, NEVER),

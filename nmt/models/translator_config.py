@@ -21,8 +21,9 @@ class ModelConfig:
 
     attends_before_reading: ClassVar[bool] = False  # a_t is made from h_t, which has read y_{t-1}
 
-    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru or gru-after
+    unit: str = "lstm"  # recurrent unit: lstm, rnn, gru, gru-after or lstm-norm
     layers: int = 2  # depth of the encoder and of the decoder
+    residual: bool = False  # layers from the second on add their input (Wu et al., 2016)
     hidden_size: int = 256  # H, units per layer and direction
     embedding_size: int = 256  # E, width of an embedding
     bidirectional: bool = False  # the encoder reads in both directions; needs the bridge

@@ -79,7 +79,8 @@ RULES = (
     _section("model", "scale", "initialisation", lambda model:
              model.initialisation in ("uniform", "xavier")),
     _section("model", "forget_bias", "unit biases", lambda model:
-             model.unit == "lstm" and model.biases),
+             model.unit in ("lstm", "lstm-norm") and model.biases),
+    _section("model", "residual", "layers", lambda model: model.layers > 1),
     _section("model", "layer_size", "layer", lambda model: model.layer != NO_LAYER),
     _section("model", "query", "context", lambda model: model.context == "search"),
     _section("model", "path alpha", "target_characters", lambda model: model.target_characters),

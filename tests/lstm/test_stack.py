@@ -21,7 +21,7 @@ from lstm.stack import (
 )
 
 E, H, STEPS, LENGTHS = 3, 2, 6, (6, 4, 1)
-BOTH = list(product(CELLS, (False, True)))
+BOTH = [*product(CELLS, (False, True), (False,)), ("gru", True, True), ("lstm-norm", False, True)]
 
 
 def make(unit, bidirectional):
@@ -33,8 +33,8 @@ def make(unit, bidirectional):
     return rng, draw_parameters(rng, weights), initial
 
 
-@pytest.mark.parametrize("unit, bidirectional", BOTH)
-def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional):
+@pytest.mark.parametrize("unit, bidirectional, residual", BOTH)
+def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional, residual):
     """Outputs at padding are not read and get no gradient."""
     directions = 1 + bidirectional
     rng, parameters, _ = make(unit, bidirectional)
@@ -44,7 +44,8 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional):
     def through(columns, steps, padding):
         zero = zero_state(np, unit, len(columns), H, "f8")
         h, _, cache = stack_forward(x[:steps, columns], parameters, "s", unit,
-                                    [[zero] * directions] * 2, padding=padding)
+                                    [[zero] * directions] * 2, padding=padding,
+                                    residual=residual)
         return h, stack_backward(dh[:steps, columns], None, cache)
 
     h, (dx, _, gradients) = through([0, 1, 2], STEPS, make_padding(np.array(LENGTHS), STEPS))
@@ -55,13 +56,15 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional):
     assert_same_gradients(gradients, total(own for _, (_, _, own) in alone))
 
 
-@pytest.mark.parametrize("unit", CELLS)
-def test_a_step_of_all_layers_is_a_sequence_of_one(unit):
+@pytest.mark.parametrize("unit, residual", [*product(CELLS, (False,)), ("rnn", True)])
+def test_a_step_of_all_layers_is_a_sequence_of_one(unit, residual):
     rng, parameters, initial = make(unit, False)
     x = draw(rng, (1, 3, E))
-    h, last, _ = stack_forward(x, parameters, "s", unit, initial)
-    top, after = stack_step(x[0], [states[0] for states in initial], parameters, "s", unit)
+    h, last, _ = stack_forward(x, parameters, "s", unit, initial, residual=residual)
+    top, after = stack_step(x[0], [states[0] for states in initial], parameters, "s", unit,
+                            residual)
     assert_close(top, h[0])
+    assert_close(top, after[1][0] + residual * after[0][0])
     for layer, states in zip(after, last, strict=True):
         for found, expected in zip(layer, states[0], strict=True):
             assert_close(found, expected)

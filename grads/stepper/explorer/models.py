@@ -76,6 +76,8 @@ def open_model(
 def language(system: LanguageSystem, sentence: str) -> Trained:
     """A language model; it reads the end marker first, as it was trained to."""
     config = system.recipe.model
+    if config.residual:
+        raise UserError("model.residual: expected false for a page, got true")
     words = tokens_of([sentence], system.recipe.text.level)
     ids = system.vocabulary.ids(words)
     ids = [END if word == "</s>" else i for word, i in zip(words, ids, strict=True)]
@@ -102,10 +104,10 @@ def translation(
     if name_of(config) not in ARCHITECTURES:
         raise UserError(f"{directory}: expected a model of the architecture "
                         f"{', '.join(ARCHITECTURES)} or language_model, got {name_of(config)}")
-    for name in ("lexicon_epsilon", "output_norm"):
+    for name in ("lexicon_epsilon", "output_norm", "residual"):
         if getattr(config, name, None):
             raise UserError(f"{directory}: expected a model without model.{name}, got "
-                            f"{getattr(config, name):g}")
+                            f"{getattr(config, name)}")
     source_cut, target_cut = (tokeniser.tokenise for tokeniser in tokenisers(data))
     x, has_no_target = source_cut(sentence), target is None
     spelled: tuple[int, ...] = ()

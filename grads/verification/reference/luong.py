@@ -215,7 +215,7 @@ def decode_feeding(
         states, h_tilde, joined = step_feeding(
             cells, parameters.get("attention.W_c"), x_t, states, h_tilde,
             None if attend is None else one_step(attend, t + 1),
-            {site: masks[site][t] for site in sites})
+            {site: masks[site][t] for site in sites}, config.residual)
         vectors.append(h_tilde)
         read.append(joined)
     out = torch.stack(vectors)
@@ -232,7 +232,7 @@ def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
 
 def step_feeding(
     cells: list[Step], W_c: Tensor | None, x: Tensor, states: list[State], h_tilde: Tensor,
-    attend: Callable[[Tensor], Tensor] | None, masks: Masks,
+    attend: Callable[[Tensor], Tensor] | None, masks: Masks, residual: bool = False,
 ) -> tuple[list[State], Tensor, Tensor]:
     """Every layer's state at time t, h~_t (B, H), and its input [c_t; h_t], or h_t without
     attention.
@@ -243,7 +243,7 @@ def step_feeding(
     h, after = torch.cat([x, drop(h_tilde, masks, "decoder.fed")], dim=1), []  # (4.2.3)
     for l, (run, state) in enumerate(zip(cells, states, strict=True)):  # Algorithm 3 line 8
         after.append(run(drop(h, masks, f"decoder.{l}"), state))
-        h = after[-1][0]
+        h = after[-1][0] + h if residual and l else after[-1][0]
     if attend is None or W_c is None:
         return after, h, h
     joined = drop(torch.cat([attend(h), h], dim=1), masks, "decoder.joined")  # [c_t; h_t]

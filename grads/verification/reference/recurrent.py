@@ -59,6 +59,20 @@ def gru_after(a: Tensor, state: State, W: Matrices) -> State:
     return ((1 - z) * n + z * h,)
 
 
+def lstm_norm(a: Tensor, state: State, W: Matrices) -> State:
+    """h_t and c_t, Ba et al. (2016), Equations 20 to 22; a is W_x x_t, b, g_x - 1, g_h - 1,
+    g_c - 1 and b_c side by side."""
+    (h, c), (W_h,) = state, W
+    H = h.shape[1]
+    W_x_x, b, g_x, g_h, g_c, b_c = a.split([4 * H, 4 * H, 4 * H, 4 * H, H, H], dim=1)
+    sums = ((1 + g_h) * F.layer_norm(F.linear(h, W_h), (4 * H,))
+            + (1 + g_x) * F.layer_norm(W_x_x, (4 * H,)) + b)     # (Ba 20)
+    gates, h_hat = sums.split([3 * H, H], dim=1)
+    i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
+    c = f * c + i * torch.tanh(h_hat)                            # (Ba 21)
+    return o * torch.tanh((1 + g_c) * F.layer_norm(c, (H,)) + b_c), c    # (Ba 22)
+
+
 class Cell(NamedTuple):
     """A kind of recurrent unit."""
 
@@ -68,7 +82,7 @@ class Cell(NamedTuple):
 
 
 CELLS = {"rnn": Cell(rnn, 1, (1,)), "lstm": Cell(lstm, 2, (4,)), "gru": Cell(gru, 1, (2, 1)),
-         "gru-after": Cell(gru_after, 1, (3,))}
+         "gru-after": Cell(gru_after, 1, (3,)), "lstm-norm": Cell(lstm_norm, 2, (4,))}
 
 
 def zero_state(config: Any, x: Tensor) -> State:
@@ -114,6 +128,9 @@ def weights(config: Any, parameters: Parameters, name: str) -> Weights:
     W, H = parameters[f"{name}.W"], config.hidden_size
     W_x, W_h = W[:, :-H], W[:, -H:].split([n * H for n in CELLS[config.unit].blocks])
     b = parameters.get(f"{name}.b")
+    if config.unit == "lstm-norm":  # whose products are normalised before b is added
+        b = W.new_zeros(14 * H) if b is None else b
+        return Weights(F.pad(W_x, (0, 0, 0, len(b))), W_h, F.pad(b, (len(W), 0)))
     if b is not None:
         W_x = F.pad(W_x, (0, 0, 0, len(b) - len(W)))  # no input where there is only a bias
     return Weights(W_x, W_h, b)
@@ -162,22 +179,24 @@ def stack(
 ) -> tuple[Tensor, list[State]]:
     """The top layer's states (T, B, He), and each layer's last state; Algorithm 3 lines 8 and 9.
 
-    config: its unit, hidden_size and clip_elements are read. x: (T, B, E). first: a layer's
-    states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
-    behind. Directions are joined, forward first, in what the next layer reads and in the last
-    states.
+    config: its unit, hidden_size, clip_elements and, where it has it, residual are read. x: (T, B,
+    E). first: a layer's states before the first step, None for zero. lengths: (B,), on the host, of
+    sequences padded behind. Directions are joined, forward first, in what the next layer reads and
+    in the last states.
     """
     if lengths is not None and (lengths == len(x)).all():
         lengths = None  # nothing is padded
     last, directions = [], (".forward", ".backward") if bidirectional else ("",)
     for l in range(layers):
-        x = drop(x, masks or {}, f"{prefix}.{l}")
+        below, x = x, drop(x, masks or {}, f"{prefix}.{l}")
         names = [f"{prefix}.{l}{direction}" for direction in directions]
         state = first[l] if first else zero_state(config, x)
         if is_fused(parameters, names[0]):
             x, end = fused_layer(config, x, state, parameters, names, lengths)
         else:
             x, end = plain_layer(config, x, state, parameters, names, lengths)
+        if l and getattr(config, "residual", False):
+            x = x + below                                        # (Wu 6)
         last.append(end)
     return x, last
 

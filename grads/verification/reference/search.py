@@ -108,7 +108,7 @@ def luong_feed(peer: Peer, source: Source) -> tuple[Feed, list[Tensor]]:
         x = F.embedding(active.tokens.view(-1), p["decoder.W_e"])
         layers, h_tilde, _ = luong.step_feeding(
             cells, p["attention.W_c"], x, before, h_tilde,
-            lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {})
+            lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {}, config.residual)
         logits = F.linear(h_tilde, p["output.W_hy"], p.get("output.b"))
         return logits.log_softmax(dim=1), active._replace(
             state=[*(tensor for layer in layers for tensor in layer), h_tilde])

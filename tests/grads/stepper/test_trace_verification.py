@@ -38,6 +38,7 @@ MODELS = [
     *[(name, Sizes(layers=1)) for name in (
         "layer-norm", "scale-norm", "rms-norm", "attention-head", "multihead", "smoothing",
         "transformer", "transformer-postnorm", "countdown")],
+    ("lstm-norm", Sizes()), ("residual", Sizes()),
     *[(name, Sizes(biases=biases)) for name in ("gru", "gru-context", "gru-after")
       for biases in (True, False)],
 ]

@@ -30,6 +30,7 @@ from grads.verification.mutation.checks import checks_of_cells
 from grads.verification.mutation.record import Check
 from grads.verification.shapes import Shape
 from nmt.data.vocabulary import END, UNKNOWN
+from nmt.models.contract import PLAIN
 
 EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
 
@@ -85,8 +86,9 @@ def test_sizes_are_beyond_every_threshold():
         assert getattr(made.model.config, "dropout", 0.3) > 0
     values = {(e.architecture, name, value) for e in entries("real")
               for name, value in e.options.items() if not isinstance(value, dict)}
-    for unit in ("lstm", "rnn", "gru", "gru-after"):
+    for unit in PLAIN:
         assert {("luong", "unit", unit), ("language_model", "unit", unit)} <= values
+    assert {("deep stacks", "unit", "lstm-norm"), ("deep stacks", "residual", True)} <= values
     assert {("luong", "layers", n) for n in (1, 2, 4)} <= values
 
 

@@ -25,6 +25,7 @@ from grads.verification.reference import (  # noqa: E402
 )
 from grads.verification.reference.fused import fused, unfused  # noqa: E402
 from grads.verification.rules import gradients_of  # noqa: E402
+from lstm.cells import CELLS  # noqa: E402
 
 TOLERANCE = 1e-10
 ACTING = 0.01  # a limit of clipping within many elements of dh and dc
@@ -88,10 +89,11 @@ def test_the_catalogue(entry):
 
 CLIPPED = [  # layers above one another, both directions, feeding, contexts
     *(("luong", {"unit": unit, "input_feeding": False} | more)
-      for unit in ("lstm", "rnn", "gru", "gru-after")
-      for more in ({}, {"bidirectional": True, "bridge": True})),
-    *(("luong", {"unit": unit}) for unit in ("lstm", "rnn", "gru", "gru-after")),
-    *(("language_model", {"unit": unit}) for unit in ("lstm", "rnn", "gru", "gru-after")),
+      for unit in CELLS for more in ({}, {"bidirectional": True, "bridge": True})),
+    *(("luong", {"unit": unit, "hidden_size": 3}) for unit in CELLS),
+    *(("language_model", {"unit": unit}) for unit in CELLS),
+    ("luong", {"residual": True}), ("luong", {"residual": True, "input_feeding": False}),
+    ("language_model", {"residual": True}),
     *(("rnnsearch", {"unit": unit, "context": context})
       for unit in ("gru", "gru-after", "rnn") for context in ("search", "last")),
 ]

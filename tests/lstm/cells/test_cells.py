@@ -46,7 +46,7 @@ def run(unit, a, pad=None):
     """A step forward, in memory full of garbage."""
     cell, dtype = CELLS[unit], a.x.dtype
     now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
-    saved = garbage(B, H, dtype=dtype) if cell.saves else None
+    saved = garbage(B, cell.saves * H, dtype=dtype) if cell.saves else None
     u = a.x @ a.W[:, :E].T
     step = Step(u, a.state, now, saved, garbage(*u.shape, dtype=dtype))
     cell.forward(step, a.b, a.W[:, E:].T, pad)

@@ -40,7 +40,7 @@ def make(dtype=np.float64, steps=T, batch=B, **options):
     model, rng = LanguageModel(config, V), np.random.default_rng(4)
     parameters = draw_parameters(rng, model.weights(), dtype)
     ids = rng.integers(0, 5, (steps + 1, batch))
-    state = [tuple(draw(rng, (batch, H), dtype) for _ in range(2 if config.unit == "lstm" else 1))
+    state = [tuple(draw(rng, (batch, H), dtype) for _ in range(CELLS[config.unit].states))
              for _ in range(config.layers)]
     return model, parameters, piece_of(ids, state)
 
@@ -111,10 +111,10 @@ def test_a_text_begins_with_states_of_zeros(unit):
     assert all(a.base is None for layer in cache.state for a in layer)
 
 
-@pytest.mark.parametrize("unit", CELLS)
-def test_step_is_the_loss(unit):
+@pytest.mark.parametrize("unit, residual", [*product(CELLS, (False,)), ("lstm", True)])
+def test_step_is_the_loss(unit, residual):
     """The sum of log-softmax of stepped logits is minus the loss."""
-    model, parameters, piece = make(unit=unit)
+    model, parameters, piece = make(unit=unit, residual=residual)
     loss, cache = model.loss(parameters, piece)
     log_p, states = 0.0, piece.state
     for t in range(T):

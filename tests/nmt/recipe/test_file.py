@@ -263,7 +263,7 @@ WRONG = [
      r"r.yaml:4: train.epochs: expected a positive number, got 0"),
     (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
     (BASE + "model: {unit: ugru}\n", r"model.unit: expected one of lstm, rnn, gru, gru-after, "
-     "got 'ugru'"),
+     "lstm-norm, got 'ugru'"),
     (BASE + "search: {beam: 2, nbest: 3}\n", r"search.nbest: expected at most beam = 2, got 3"),
     (BASE + "evaluate: {bleu_tokenize: foo}\n", r"evaluate.bleu_tokenize: expected one of 13a"),
     (BASE + "evaluate: {batch_size: 0}\n", r"evaluate.batch_size: expected at least 1, got 0"),

@@ -40,6 +40,7 @@ def load(directory, text, *overrides, **others):
     (FILES + "model: {attention: none}\n", "model.score", "dot"),
     (FILES + "model: {initialisation: normal}\n", "model.scale", "0.3"),
     (FILES + "model: {unit: gru}\n", "model.forget_bias", "1.0"),
+    (FILES + "model: {layers: 1}\n", "model.residual", "true"),
     (FILES + "model: {architecture: rnnsearch, context: last}\n", "model.query", "state-word"),
     (FILES + "model: {architecture: hybrid, target_characters: false}\n", "model.alpha", "2.0"),
 ])

@@ -37,7 +37,8 @@ NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
 EXACT = 1e-17  # errors below are shown as none
 UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one family
 TOGETHER = {  # derivations that are one family, by the first words of their names
-    "rnn, adding, gated, lstm, gru": ("rnn", "adding", "gated", "lstm", "gru"),
+    "rnn, adding, gated, lstm, gru, residual": (
+        "rnn", "adding", "gated", "lstm", "gru", "residual"),
     "nmt, multitask, encoder-decoder, simplified": ("nmt", "multitask", "encoder", "simplified"),
     "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms", "countdown"),
 }

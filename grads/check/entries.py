@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.case import Labels
-from grads.check.comparison import Check, Compared, contradictory, index_of, largest_of
+from grads.check.comparison import SAFETY, Check, Compared, contradictory, index_of, largest_of
 from grads.check.diagnosis.diagnose import diagnose
 from grads.check.diagnosis.elsewhere import Probe
 from grads.check.diagnosis.evidence import Evidence
@@ -37,6 +37,7 @@ SHARE = 4  # one entry in 4 of a sample is chosen at random
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
 UNSURE_SHARE = 4  # if one entry in 4 has fewer than three digits, the tensor is undecided
 SLIGHT = 5  # if most entries are wrong but agree to 5 digits, the function may be an iteration
+ITERATED = 1e-6  # relative difference of two methods up to which both confirm a gradient
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
            "saturated function, an ill-conditioned matrix?)")
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
@@ -300,7 +301,24 @@ def _statuses(
             said.setdefault(position, []).append(word)
     status = {position: NAMES.get(frozenset(words), "wrong") for position, words in said.items()}
     status |= dict.fromkeys(_apart(check, choice, name, estimates).tolist(), "disagree")
-    return status
+    doubtful = {position for position, word in status.items() if word == "disagree"}
+    near = _near_enough(check, choice, name, estimates) if doubtful else set()
+    return status | dict.fromkeys(doubtful & near, "right")
+
+
+def _near_enough(check: Check, choice: str, name: str, estimates: Estimates) -> set[int]:
+    """The flat positions at which the gradient is as near to both methods as these are to each
+    other, if they agree to most digits: a function that iterates to a tolerance is right there."""
+    first, second = (dict(zip(where.tolist(), check.through(numeric, choice).value, strict=True))
+                     for where, numeric in estimates.values())
+    common = first.keys() & second.keys()
+    apart = max(abs(first[k] - second[k]) for k in common)
+    largest = max(check.largest[choice][name], largest_of(np.array([*first.values()])))
+    if apart > ITERATED * largest:
+        return set()
+    gradient = check.analytic[choice][name].reshape(-1)
+    return {k for k in common if max(abs(gradient[k] - first[k]), abs(gradient[k] - second[k]))
+            <= SAFETY * apart}
 
 
 def _worst_entry(

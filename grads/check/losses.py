@@ -24,6 +24,7 @@ from grads.check.substitution import (
     Subject,
     check_made,
     is_array,
+    is_numbers,
     named_gradients,
     parameters_of,
     returned_names,
@@ -103,6 +104,8 @@ class LossRun:
     def forward(self, values: Arrays) -> tuple[dict[str, Any], Any]:
         """The loss, and the whole result."""
         _, result = self.subject(values)
+        if isinstance(result, (tuple, list)):
+            result = tuple(np.array(part) if is_numbers(part) else part for part in result)
         return {"loss": np.reshape(self.parts(result)[self.number_of(result)], ())}, result
 
     def gradients(self, result: Any) -> dict[str, Any]:

@@ -31,6 +31,7 @@ PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # withou
 SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a gradient of weights
 HOLDERS = ("params", "parameters")  # their gradients are in these:
 OF_GRADIENTS = ("grads", "grad", "gradients")
+HELD = ("data", "value", "val")  # in a mapping, beside "grad"
 Arrays = Mapping[str, Any]
 
 
@@ -69,7 +70,7 @@ class Subject:
         self._modules = {id(module): module for module in tuple(sys.modules.values())}
         self.arrays: dict[str, np.ndarray] = {}
         self.call = self.copied(call)
-        self.inputs = tuple(self.copied(np.array(value) if _is_numbers(value) or (
+        self.inputs = tuple(self.copied(np.array(value) if is_numbers(value) or (
             isinstance(value, float) and len(inputs) == 1) else value) for value in inputs)
         self.keywords = dict(keywords)
         self.names = argument_names([call], len(inputs))
@@ -110,7 +111,7 @@ class Subject:
             np.random.set_state(random)
 
 
-def _is_numbers(value: Any) -> bool:
+def is_numbers(value: Any) -> bool:
     """Whether a value is a list of floating numbers."""
     return isinstance(value, list) and bool(value) and all(isinstance(x, float) for x in value)
 
@@ -253,6 +254,9 @@ def _kept_by(owner: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Par
         name = prefix + (tail if head in HOLDERS and dot and not tail.isdigit() else path)
         gradient = next((by_plain_name[known] for known in gradient_names(path)
                          if known in by_plain_name), None)
+        stem, _, last = path.rpartition(".")
+        if gradient is None and last in HELD:
+            gradient = leaves.get(f"{stem}.grad")
         data: Any = getattr(value, "data", getattr(value, "value", None))
         if isinstance(value, float) and path in attributes and gradient is not None:
             value = np.array(value)

@@ -45,7 +45,10 @@ class Probe(NamedTuple):
 
     def gradients(self, upstream: Arrays) -> dict[str, Array]:
         """The analytic gradients for other upstream gradients."""
-        inputs = self.evaluate.inputs
+        return self.gradients_at(self.evaluate.inputs, upstream)
+
+    def gradients_at(self, inputs: Arrays, upstream: Arrays) -> dict[str, Array]:
+        """The analytic gradients at other inputs."""
         gradients: Any = self.case.gradients({key: a.copy() for key, a in inputs.items()},
                                              {key: np.array(d) for key, d in upstream.items()})
         return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
@@ -94,13 +97,31 @@ def right_elsewhere(probe: Probe, evidence: Evidence) -> list[str]:
         return []
     for phrase, changed, d in _elsewhere(evidence):
         if _error(probe, {**inputs, **changed}, {**upstream, **d}, name) <= 1:
-            constant = {**inputs, **{key: 2 * a for key, a in changed.items()}}
-            if "is 1:" in phrase and _error(probe, constant, upstream, name) <= 1:
-                (key,) = changed
-                return [f"is right where {key} has the same value everywhere: is an index or an "
-                        f"axis of {key} wrong?"]
+            if "is 1:" in phrase:
+                phrase = _said_of_constants(probe, evidence, *changed)
+            if not phrase:
+                continue
             return [phrase]
     return []
+
+
+def _said_of_constants(probe: Probe, evidence: Evidence, key: str) -> str:
+    """The phrase for a gradient that is right where a tensor is 1; "" if that says nothing, as
+    where the tensor then has no part in the gradient."""
+    name, inputs, upstream = evidence.name, probe.evaluate.inputs, evidence.upstream
+    ones, twos = ({**inputs, key: k * np.ones_like(inputs[key])} for k in (1, 2))
+    ratio = _ratio(probe, twos, upstream, name)
+    if abs(ratio - 1) <= CLOSE:
+        now, then = (probe.gradients_at(at, upstream)[name] for at in (ones, twos))
+        alive = np.abs(now - then).max() > CLOSE * np.abs(now).max()
+        return (f"is right where {key} has the same value everywhere: is an index or an axis of "
+                f"{key} wrong?") if alive else ""
+    with np.errstate(all="ignore"):
+        power = np.log2(ratio)
+    if abs(power - np.round(power)) <= CLOSE and np.abs(power) < 8:
+        return (f"is right where {key} is 1: is the factor {key} forgotten, or another power of it "
+                "used?")
+    return ""
 
 
 def _elsewhere(evidence: Evidence) -> Iterator[tuple[str, Arrays, Arrays]]:
@@ -149,6 +170,14 @@ def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
     slope, size = float(numeric.value.sum()), float(np.abs(terms).sum())
     allowed = CLOSE * size + min(10 * float(numeric.error.sum()), UNSURE * size)
     return abs(float(terms.sum()) - slope) / allowed if slope and allowed else np.inf
+
+
+def _ratio(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
+    """The gradient at these inputs along a direction, as a multiple of the right one."""
+    v = np.random.default_rng(1).normal(size=inputs[name].shape)
+    slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
+    with np.errstate(all="ignore"):
+        return np.nan if slopes is None else float(slopes[0].sum() / slopes[1].value.sum())
 
 
 # --- through single entries of an output ----------------------------------------------------------

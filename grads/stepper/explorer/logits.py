@@ -30,7 +30,10 @@ class Prediction(NamedTuple):
 
 
 def predictions(run: Run) -> Iterator[Prediction]:
-    """The predictions of target words; none of characters, nor of several tasks' other words."""
+    """The predictions of target words by this project's derivations; none of characters, nor of
+    several tasks' other words."""
+    if run.derivation.own:
+        return
     words = next(reversed(run.example.words.values()), None)
     for call in run.forward.calls:
         if call.function in PRODUCTS:

@@ -94,7 +94,8 @@ class Shown:
             return [f"{self.verdict.upper()}: {verified}"]
         _, step = self.steps[self.first_wrong]
         wrong = [target.name for i, target in enumerate(step.targets)
-                 if self.verifications[step.number, i].status == "wrong"]
+                 if (step.number, i) in self.verifications
+                 and self.verifications[step.number, i].status == "wrong"]
         where = f"{file_name(Path(step.file))}:{step.line}"
         return [f"WRONG first at {where}, step {self.first_wrong + 1}: {', '.join(wrong)}"
                 + f" ({loops_text(step.loops)})" * bool(step.loops) + f"; {verified}"]

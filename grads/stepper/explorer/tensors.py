@@ -17,6 +17,7 @@ from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.values import in_words
 
 DIGITS = 9  # significant ones of a number on the page
+COMPLEX_DIGITS = 4  # of each part of a complex number, shown as text
 TEXT = 80  # characters of a value that is not numeric
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -117,14 +118,16 @@ def is_integer(value: Any) -> bool:
 
 
 def flat(values: Any, digits: int = DIGITS) -> list[Any]:
-    """Numbers in a list for JSON, row by row, rounded; what is not finite as a string."""
+    """Numbers in a list for JSON, row by row, rounded; as strings if complex or not finite."""
     return [number(value, digits) for value in np.ravel(np.asarray(values)).tolist()]
 
 
 def number(value: Any, digits: int = DIGITS) -> Any:
-    """One number for JSON, rounded to significant digits; a string if it is not finite."""
+    """One number for JSON, rounded to significant digits; a string if complex or not finite."""
     if isinstance(value, (bool, int)):
         return int(value)
+    if isinstance(value, complex):
+        return f"{value:.{COMPLEX_DIGITS}g}"
     if not np.isfinite(value):
         return str(value)
     rounded = float(f"{value:.{digits}g}")

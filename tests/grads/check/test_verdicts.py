@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
+from grads.check.layers import check_layer
+from grads.check.losses import check_loss
 
 RNG = np.random.default_rng(0)
 
@@ -240,3 +242,73 @@ def test_a_term_that_changes_fast_is_no_rounding(size):
 
     assert check_pair(f, lambda d, x: (d * (1 + size * 1e5 * np.cos(1e5 * x)),), [x]).ok
     assert check_pair(f, lambda d, x: (d,), [x]).verdict == "wrong"
+
+
+# --- functions that iterate, and where gradients are kept -----------------------------------------
+
+
+@pytest.mark.parametrize("tolerance", [1e-10, 1e-12])
+@pytest.mark.parametrize("slope, verdict", [(0.6, "ok"), (0.5, "wrong"), (0.6 + 1e-4, "wrong")])
+def test_a_fixed_point_with_an_implicit_gradient(tolerance, slope, verdict):
+    def forward(x):
+        z = np.zeros_like(x)
+        while True:
+            z, before = np.tanh(0.6 * z + x), z
+            if np.abs(z - before).max() < tolerance:
+                return z, z
+
+    def backward(d, z):
+        return d * (1 - z * z) / (1 - slope * (1 - z * z))
+
+    report = check_pair(forward, backward, [np.array([0.3, -0.7, 1.1, 0.2])])
+    assert report.verdict == verdict, str(report)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_parameters_beside_their_gradients_in_a_mapping(mean):
+    class Layer:
+        def __init__(self):
+            rng = np.random.default_rng(4)
+            self.W = {"val": rng.normal(size=(3, 2)), "grad": 0}
+            self.b = {"val": rng.normal(size=2), "grad": 0}
+
+        def forward(self, x):
+            self.x = x
+            return x @ self.W["val"] + self.b["val"]
+
+        def backward(self, d):
+            self.W["grad"] = self.x.T @ d
+            self.b["grad"] = d.mean(axis=0) if mean else d.sum(axis=0)
+            return d @ self.W["val"].T
+
+    report = check_layer(Layer(), np.random.default_rng(5).normal(size=(4, 3)))
+    assert report.verdict == ("wrong" if mean else "ok"), str(report)
+    assert len(report.rows) == 3
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_list_of_numbers_is_a_gradient(lost):
+    def loss(w):
+        a, b, c = w
+        return a * b + b * c * c, [b, a + (0 if lost else c * c), 2 * b * c]
+
+    report = check_loss(loss, [0.5, -1.5, 2.0])
+    assert report.verdict == ("wrong" if lost else "ok"), str(report)
+
+
+def test_a_path_that_is_dead_where_a_tensor_is_constant_is_no_hint():
+    """Where all entries of V are equal, W has the gradient of the weight decay alone."""
+    rng = np.random.default_rng(231)
+    X, y = rng.normal(size=(6, 5)), np.arange(6) % 4
+
+    def loss(W, V):
+        h = np.maximum(X @ W, 0)
+        p = softmax(h @ V)[0]
+        ds = p.copy()
+        ds[np.arange(6), y] -= 1
+        dW = X.T @ (ds @ V.T) + 0.05 * W          # without the mask of the ReLU
+        return -np.log(p[np.arange(6), y]).sum() + 0.025 * (W * W).sum(), dW, h.T @ ds
+
+    report = check_loss(loss, 0.3 * rng.normal(size=(5, 7)), 0.3 * rng.normal(size=(7, 4)),
+                        gradients=("W", "V"))
+    assert report.verdict == "wrong" and "same value everywhere" not in str(report)

@@ -258,3 +258,58 @@ def decay_backward(dout, cache):
     found = verified(file, "decay")
     assert next(one.name for one in found if one.status == "wrong") == "dh"
     assert {one.text for one in found if one.status == "suspect"} == {"carried = W.T @ da"}
+
+
+# A helper with a name of this project, a step of which one value has no gradient, complex numbers.
+ODD = """
+import numpy as np
+
+def predict(x, W):
+    y = x @ W
+    return y
+
+def helped_inputs(rng):
+    return rng.normal(size=(2, 3)), rng.normal(size=(3, 2))
+
+def helped_forward(x, W):
+    y = predict(x, W)
+    return y, (x, W)
+
+def helped_backward(d, cache):
+    x, W = cache
+    return d @ W.T, x.T @ d
+
+def gathered_inputs(rng):
+    return rng.normal(size=3), rng.normal(size=3)
+
+def gathered_forward(a, b):
+    return a[[0, 1, 2]] * b, (a, b)
+
+def gathered_backward(d, cache):
+    a, b = cache
+    da = np.zeros_like(a)
+    np.add.at(da, ([0, 1, 2],), d * b)
+    return da, np.stack([2 * d * a]).reshape(3)
+
+def power_inputs(rng):
+    return [rng.normal(size=6)]
+
+def power_forward(x):
+    z = np.fft.rfft(x)
+    return np.abs(z) ** 2, (z, len(x))
+
+def power_backward(d, cache):
+    z, n = cache
+    g = 2 * d * z
+    weights = np.array([1, 0.5, 0.5, 1])
+    g = g * weights
+    return (np.fft.irfft(g, n) * n,)
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("helped", 0), ("gathered", 1), ("power", 0)])
+def test_odd_code_is_walked_and_explored(name, status, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(ODD)
+    assert status_of("walk", f"{file}:{name}", "--all") == status
+    assert status_of("explore", f"{file}:{name}", "-o", str(tmp_path / "page.html")) == 0

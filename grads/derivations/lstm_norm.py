@@ -106,6 +106,9 @@ MISTAKES = {
     "norm passed through": Mistake(
         HERE, "dx = W_x.T @ dv", "dx = W_x.T @ (g_x * da)",
         "the norm is taken for a gain alone, as if mean and size were constants."),
+    "output gate at c": Mistake(
+        HERE, "np.tanh(n) * dh", "np.tanh(c) * dh",
+        "the gradient of the output gate has c_t where the cell shows the normalised c_t."),
 }
 DECLARATIONS = (
     Declaration(

@@ -68,9 +68,18 @@ def residual_example(request: Request) -> Example:
     return Example((values["x_0"], *layers), upstream=values["d"])
 
 
-MISTAKES = {"residual forgotten": Mistake(
-    "grads.derivations.residual.residual_grad", "dx[l - 1] + dx[l]", "dx[l - 1] + 0 * dx[l]",
-    "the gradient goes down through the layers alone, and vanishes as without the connection.")}
+HERE = "grads.derivations.residual.residual_grad"
+MISTAKES = {
+    "residual forgotten": Mistake(
+        HERE, "dx[l - 1] + dx[l]", "dx[l - 1] + 0 * dx[l]",
+        "the gradient goes down through the layers alone, and vanishes as without the connection."),
+    "layer left out": Mistake(
+        HERE, "dx[l - 1] + dx[l]", "dx[l]",
+        "the gradient that came through the layer is overwritten by that of the connection."),
+    "sum taken for a mean": Mistake(
+        HERE, "dh[l] = dx[l]", "dh[l] = dx[l] / 2",
+        "a sum hands its whole gradient to each of its terms."),
+}
 DECLARATIONS = (
     Declaration(
         "residual", "One step of a stack with residual connections", residual, residual_grad,

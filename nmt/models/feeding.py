@@ -75,6 +75,7 @@ def feeding_forward(
     out = [layer.states[0] for layer in steps]                             # (T + 1, B, H)
     if residual:
         out[1:] = [workspace.empty(xp, h.shape, h.dtype) for h in out[1:]]
+        out[-1][0] = initial[-1][0]
     outputs = [fed[:T], *(below[1:] for below in out[:-1])]
     read = [out if mask is None else workspace.empty(xp, out.shape, out.dtype)
             for out, mask in zip(outputs, masks, strict=True)]             # after dropout
@@ -83,7 +84,6 @@ def feeding_forward(
     xp.matmul(x.reshape(T * B, E), parameters[f"{names[0]}.W"][:, :E].T,
               out=steps[0].u.reshape(T * B, -1))                           # W_x x_t, all t
     top, feed_caches = out[-1], []
-    top[0] = initial[-1][0]
     if len(fed) == T:
         feed_caches.append(feed(0, top[0], fed[0]))
     else:

@@ -120,7 +120,7 @@ def test_entries_by_name_and_pattern(capsys):
     status, out, _ = run(capsys, "check", "rnnsearch*tanh*; full", "language_model: as usual")
     assert status == 0 and "language_model: as usual; smallest: ok" in out and "luong" not in out
     assert "rnnsearch: " in out and "ragged" not in out.partition("language_model")[0]
-    status, out, _ = run(capsys, "check", "derivation lstm*")
+    status, out, _ = run(capsys, "check", "derivation lstm:*")
     assert status == 0 and "2 checks, 0 wrong" in out
 
 
@@ -186,7 +186,7 @@ def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypat
     survivor = ""
     status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
     assert status == 1 and "lstm.f: c + d -> c - d: survives" in out
-    assert "`c + d -> c - d`" in page.read_text("utf-8")
+    assert "`lstm.f: c + d -> c - d`" in page.read_text("utf-8")
 
 
 def test_a_time_limit_is_status_3_and_says_what_was_covered(capsys, tmp_path):

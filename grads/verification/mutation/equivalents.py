@@ -86,6 +86,8 @@ EQUIVALENTS: dict[str, str] = {
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "the call before has already made it",
     "nmt.models.decoder.decoder_backward: d_top = d_top * cache.mask":
         "the call before has already made it",
+    "nmt.models.feeding.input_feeding_backward: d_fed[0] = 0.0":
+        "fed_0 is a constant, so nothing reads its gradient",
     "nmt.models.heads.deep_output.DeepOutput._hidden_backward: "
     "d_states[self._read_states(T)] = ds": "adds to an array that is zero",
     "nmt.models.heads.lexical.lexical_backward: dh = dh * cache.mask":
@@ -96,6 +98,8 @@ EQUIVALENTS: dict[str, str] = {
         "adds to an array that is zero",
     "nmt.models.heads.spelling._scaled: alpha == 1.0 -> False":
         "a copy with the same rows is written",
+    "nmt.models.heads.state_output.StateOutput._hidden_backward: states[1:] = dt":
+        "adds to an array that is zero",
     "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
         "the call before has already made it",
     "nmt.models.parametrization.Leading.backward: dg[:len(d)] = d -> dg[:len(d)] += d":

@@ -205,7 +205,7 @@ def test_checks_are_what_calls_the_function(source):
         "model luong", "model hybrid", "model language_model", "model deep_fusion",
         "model two_sources",
         "model parametrized", "model tasks", "model sampled", "model factored", "model lexical",
-        "model lexicon"]
+        "model lexicon", "model deep stacks"]
     assert checks("nmt/models/language_model.py", "LanguageModel") == ["model language_model"]
     assert checks("nmt/search/sample.py", "sample") == ["tests/nmt/search/test_sample.py"]
 

@@ -31,9 +31,9 @@ def config(path="separate", **options):
         "path": path, "alpha": ALPHA, "unit": "lstm", "layers": SIZES.layers, "biases": True,
         "character_layers": SIZES.layers, "hidden_size": SIZES.hidden, "input_feeding": True,
         "attention": "global", "score": "general", "concat_identity": False, "window": 1,
-        "renormalise": False, "bidirectional": False, "bridge": False, "clip_elements": None,
-        "source_characters": True, "target_characters": True, "factors": (),
-        "output_norm": None, "lexical": False, "lexicon_epsilon": None}
+        "renormalise": False, "residual": False, "bidirectional": False, "bridge": False,
+        "clip_elements": None, "source_characters": True, "target_characters": True,
+        "factors": (), "output_norm": None, "lexical": False, "lexicon_epsilon": None}
     return SimpleNamespace(**(fields | options))
 
 

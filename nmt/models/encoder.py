@@ -110,7 +110,8 @@ def encoder_backward(
     if d_source is not None:
         mask = stack.masks[0]
         dx += d_source if mask is None else d_source * mask
-    gradients |= composed_backward(dx, composed, clip)
+    if composed:
+        gradients |= composed_backward(dx, composed, clip)
     for factor, width, cache_of_factor in reversed(factors):  # each table has its own columns
         gradients[f"{prefix}.W_{factor}"] = embedding_backward(
             dx[:, :, -width:], cache_of_factor)

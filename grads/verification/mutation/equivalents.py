@@ -86,6 +86,8 @@ EQUIVALENTS: dict[str, str] = {
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "the call before has already made it",
     "nmt.models.decoder.decoder_backward: d_top = d_top * cache.mask":
         "the call before has already made it",
+    "nmt.models.encoder.encoder_backward: composed -> True":
+        "without groups of words there are no gradients to add",
     "nmt.models.feeding.input_feeding_backward: d_fed[0] = 0.0":
         "fed_0 is a constant, so nothing reads its gradient",
     "nmt.models.heads.deep_output.DeepOutput._hidden_backward: "

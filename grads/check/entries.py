@@ -36,7 +36,8 @@ LINES = 8  # most lines along which wrong entries and kinks are located
 SHARE = 4  # one entry in 4 of a sample is chosen at random
 CONFIRMED = 4  # wrong entries of a tensor that a second method confirms
 UNSURE_SHARE = 4  # if one entry in 4 has fewer than three digits, the tensor is undecided
-SLIGHT = 5  # if most entries are wrong but agree to 5 digits, the function may be an iteration
+SLIGHT = 5  # if wrong entries agree to 5 digits, the function may be an iteration
+SPREAD = 100  # ratio of the errors of entries that converge at different rates
 ITERATED = 1e-6  # relative difference of two methods up to which both confirm a gradient
 ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding is that large (a "
            "saturated function, an ill-conditioned matrix?)")
@@ -247,14 +248,18 @@ def _compared_row(
 
 
 def _agreed(compared: Compared) -> int:
-    """The number of digits to which a gradient agrees if it is slightly wrong in most entries;
-    otherwise 0."""
-    gap = np.abs(compared.analytic - compared.numeric)
+    """The number of digits to which a slightly wrong gradient agrees, 0 if it is no iteration's.
+
+    The error of an iteration is in most entries, or its sizes differ widely, since each entry
+    converges at its own rate.
+    """
+    gap, wrong = np.abs(compared.analytic - compared.numeric), compared.words == "wrong"
     largest = float(np.abs(compared.numeric).max(initial=0.0))
     with np.errstate(all="ignore"):
         digits = -np.log10(gap.max(initial=0.0) / largest)
-    most = 2 * (compared.words == "wrong").sum() > len(gap)
-    return int(digits) if most and SLIGHT <= digits < np.inf else 0
+    iterated = 2 * wrong.sum() > len(gap) or (
+        gap[wrong].max(initial=0.0) > SPREAD * gap[wrong].min(initial=np.inf))
+    return int(digits) if iterated and SLIGHT <= digits < np.inf else 0
 
 
 def _confirm(check: Check, choice: str, name: str, estimates: Estimates, method: str) -> None:

@@ -264,6 +264,22 @@ def test_a_fixed_point_with_an_implicit_gradient(tolerance, slope, verdict):
     assert report.verdict == verdict, str(report)
 
 
+def test_an_early_end_of_an_iteration_is_asked_for():
+    """Each entry converges at its own rate, so that few are wrong."""
+    def forward(x):
+        z = np.zeros_like(x)
+        while True:
+            z, before = np.tanh(0.6 * z + x), z
+            if np.abs(z - before).max() < 1e-8:
+                return z, z
+
+    def backward(d, z):
+        return d * (1 - z * z) / (1 - 0.6 * (1 - z * z))
+
+    report = check_pair(forward, backward, [np.random.default_rng(3).normal(size=4)])
+    assert "agrees to 7 digits: does the function iterate to a tolerance?" in str(report)
+
+
 @pytest.mark.parametrize("mean", [False, True])
 def test_parameters_beside_their_gradients_in_a_mapping(mean):
     class Layer:

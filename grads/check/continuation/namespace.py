@@ -24,6 +24,7 @@ from grads.check.continuation.array import Continued, plain, wrapped
 from grads.check.continuation.rules import LIKE, Rule, created, dual
 
 Namespace = dict[str, Any]
+Replacements = dict[int, tuple[Any, Any]]  # id of an object -> the object, and its replacement
 OURS = frozenset({"attention", "backend", "grads", "lstm", "nmt"})  # made for complex steps
 INSTALLED = {"site-packages", "dist-packages"}  # of this environment, of the user's, of the system
 EMPTY = types.CellType()  # of a variable that is not yet assigned
@@ -141,7 +142,7 @@ def _with(module: types.ModuleType, functions: Mapping[str, Any]) -> types.Modul
 
 
 @functools.cache
-def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
+def _replacements(scipy_is_there: bool) -> Replacements:
     """id of an object to which a user's name may refer -> the object, and its replacement."""
     modules: list[tuple[Any, dict[str, Any]]] = [(np, NUMPY), (math, MATH)]
     if scipy_is_there:
@@ -161,11 +162,18 @@ def replaced(namespaces: list[Namespace]) -> Iterator[None]:
     replacements = _replacements("scipy.special" in sys.modules) | {
         id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
         for f in space.values() if isinstance(f, np.vectorize)}
+    with substituted(namespaces, replacements):
+        yield
+
+
+@contextmanager
+def substituted(namespaces: list[Namespace], others: Replacements) -> Iterator[None]:
+    """Context: replace the objects in `others` in these namespaces."""
     before = [(space, name, value) for space in namespaces for name, value in space.items()
-              if id(value) in replacements]
+              if id(value) in others]
     try:
         for space, name, value in before:
-            space[name] = replacements[id(value)][1]
+            space[name] = others[id(value)][1]
         yield
     finally:
         for space, name, value in before:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from grads.check.continuation.array import Continued
+from grads.check.continuation.namespace import Replacements, substituted
 from grads.stepper.lanes.array import Complex, LaneArray
 from grads.stepper.lanes.functions import copy
 
@@ -63,7 +64,7 @@ FUNCTIONS = {
     "array": array(np.array), "asarray": array(np.asarray)}
 NUMPY = types.ModuleType(np.__name__)
 vars(NUMPY).update(vars(np) | FUNCTIONS)
-REPLACED: dict[int, tuple[Any, Any]] = {
+REPLACED: Replacements = {
     id(np): (np, NUMPY),
     **{id(getattr(np, name)): (getattr(np, name), made) for name, made in FUNCTIONS.items()}}
 
@@ -72,14 +73,9 @@ REPLACED: dict[int, tuple[Any, Any]] = {
 def making_lanes(namespaces: list[dict[str, Any]], are_complex: bool = False) -> Iterator[None]:
     """Context: in these namespaces NumPy makes arrays in lanes; `are_complex`, which hold complex
     steps of real numbers."""
-    before = [(space, name, value) for space in namespaces for name, value in space.items()
-              if id(value) in REPLACED]
     Complex.kind = Continued if are_complex else np.ndarray
     try:
-        for space, name, value in before:
-            space[name] = REPLACED[id(value)][1]
-        yield
+        with substituted(namespaces, REPLACED):
+            yield
     finally:
-        for space, name, value in before:
-            space[name] = value
         Complex.kind = np.ndarray

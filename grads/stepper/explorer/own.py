@@ -70,8 +70,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     inputs = inputs_of(module, path, name, seed)
     check, functions = functions_of_name(module, path, name)
     made = Written(target, module, inputs, np.random.default_rng([seed, 1]))
-    if isinstance(functions[0], FunctionType):  # what never ends is found out by its steps
-        trace(functions[0], *copy.deepcopy(inputs), follow=made.follow)
+    made.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
     if check is check_pair:
         return made.pair(*functions)
     if check is check_layer:
@@ -98,6 +97,13 @@ class Written:
                  rng: np.random.Generator) -> None:
         self.target, self.module, self.inputs, self.rng = target, module, inputs, rng
         self.follow = (*functions_of(module), *classes_of(module))
+
+    def check_that_it_ends(self, call: Any) -> None:
+        """Run a function or a method once with its steps counted, before it runs freely. Raises
+        UserError if it does not end."""
+        function = getattr(call, "__func__", call)
+        if isinstance(function, FunctionType):
+            trace(function, *copy.deepcopy((*bound(call), *self.inputs)), follow=self.follow)
 
     def derivation(self, forward: Any, backward: Any, arguments: tuple[Any, ...], upstream: Any,
                    **others: Any) -> Derivation:

@@ -82,6 +82,27 @@ def spinning_forward(x):
 def spinning_backward(d, cache):
     return d
 
+class Turning:
+    def loss(self, x):
+        while True:
+            x = x + 1
+
+    def forward(self, x):
+        while True:
+            x = x + 1
+
+    def backward(self, d):
+        return d
+
+layer_turning = Turning()
+method_turning = layer_turning.loss
+
+def layer_turning_inputs(rng):
+    return [np.ones(3)]
+
+def method_turning_inputs(rng):
+    return [np.ones(3)]
+
 def oneline_inputs(rng):
     return [rng.normal(size=3)]
 
@@ -224,6 +245,8 @@ def test_own_function_alone_has_values_only(own, printed):
     ("{own}:layr", {}, "did you mean 'layer_inputs'"),
     ("{own}:endless", {}, "endless has not ended after 100000"),
     ("{own}:spinning", {}, "spinning_forward has not ended after 100000"),
+    ("{own}:method_turning", {}, "has not ended after 100000"),
+    ("{own}:layer_turning", {}, "has not ended after 100000"),
     ("{own}:failing", {}, "mine.py:failing: ZeroDivisionError: division by zero at "),
     ("{own}:seedless", {}, "mine.py: expected a function seedless_inputs(rng): seedless_inputs() "),
     ("{own}:layer", {"hidden": 3}, "hidden: "),

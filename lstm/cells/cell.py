@@ -42,8 +42,7 @@ class Cell(NamedTuple):
     padding. Here W_h is (G, H).
 
     weight_gradient(da, h_prev, saved, dW_h): writes dW_h (G, H), the columns of the state, from all
-    steps stacked in rows: da (N, G), h_prev (N, H), saved (N, saves H) or
-    None.
+    steps stacked in rows: da (N, G), h_prev (N, H), saved (N, saves H) or None.
 
     bias_gradient(da, saved): returns db of all steps.
     """

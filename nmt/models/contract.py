@@ -24,7 +24,7 @@ Gradients = dict[str, Gradient]  # names of `weights()`; a RowGradient of a tabl
 Noise = Mapping[str, Array]  # dropout masks by site
 SHOWN = 8  # words of a sentence that a message shows
 NEVER = 1e6  # a limit of element-wise clipping above all gradients in the catalogue
-PLAIN = tuple(unit for unit in CELLS if unit != "lstm-norm")  # which has its own variants there
+PLAIN = tuple(unit for unit in CELLS if unit != "lstm-norm")  # units that all variants combine
 
 
 class Losses(NamedTuple):

@@ -1,5 +1,5 @@
-"""Measures sentences/s of greedy and beam search, ours against batched PyTorch; with a pruned
-model, sparse matrix products against dense products (`sparse`).
+"""Measures sentences/s of greedy and beam search, ours against batched PyTorch, a Transformer's
+against CTranslate2 too; with a pruned model, sparse matrix products against dense ones (`sparse`).
 
 The models are a 2x512 translator with general attention, input feeding and 10,000 words, and a
 Transformer with three layers of 256 units on each side and 10,000 words, whose keys and values are
@@ -13,12 +13,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import backend
+from backend.host import blas_threads
 from backend.products import for_search
 from benchmarks.case import Case, Prepared
 from benchmarks.devices import Device
@@ -28,22 +32,26 @@ from benchmarks.runner import Benchmark, Record
 from benchmarks.timing import blas_kernels
 from benchmarks.training import peer_on
 from nmt.data.batches import make_sources
-from nmt.data.vocabulary import END
+from nmt.data.vocabulary import END, Vocabulary
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
-from nmt.models.transformer import TransformerConfig
+from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig
 from nmt.pruning.classes import classes
 from nmt.pruning.inference import sparse_parameters
 from nmt.pruning.schemes import masks
+from nmt.recipe import DataConfig, Recipe
 from nmt.search.beam import beam_search, greedy
-from nmt.search.interface import SearchOptions
+from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.system import System
 
 NEVER = -1e4  # bias of the end marker
 COMPARED = 16  # sentences whose hypotheses are compared, at most
 EXACT, CLOSE = 1e-9, 1e-4  # relative distance of log-probabilities, float64 and float32
-GOALS = {"haswell": 0.7, "native": 0.45}  # beam 10, 16 sentences
+GOALS = {"haswell": 0.7, "native": 0.45}  # beside PyTorch: beam 10, 16 sentences
+COMPILED = {(1, 1): 1.4, (1, 10): 1.4, (16, 1): 1.0, (64, 1): 1.0, (16, 10): 0.95, (64, 10): 0.95}
+#   goals of a Transformer beside CTranslate2, by sentences and beam
 SIZES: dict[str, Any] = {"hidden": 512, "layers": 2, "width": 256, "depth": 3,
                          "vocabulary": 10000, "source": 25, "steps": 25,
                          "sentences": [1, 4, 16, 64], "beams": [1, 10], "seed": 1}
@@ -126,9 +134,13 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     for model, made in make_models(options).items():
         make = partial(beside_pytorch, *made, options.steps)
         for beam, sentences in product(options.beams, options.sentences):
-            goal = 1.0 if model else GOALS[blas_kernels()] if (beam, sentences) == (10, 16) else 0.0
+            goals = {}
+            if (beam, sentences) == (10, 16):
+                goals["PyTorch"] = 1.0 if model else GOALS[blas_kernels()]
+            if model and (sentences, beam) in COMPILED:
+                goals["CTranslate2"] = COMPILED[sentences, beam]
             yield search_case(model + ("greedy" if beam == 1 else f"beam {beam}"), beam, sentences,
-                              make, options, goals={"PyTorch": goal} if goal else {})
+                              make, options, goals=goals)
 
 
 def beside_pytorch(
@@ -156,7 +168,38 @@ def beside_pytorch(
         return calls | ({} if device.name == "cpu" else {"NumPy": ours("numpy")})
     from grads.verification.reference import search
 
-    return calls | {"PyTorch": lambda: search.beam_search(peer, *sources, beam, steps, beam)}
+    calls["PyTorch"] = lambda: search.beam_search(peer, *sources, beam, steps, beam)
+    if isinstance(model, Transformer) and (device.name, dtype) == ("cpu", "float32"):
+        calls |= by_ctranslate2(model, on_host, steps, words, beam)
+    return calls
+
+
+def by_ctranslate2(
+    model: Transformer, parameters: dict[str, Any], steps: int, words: list[list[int]], beam: int
+) -> Searches:
+    """CTranslate2's search with the exported model; none without the package."""
+    if find_spec("ctranslate2") is None:
+        return {}
+    import ctranslate2
+
+    from nmt.export.ctranslate2 import export
+
+    known = Vocabulary(f"w{number}" for number in range(2, len(parameters["output.W_hy"])))
+    recipe = Recipe(DataConfig(corpus="reverse"), model.config)
+    system = System(recipe, {"source": known, "target": known}, model, parameters)
+    with TemporaryDirectory() as directory:
+        export(system, Path(directory))
+        engine = ctranslate2.Translator(directory, intra_threads=blas_threads())
+    sentences = [[known.words[number] for number in sentence] for sentence in words]
+
+    def find() -> Any:
+        found = engine.translate_batch(
+            sentences, beam_size=beam, num_hypotheses=beam, length_penalty=0, return_scores=True,
+            min_decoding_length=steps, max_decoding_length=steps)
+        return [[Hypothesis(known.ids(hypothesis), score, score, None, finished=False)
+                 for hypothesis, score in zip(result.hypotheses, result.scores, strict=True)]
+                for result in found]
+    return {"CTranslate2": find}
 
 
 def chart(record: Record) -> Chart:

@@ -178,9 +178,11 @@ def work_of(name: str, row: Row, peer: str) -> str | None:
     if name == "step":
         return "training step, " + case.replace("no feeding", "without feeding").replace(
             "feeding", "input feeding")
-    if name == "search" and (sizes["beam"], sizes["sentences"]) == (10, 16):
-        return f"{case.replace('beam', 'beam search, beam', 1)}, 16 sentences, " \
-               f"{sizes['steps']} steps"
+    if name == "search" and peer in row["goals"]:
+        kind = case.replace("greedy", "greedy search").replace("beam", "beam search, beam")
+        several = "1 sentence" if sizes["sentences"] == 1 else f"{sizes['sentences']} sentences"
+        against = "" if peer == "PyTorch" else f", against {peer}"
+        return f"{kind}, {several}, {sizes['steps']} steps{against}"
     if has_share_goal(row) or (case == BOTH and peer == "nn.LSTM"):
         return f"LSTM layer, {sizes_of(row)}, against {peer}"
     return None
@@ -270,7 +272,7 @@ def memory(records: Records) -> list[str]:
 
 def searches(records: Records) -> list[str]:
     """Sentences per second by how many are searched at once."""
-    return grid("sentences/s, here / PyTorch", (
+    return grid("sentences/s, here / PyTorch / CTranslate2", (
         (place, row["case"], f"{row['sizes']['sentences']} at once",
          " / ".join(f"{speed:.3g}" for speed in speeds(row).values()))
         for place, row in rows_of(records, "search")))

@@ -28,9 +28,9 @@ standard deviation, a lone figure is one seed.
 A claim is decided if both systems have two seeds and their means differ by more than the two seeds
 of either system. Two seeds are few: this is no test of significance.
 
-    nmt reproduce                                       # this list
-    nmt reproduce NAME --data DIR --output runs/NAME    # train and evaluate both systems
-    nmt reproduce NAME --dry-run                        # print the commands of a claim
+    nmt reproduce                                     # this list
+    nmt reproduce NAME --data DIR --output runs/NAME  # train and evaluate
+    nmt reproduce NAME --dry-run                      # print the commands of a claim
 
 DIR has Multi30k's tokenised files. The claim `transfer` needs none; `parsing` also needs GUM's
 trees, DIR/gum/*.ptb. Minutes are for the training of all runs, estimated from the speed of one

@@ -51,7 +51,7 @@ def steps(text: str) -> list[Step]:
     for minutes, kind, body in BLOCK.findall(text):
         if kind == "console":
             for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-                command, _, expected = part.partition("\n")
+                command, _, expected = part.replace("\\\n", " ").partition("\n")
                 found.append(Step(command, expected, bool(minutes)))
     return found
 

@@ -30,7 +30,7 @@ of either system. Two seeds are few: this is no test of significance.
 
     nmt reproduce                                     # this list
     nmt reproduce NAME --data DIR --output runs/NAME  # train and evaluate
-    nmt reproduce NAME --dry-run                      # print the commands of a claim
+    nmt reproduce NAME --dry-run                      # print its commands
 
 DIR has Multi30k's tokenised files. The claim `transfer` needs none; `parsing` also needs GUM's
 trees, DIR/gum/*.ptb. Minutes are for the training of all runs, estimated from the speed of one

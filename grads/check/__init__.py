@@ -25,37 +25,25 @@ from typing import Any
 
 import numpy as np
 
-import backend
-from grads.check.analytic import (
-    gradients_case,
-    pair_case,
-    validate_inputs,
-)
+from grads.check.analytic import gradients_case, pair_case, validate_inputs
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check
-from grads.check.differentiate import along, real_direction, second_direction
+from grads.check.differentiate import real_direction, second_direction
 from grads.check.directions import (
-    TOGETHER,
     Failed,
     check_lines,
-    joint_rows,
+    confirm,
     lines_of,
     lines_together,
-    narrowed,
-    refined,
     set_apart,
-    with_all_methods,
 )
-from grads.check.evaluate import Evaluator, Line, NotAnalytic
+from grads.check.evaluate import Line, NotAnalytic
 from grads.check.jacobians import jacobian as jacobian
-from grads.check.kinks import find_kink_along
-from grads.check.precision import coarse_outputs, observe_noise
-from grads.check.prepare import Upstream, prepared, wanted_names
+from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
-from grads.check.result import BAD, HEADINGS, Finding, Row
+from grads.check.result import Finding, Row
 from grads.check.state import State, kept_findings, special
-from grads.check.stopped import completed, covered, merged, unconfirmed
-from grads.check.watch import PART, TimeUp, Watch
+from grads.check.watch import PART, TimeUp, Watch, unconfirmed, unfinished
 
 METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
@@ -63,8 +51,6 @@ METHODS = {
 }
 STREAM = 0x6772616473  # "grads" in hexadecimal: separates our random numbers from the user's
 SAMPLE = 256  # entries of a larger tensor that are differentiated for the diagnosis
-
-Arrays = dict[str, np.ndarray]
 
 
 def check_gradients(
@@ -150,181 +136,154 @@ def check_case(
     into its arguments, two runs that differ, and padding (`case.zeros`) whose gradient is not
     exactly zero.
     """
-    state = State(case.forward, case.vjp)
-    case = replace(case, inputs={name: np.array(x) for name, x in case.inputs.items()})
-    try:
-        return _checked(case, state, rng, names, upstream, alone, vanish, empty, title,
-                        watch or Watch(time_limit), Extent(**extent))
-    finally:
-        state.restore()
-
-
-def _checked(
-    case: Case, state: State, rng: np.random.Generator | None, names: Sequence[str] | None,
-    upstream: Upstream, alone: bool, vanish: bool, empty: bool, title: str, watch: Watch,
-    how: Extent,
-) -> Report:
-    """The report of `check_case`, which restores the code's state afterwards."""
+    how, watch = Extent(**extent), watch or Watch(time_limit)
     # An upstream gradient equal to an input would confirm a backward that mistakes one for the
     # other. So our numbers differ from those of a user's generator with a small seed.
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
     validate_inputs(case.inputs)
-    case, wanted = watch.watched(case), wanted_names(case.inputs, names)
+    wanted = list(case.inputs) if names is None else wanted_names(case.inputs, names)
+    state = State(case.forward, case.vjp)
+    case = replace(case, inputs={name: np.array(x) for name, x in case.inputs.items()})
+    case = watch.watched(case) if watch.active else case
     findings: list[Finding] = []
     rows: list[Row] = []
-    notes: tuple[str, ...] = ()
-    ready = None
+    check = None
     try:
-        with backend.using("numpy"):
-            ready = prepared(case, upstream, alone, vanish, wanted, watch, rng, findings)
-            if ready is None:
-                return Report([], findings, title)
-            ready.evaluate.rtol = how.rtol
-            check = Check(case, *ready)
-            methods, notes = _suitable(*ready, how, rng)
-            try:
-                rows, note = _rows_by(check, wanted, how, methods, rng)
-            except NotAnalytic as error:  # along another direction than the first
-                ready.evaluate.complex_step = False
-                methods, notes = _without_complex(how, str(error))
-                rows, note = _rows_by(check, wanted, how, methods, rng)
-            notes += note
-            if not findings and all(row.status == "ok" for row in rows):
-                findings += kept_findings(case, ready.evaluate, ready.upstream, wanted,
-                                          state.mutable)
+        check = prepared(case, upstream, alone, watch, rng, findings)
+        if check is not None:
+            check.rtol = how.rtol
+            if (case.zeros or not vanish) and not findings:
+                findings += padding_findings(check.analytic["all"], case.zeros, vanish, wanted)
+            rows = _rows(check, wanted, how, rng)
+            if not findings and _all_right(rows):
+                findings += kept_findings(check, wanted, state.mutable)
             if how.steps:
                 from grads.check.step_sizes import with_steps
 
-                rows = [with_steps(row, ready.evaluate, ready.upstream,
-                                   ready.analytic["all"][row.name]) if row.shape is not None
-                        else row for row in rows]
+                rows = [with_steps(row, check) for row in rows]
     except TimeUp:
         pass
-    evaluations = ready.evaluate.evaluations if ready else 0
-    outputs = tuple(ready.upstream) if ready else ()
+    finally:
+        state.restore()
+    run: dict[str, Any] = {"findings": findings} if check is None else {
+        "findings": findings, "outputs": tuple(check.upstream),
+        "evaluations": check.evaluate.evaluations, "notes": tuple(check.notes)}
     if watch.stopped:
-        rows = completed(rows, case.inputs, wanted)
-        return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes,
-                      covered(rows, watch))
-    if ready and case.fixed and all(row.status == "ok" for row in rows):
-        if values := ", ".join(special(ready.evaluate.inputs).values()):
+        return unfinished(title, watch, rows, {name: case.inputs[name] for name in wanted}, **run)
+    if check is not None:
+        run["notes"] += _notes(check, rows)
+        compares = any(d.size for d in check.upstream.values()) and any(
+            row.compares for row in rows)
+        if not compares and not (empty and not any(row.size for row in rows)):
+            findings.append(Finding("nothing", title, "nothing was compared; a check of nothing "
+                                    "fails"))
+    return Report(rows, title=title, seconds=watch.seconds, **run)
+
+
+def _all_right(rows: Sequence[Row]) -> bool:
+    return all(row.status == "ok" for row in rows)
+
+
+def _notes(check: Check, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The notes on what this check would not have seen."""
+    notes: tuple[str, ...] = ()
+    if check.case.fixed and _all_right(rows):
+        if values := ", ".join(special(check.evaluate.inputs).values()):
             notes += (f"{values}: what is right only there passes; check at other values, too",)
     floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
     if floor:
         notes += (f"noise floor: an error below {floor:.0e} of the largest gradient of {name} "
                   "would not be seen",)
-    upstream = ready.upstream if ready else {}
-    compared = any(d.size for d in upstream.values()) and any(row.compares for row in rows)
-    if not compared and not (empty and not any(row.size for row in rows)):
-        findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
-    return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes)
+    return notes
+
+
+def _rows(
+    check: Check, wanted: Sequence[str], how: Extent, rng: np.random.Generator
+) -> list[Row]:
+    """The rows of the report, by the methods that suit the function."""
+    why, methods = "", how.methods
+    names = [name for name in wanted if check.analytic["all"][name].size]
+    if any(x.size for x in check.analytic["all"].values()):
+        why = _why_not_complex(check, how, rng)
+    if not why:
+        try:
+            return _rows_by(check, wanted, names, how, methods, rng)
+        except NotAnalytic as error:  # along another direction than the first
+            why = str(error)
+    check.evaluate.complex_step = False
+    if len(methods) == 1:
+        raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
+    check.notes.append(f"no complex step: {why}; Ridders alone decides")
+    return _rows_by(check, wanted, names, how, methods[1:], rng)
+
+
+def _why_not_complex(check: Check, how: Extent, rng: np.random.Generator) -> str:
+    """Why the complex step does not suit the function; "" if it does, or is not asked for.
+
+    If differences decide, the rounding of the outputs is observed.
+    """
+    evaluate, why = check.evaluate, ""
+    direction = lines_together(evaluate.inputs, list(check.analytic["all"]), rng, 1, True)[0]
+    if how.methods[0] == "complex":
+        try:
+            slope = check.along([direction], "complex")
+            why = second_direction(evaluate, check.upstream, direction, slope)
+            if not np.isfinite(slope.value).all():
+                why = "f: what is finite for real arguments is not for complex ones"
+            elif how.method == "complex" and not why:
+                why = real_direction(evaluate, check.upstream, direction, slope)
+        except NotAnalytic as error:
+            why = str(error)
+    evaluate.complex_step = how.methods[0] == "complex" and not why
+    if not evaluate.complex_step or evaluate.in_float32():
+        from grads.check.precision import observe_noise
+
+        observe_noise(evaluate, direction)
+    return why
 
 
 def _rows_by(
-    check: Check, names: Sequence[str], how: Extent, methods: Sequence[str],
-    rng: np.random.Generator,
-) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows of the report, and a note on the second method.
+    check: Check, wanted: Sequence[str], names: Sequence[str], how: Extent,
+    methods: Sequence[str], rng: np.random.Generator,
+) -> list[Row]:
+    """The rows of the report.
 
     Directions come first: each tensor by the first method, then all tensors together by the second
-    method. Only tensors that fail are differentiated entry by entry.
+    method. Only tensors that fail are differentiated entry by entry. Arguments: wanted, the
+    tensors; names of those with entries.
     """
     if how.every_entry:
         from grads.check.entries import check_entries
 
-        return check_entries(check, names, methods, None, (), rng, all_methods=True), ()
-    names = [name for name in names if check.analytic["all"][name].size]
+        return check_entries(check, wanted, methods, None, (), rng, all_methods=True)
     if methods[0] == "complex":
         check.apart = set_apart(check, names)
     lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
              else lines_of(check.analytic["all"], names, rng))
     rows: list[Row] = []
     failed: list[Failed] = []
-    notes: tuple[str, ...] = ()
+    note = ""
     try:
-        for batch in _batches(lines, check.evaluate.watch):
+        for batch in _batches(lines, check.watch) if check.watch.active else [lines]:
             made, bad = check_lines(check, batch, methods[0])
             rows, failed = rows + made, failed + bad
-            check.evaluate.watch.tell("tensors", len(rows), len(names))
+            check.watch.tell("tensors", len(rows), len(names))
         if len(methods) > 1 and names:
-            together, beside = (lines_together(check.evaluate.inputs, names, rng, 1, relative)
-                                for relative in (False, True))
-            (probe, *_), bad = check_lines(check, together, methods[1])
-            if bad and find_kink_along(check.evaluate, check.upstream,
-                                       together[0].direction) is None:
-                (probe, *_), bad = check_lines(check, beside, methods[1])
-            notes = (f"{HEADINGS[methods[1]]} along a direction over all tensors: "
-                     f"{probe.error:.1e}",) * (not bad)
+            note, bad = confirm(check, names, methods[1], rng)
             failed += bad
         if failed or how.sample is not None:
-            rows = _with_entries(check, names, how, methods, rng, rows, failed)
+            from grads.check.entries import with_entries
+
+            rows = with_entries(check, names, how, methods, rng, rows, failed)
     except TimeUp:
         rows = [unconfirmed(row) for row in rows]
-    return rows, notes if all(row.status == "ok" for row in rows) else ()
-
-
-def _with_entries(
-    check: Check, names: Sequence[str], how: Extent, methods: Sequence[str],
-    rng: np.random.Generator, rows: list[Row], failed: list[Failed],
-) -> list[Row]:
-    """The rows. Tensors that are not right along a direction are compared entry by entry."""
-    joint = [bad for bad in failed if bad.line.row == TOGETHER]
-    single = [bad for bad in failed if bad.line.row != TOGETHER]
-    single += narrowed(check, joint, {bad.line.row for bad in single})
-    single = refined(check, single)
-    sampled = how.sample is not None
-    if how.diagnosis or sampled:
-        from grads.check.entries import check_entries
-
-        chosen = [name for name in names
-                  if sampled or any(bad.line.row == name for bad in single)]
-        rows = merged(rows, check_entries(check, chosen, methods, how.sample or how.diagnosis,
-                                          single, rng, all_methods=sampled))
-    else:
-        rows = [with_all_methods(check, row, failed, methods) for row in rows]
-    if joint and not any(row.status in BAD for row in rows):
-        rows += joint_rows(check, joint, methods)
+    check.notes += [note] * (bool(note) and _all_right(rows))
     return rows
 
 
 def _batches(lines: list[Line], watch: Watch) -> list[list[Line]]:
-    """All lines in one batch. If progress of a slow function is watched, a batch for each tensor.
-    """
-    if not watch.active or watch.run_time * len(lines) < PART:
+    """If progress of a slow function is watched, a batch for each tensor; otherwise one batch."""
+    if watch.run_time * len(lines) < PART:
         return [lines]
     return [[line for line in lines if line.row == name]
             for name in dict.fromkeys(line.row for line in lines)]
-
-
-def _suitable(
-    evaluate: Evaluator, analytic: Mapping[str, Arrays], upstream: Arrays, how: Extent,
-    rng: np.random.Generator,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods that suit the function, and a note if the complex step does not."""
-    if not any(value.size for value in analytic["all"].values()):
-        return how.methods, ()
-    direction = lines_together(evaluate.inputs, list(analytic["all"]), rng, 1, True)[0].direction
-    if how.methods[0] != "complex":
-        evaluate.complex_step = False
-        observe_noise(evaluate, direction)
-        return how.methods, ()
-    try:
-        slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
-        why = second_direction(evaluate, upstream, direction, slope)
-        if not np.isfinite(slope.value).all():
-            why = "f: what is finite for real arguments is not for complex ones"
-        elif how.method == "complex" and not why:
-            why = real_direction(evaluate, upstream, direction, slope)
-    except NotAnalytic as error:
-        why = str(error)
-    if why or coarse_outputs(evaluate):
-        observe_noise(evaluate, direction)
-    evaluate.complex_step = not why
-    return _without_complex(how, why) if why else (how.methods, ())
-
-
-def _without_complex(how: Extent, why: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods without the complex step, and a note. Raises ValueError if none is left."""
-    if len(how.methods) == 1:
-        raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
-    return how.methods[1:], (f"no complex step: {why}; Ridders alone decides",)

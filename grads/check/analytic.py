@@ -90,34 +90,41 @@ class Form(NamedTuple):
     """
 
     inputs: Any  # a mapping, or a list in the order of f's parameters
-    names: tuple[str, ...]  # names of the parts of a list
+    parts: Mapping[str, Any]  # the same by name
     nested: bool  # whether there are mappings or lists of arrays inside
     held: Arrays  # integers (ids, labels, masks), which have no derivative: not in `a`
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
         """The result of g for these inputs, given by name."""
+        if self.held or self.nested:
+            return self._call_in_form(g, a)
+        return g(dict(a)) if isinstance(self.inputs, Mapping) else g(*a.values())
+
+    def _call_in_form(self, g: Callable[..., Any], a: Arrays) -> Any:
+        """The result of g, which also gets the integers, or mappings and lists of arrays."""
         if self.held:
-            order = self.inputs if isinstance(self.inputs, Mapping) else self.names
-            a = {name: a[name] if name in a else self.held[name].copy() for name in map(str, order)}
+            a = {name: a[name] if name in a else self.held[name].copy()
+                 for name in map(str, self.parts)}
         if isinstance(self.inputs, Mapping):
-            return g(like(self.inputs, a, "", holds_arrays) if self.nested else dict(a))
-        return g(*(like(value, a, name, holds_arrays) for name, value in zip(
-            self.names, self.inputs, strict=True))) if self.nested else g(*a.values())
+            return g(like(self.inputs, a, "", holds_arrays))
+        return g(*(like(value, a, name, holds_arrays) for name, value in self.parts.items()))
 
     def gradients(self, gradients: Any) -> dict[str, Any]:
         """Name -> gradient, from gradients in the form of the inputs."""
-        parts = self.inputs if isinstance(self.inputs, Mapping) else dict(
-            zip(self.names, self.inputs, strict=True))
         if self.held:
-            floating = {name: x for name, x in parts.items() if name not in self.held}
-            fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
-                len(floating) == 1 and not isinstance(gradients, Mapping))
-            known = name_gradients(gradients, floating if fewer else parts)
-            for name in [name for name in self.held if known.get(name) is not None]:
-                raise no_derivative(name, self.held[name])
-            return {name: d for name, d in known.items() if name not in self.held}
-        known = name_gradients(gradients, parts)
-        return matched(known, parts) if self.nested else known
+            return self._without_held(gradients)
+        known = name_gradients(gradients, self.parts)
+        return matched(known, self.parts) if self.nested else known
+
+    def _without_held(self, gradients: Any) -> dict[str, Any]:
+        """Name -> gradient, of the floating inputs. Integers have no gradient, or None."""
+        floating = {name: x for name, x in self.parts.items() if name not in self.held}
+        fewer = len(gradients) == len(floating) if isinstance(gradients, (tuple, list)) else (
+            len(floating) == 1 and not isinstance(gradients, Mapping))
+        known = name_gradients(gradients, floating if fewer else self.parts)
+        for name in [name for name in self.held if known.get(name) is not None]:
+            raise no_derivative(name, self.held[name])
+        return {name: d for name, d in known.items() if name not in self.held}
 
 
 def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarray], Form]:
@@ -140,40 +147,39 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
             pass
     parts = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
     nested = any(map(holds_arrays, parts.values()))
-    leaves = flatten(parts, "", holds_arrays) if parts else {}
-    named = {str(name): _numbers(name, value) for name, value in leaves.items()}
+    leaves = flatten(parts, "", holds_arrays) if nested else parts
+    named = {str(name): host(value) for name, value in leaves.items()}
+    for name, value in leaves.items():
+        if named[str(name)].dtype.kind not in "fciub":
+            raise ValueError(f"inputs: expected numbers in {str(name)!r}, got {_kind(value)}; "
+                             f"{FROZEN}")
     held = {name: a for name, a in named.items() if a.dtype.kind in "biu" and not nested}
     if len(held) == len(named):
         held = {}
     floating = {name: a for name, a in named.items() if name not in held}
-    return floating, Form(inputs, tuple(names), nested, held)
-
-
-def _numbers(name: Any, value: Any) -> np.ndarray:
-    """An input as a NumPy array. Raises ValueError if it holds anything but numbers."""
-    array = host(value)
-    if array.dtype.kind not in "fciub":
-        raise ValueError(f"inputs: expected numbers in {str(name)!r}, got {_kind(value)}; {FROZEN}")
-    return array
+    return floating, Form(inputs, parts, nested, held)
 
 
 def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
     """Gradients by the names of the inputs."""
-    if len(named) == 1 and same_form(gradients, *named.values()):
-        gradients = (gradients,)
+    if len(named) == 1:
+        gradients = _as_sequence(gradients, *named.values())
     if isinstance(gradients, Mapping):
         return dict(gradients)
-    if gradients is None and len(named) > 1:
-        raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, "
-                         f"got None: {NOTHING}")
-    if len(named) == 1 and not isinstance(gradients, list):
-        alone = isinstance(gradients, tuple) and len(gradients) == 1
-        gradients = list(gradients) if alone else [gradients]
-    if not isinstance(gradients, (list, tuple)) or len(gradients) != len(named):
-        got = len(gradients) if isinstance(gradients, (list, tuple)) else 1
-        raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, "
-                         f"got {got}")
-    return dict(zip(named, gradients, strict=True))
+    if isinstance(gradients, (list, tuple)) and len(gradients) == len(named):
+        return dict(zip(named, gradients, strict=True))
+    got = len(gradients) if isinstance(gradients, (list, tuple)) else 1
+    raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, got "
+                     + (f"None: {NOTHING}" if gradients is None else str(got)))
+
+
+def _as_sequence(gradients: Any, only_input: Any) -> Any:
+    """The gradient of the only input, which may be given alone, in a sequence or a mapping."""
+    in_sequence = isinstance(gradients, list) or (
+        isinstance(gradients, tuple) and len(gradients) == 1)
+    alone = same_form(gradients, only_input) or not (
+        in_sequence or isinstance(gradients, Mapping))
+    return (gradients,) if alone else gradients
 
 
 # --- arrays -------------------------------------------------------------------------------------
@@ -190,14 +196,16 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
 
     Raises ValueError if it is no array of numbers.
     """
+    if isinstance(gradient, np.ndarray) and gradient.dtype.kind in "fciub":
+        return gradient
     if gradient is None:
         raise ValueError(f"gradients: expected an array for {name!r}, got None: {NOTHING} If it "
                          "has no gradient, return zeros, or leave it out of what is checked")
-    if callable(gradient) and not hasattr(gradient, "dense"):
-        raise ValueError(f"gradients: expected numbers for {name!r}, got a function; it is called "
-                         "if it is given alone, for all inputs")
     if hasattr(gradient, "dense"):
         return host(gradient.dense())
+    if callable(gradient):
+        raise ValueError(f"gradients: expected numbers for {name!r}, got a function; it is called "
+                         "if it is given alone, for all inputs")
     if isinstance(gradient, tuple) and len(gradient) == 2 and name in inputs:
         ids, rows = map(host, gradient)
         full = np.zeros(np.shape(inputs[name]), rows.dtype)
@@ -235,20 +243,23 @@ def validate_inputs(inputs: Arrays) -> None:
     """
     if not inputs:
         raise ValueError("inputs: expected at least one tensor, got none")
-    for name, value in inputs.items():
-        if value.dtype.kind in "biu":
-            raise no_derivative(name, value)
-        if value.dtype.kind != "f":
-            raise ValueError(f"inputs: expected {name!r} of a real floating dtype, "
-                             f"got {value.dtype}")
-        if not np.isfinite(value).all():
-            index = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
-            raise ValueError(f"inputs: expected finite values in {name!r}, "
-                             f"got {value[index]} at {index}")
-        largest = np.abs(value.astype(float)).max(initial=0.0)
-        if largest > LARGEST:
-            raise ValueError(f"inputs: expected values of at most {LARGEST:g} in {name!r}, got "
-                             f"{largest:g}: the steps and sums of a check would overflow")
+    for name, x in inputs.items():
+        if x.dtype.kind != "f" or not (np.abs(x.astype(float)) <= LARGEST).all():
+            raise _invalid_input(name, x)
+
+
+def _invalid_input(name: str, x: np.ndarray) -> ValueError:
+    """The error for an input that cannot be differentiated."""
+    if x.dtype.kind in "biu":
+        return no_derivative(name, x)
+    if x.dtype.kind != "f":
+        return ValueError(f"inputs: expected {name!r} of a real floating dtype, got {x.dtype}")
+    if not np.isfinite(x).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
+        return ValueError(f"inputs: expected finite values in {name!r}, got {x[index]} at {index}")
+    return ValueError(f"inputs: expected values of at most {LARGEST:g} in {name!r}, got "
+                      f"{np.abs(x.astype(float)).max():g}: the steps and sums of a check would "
+                      "overflow")
 
 
 def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:

@@ -46,6 +46,11 @@ class Case:
     cacheless: bool = False  # vjp reads the inputs, but no cache and no upstream gradient
     fixed: bool = False  # vjp returns the same arrays at all inputs
 
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the inputs."""
+        return next(iter(self.inputs.values())).dtype
+
     def outputs(self, inputs: Inputs) -> dict[str, Array]:
         """The outputs by name, in the dtype and on the device of `inputs`."""
         return self.forward(inputs)[0]
@@ -55,9 +60,9 @@ class Case:
         if self.cacheless:
             return self.vjp(d_outputs, inputs)
         outputs, cache = self.forward(inputs)
-        xp = array_module(*inputs.values())
         return self.vjp({
-            name: d_outputs[name] if name in d_outputs else xp.zeros(out.shape, dtype=out.dtype)
+            name: d_outputs[name] if name in d_outputs
+            else array_module(*inputs.values()).zeros(out.shape, dtype=out.dtype)
             for name, out in outputs.items()}, cache)
 
 

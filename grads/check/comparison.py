@@ -15,16 +15,17 @@ as independent errors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from grads.check.case import Case
-from grads.check.differentiate import Numeric, along, at_entries
-from grads.check.evaluate import Evaluator, Line, length
-from grads.check.precision import EXACT, HALF, allowance
+from grads.check.differentiate import Numeric, derivatives
+from grads.check.evaluate import Evaluator, Line, entry_line, length, weights_of
+from grads.check.watch import Watch
 
+HALF = 1e-4  # only float16 has an eps above this
+EXACT = 1e-12  # a dtype with an eps below this needs no observation of rounding
 SAFETY = 10  # factor by which an error estimate may be too small
 OBSERVED = 4  # the same for an estimate that rests on observed rounding
 COARSE = 1e-3  # a limit above this fraction of the largest gradient confirms nothing
@@ -36,6 +37,30 @@ TINY = 1e-6  # fraction of the largest gradient below which uncertainty is ignor
 SAME_SIGN = 64  # 1/64 of the entries' rounding along a direction may have the same sign
 
 Arrays = Mapping[str, np.ndarray]
+
+
+class Allowance(NamedTuple):
+    """The change that rounding may cause: multiples of eps, and an absolute part."""
+
+    relative: float  # of the entry
+    tensor: float  # of the terms that were summed, and of the largest entry of the tensor
+    all: float  # of the largest entry of all tensors
+    absolute: float
+
+
+def allowance(eps: float, rounding: float | None) -> Allowance:
+    """The allowance for a gradient. Arguments: eps of the dtype; rounding, as observed, or None.
+
+    A gradient that is given as an array cannot be computed again. Its relative error may be 0.02%
+    in float32 and 1.6% in float16.
+    """
+    if eps < EXACT:
+        return Allowance(8192, 512, 8, 0.0)
+    half = eps > HALF  # float16's own roundings are so large that few of them may pass
+    least = SAFETY * float(np.finfo(np.float16 if half else np.float32).smallest_subnormal)
+    if rounding is None:
+        return Allowance(16, 8, 1, least) if half else Allowance(2048, 256, 8, least)
+    return Allowance(*((8, 4, 0) if half else (64, 32, 0)), SAFETY * rounding + least)
 
 
 class Compared(NamedTuple):
@@ -53,19 +78,22 @@ class Check:
     """A case with its analytic gradients and the function to differentiate.
 
     Gradients are known by choice of upstream gradients: "all", or the name of an output that alone
-    has an upstream gradient.
+    has an upstream gradient. Attributes: largest gradients, by choice and input; eps, at least that
+    of the dtype in which gradients are computed; rounding of the analytic gradients by input, as
+    observed (`grads.check.precision`); rtol, the relative error that is allowed in addition; apart,
+    tensors for which other tensors' gradients do not count; watch of the time; notes of the report.
     """
 
     def __init__(self, case: Case, evaluate: Evaluator, analytic: Mapping[str, Arrays],
-                 upstream: Arrays) -> None:
+                 upstream: Arrays, watch: Watch | None = None) -> None:
         self.case, self.evaluate, self.analytic, self.upstream = case, evaluate, analytic, upstream
-        self.apart: set[str] = set()  # tensors for which other tensors' gradients do not count
-
-    @cached_property
-    def largest(self) -> dict[str, dict[str, float]]:
-        """Choice -> input -> the largest gradient."""
-        return {choice: {name: largest_of(gradient) for name, gradient in gradients.items()}
-                for choice, gradients in self.analytic.items()}
+        self.watch = watch or Watch()
+        self.notes: list[str] = []
+        self.largest = {choice: {name: largest_of(gradient) for name, gradient in gradients.items()}
+                        for choice, gradients in analytic.items()}
+        self.eps = self.rtol = 0.0
+        self.rounding: dict[str, float] = {}
+        self.apart: set[str] = set()
 
     def weights(self, choice: str) -> Arrays:
         """The upstream gradients of a choice: of all outputs, or of one output."""
@@ -73,13 +101,11 @@ class Check:
 
     def along(self, lines: Sequence[Line], method: str) -> Numeric:
         """The numerical derivatives along lines, through each output."""
-        return along(self.evaluate, self.evaluate.inputs, self.upstream,
-                     [line.direction for line in lines], method)
+        return derivatives(self.evaluate, weights_of(self.evaluate, self.upstream), lines, method)
 
     def at(self, name: str, where: np.ndarray, method: str) -> Numeric:
         """The numerical derivatives at entries of a tensor, through each output."""
-        return at_entries(self.evaluate, self.evaluate.inputs, self.upstream, {name: where},
-                          method)[name]
+        return self.along([entry_line(self.evaluate.inputs, name, int(k)) for k in where], method)
 
     def through(self, numeric: Numeric, choice: str) -> Numeric:
         """The derivatives (n,) through the outputs of a choice."""
@@ -119,14 +145,14 @@ class Check:
 
     def _rounding(self, choice: str, name: str, largest: float) -> float:
         """The change of any entry of a tensor that rounding may cause, whatever its gradient is."""
-        eps, rounding = self._eps([name], choice), self.evaluate.rounding.get(name)
-        may = allowance(eps, rounding)
+        eps = self._eps([name], choice)
+        may = allowance(eps, self.rounding.get(name))
         reference = largest if name in self.apart else max(self.largest[choice].values())
         return eps * may.tensor * largest + eps * may.all * reference + may.absolute
 
     def _eps(self, names: Sequence[str], choice: str) -> float:
-        return max(self.evaluate.eps, *(float(np.finfo(self.analytic[choice][name].dtype).eps)
-                                        for name in names))
+        return max(self.eps, *(float(np.finfo(self.analytic[choice][name].dtype).eps)
+                               for name in names))
 
     @np.errstate(all="ignore")
     def _compared(
@@ -143,14 +169,13 @@ class Check:
         """
         value, error, scale = numeric
         eps = self._eps(names, choice)
-        observed = [self.evaluate.rounding[name] for name in names
-                    if name in self.evaluate.rounding]
+        observed = [self.rounding[name] for name in names if name in self.rounding]
         may = allowance(eps, max(observed, default=None))
         size = np.maximum(np.abs(a), np.abs(value))
         spread = np.maximum(spread, size)
         limit = eps * may.relative * size + eps * may.tensor * scale  # eps first: no overflow
         safe = error * (OBSERVED if self.evaluate.noise else SAFETY)
-        limit += terms + safe + self.evaluate.rtol * spread
+        limit += terms + safe + self.rtol * spread
         gap = np.where(a == value, 0.0, np.abs(a - value))
         relative = np.where(gap == 0, 0.0, gap / np.maximum(spread, floor))
         excess = np.where(gap == 0, 0.0, np.where(gap < np.inf, gap / limit, np.inf))

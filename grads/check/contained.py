@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from backend.errors import UserError
-from grads.check.continuation.refusal import is_users
+from grads.check.continuation.array import is_users
 from grads.check.watch import TimeUp
 
 DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)  # if ours

@@ -82,7 +82,7 @@ def at_entries(
     method is "complex" and f cannot be continued.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs)
-    derivatives = {}
+    weights, by_name = weights_of(evaluate, upstream), {}
     for name, entries in positions.items():
         where = np.asarray(entries, np.int64).reshape(-1)
         size = _floating(evaluate, name, "positions").size
@@ -90,8 +90,8 @@ def at_entries(
             raise ValueError(f"positions: expected {name!r} in 0..{size - 1}, "
                              f"got {where.min()}..{where.max()}")
         lines = (entry_line(evaluate.inputs, name, int(entry)) for entry in where)
-        derivatives[name] = _derivatives(evaluate, upstream, lines, method, options)
-    return derivatives
+        by_name[name] = derivatives(evaluate, weights, lines, method, **options)
+    return by_name
 
 
 def along(
@@ -112,7 +112,7 @@ def along(
             shape = _floating(evaluate, name, "directions").shape
             if d.shape != shape:
                 raise ValueError(f"directions: expected {name!r} of shape {shape}, got {d.shape}")
-    return _derivatives(evaluate, upstream, lines, method, options)
+    return derivatives(evaluate, weights_of(evaluate, upstream), lines, method, **options)
 
 
 def _floating(evaluate: Evaluator, name: str, argument: str) -> Array:
@@ -124,14 +124,13 @@ def _floating(evaluate: Evaluator, name: str, argument: str) -> Array:
     return value
 
 
-def _derivatives(
-    evaluate: Evaluator, upstream: Mapping[str, Any], lines: Iterable[Line], method: str,
-    options: Mapping[str, Any],
+def derivatives(
+    evaluate: Evaluator, weights: Mapping[str, Array], lines: Iterable[Line], method: str,
+    **options: Any,
 ) -> Numeric:
-    """The derivatives along each line by a method."""
+    """The derivatives along each line by a method. Arguments: weights, as those of `Probe`."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
-    weights = weights_of(evaluate, upstream)
     with np.errstate(all="ignore"):  # a step may leave the domain, which the error estimate shows
         numbers = [METHODS[method](Probe(evaluate, weights, line), **options) for line in lines]
     if not numbers:
@@ -285,8 +284,7 @@ def _numeric(rows: Sequence[tuple[Any, Any, Any]]) -> Numeric:
 
 
 def second_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any],
-    by_complex_step: Numeric,
+    evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
 ) -> str:
     """Check for analyticity by steps in a second direction of the complex plane.
 
@@ -295,24 +293,23 @@ def second_direction(
     with the derivative `by_complex_step`. Returns "" if they agree at one of three step sizes, or
     if rounding is too large to decide. Otherwise returns why the complex step cannot be used.
     """
-    probe = Probe(evaluate, weights_of(evaluate, upstream), Line(direction))
+    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
     if not _agree(probe, 1 + 1j, None):
         return ("f: the derivative is not the same in all directions of the complex plane: "
                 "something is not analytic (a complex conjugate, an absolute value outside of "
                 "NumPy)")
     if _agree(probe, 1 + 1j, by_complex_step) or (
-            find_kink_along(evaluate, upstream, direction) is not None):
+            find_kink_along(evaluate, upstream, line.direction) is not None):
         return ""
     return ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
             "other's rounding (a Fourier transform outside of NumPy)")
 
 
 def real_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any],
-    by_complex_step: Numeric,
+    evaluate: Evaluator, upstream: Mapping[str, Any], line: Line, by_complex_step: Numeric
 ) -> str:
     """As `second_direction`, by real steps: their differences must agree with `by_complex_step`."""
-    probe = Probe(evaluate, weights_of(evaluate, upstream), Line(direction))
+    probe = Probe(evaluate, weights_of(evaluate, upstream), line)
     if _agree(probe, 1.0, by_complex_step):
         return ""
     return "f: real differences say otherwise: it computes something else with complex numbers"

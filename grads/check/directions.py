@@ -20,13 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.check.comparison import COARSE, Check, Compared, index_of
+from grads.check.comparison import COARSE, EXACT, Check, Compared, index_of
 from grads.check.diagnosis.places import place
 from grads.check.evaluate import Line, entry_line
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.other_inputs import slopes_at
-from grads.check.precision import EXACT
-from grads.check.result import BAD, Row
+from grads.check.result import BAD, HEADINGS, Row
 
 DIRECTIONS = 2  # per tensor
 NEARBY = 1e-3  # relative distance of points where a small tensor's gradient is compared, too
@@ -81,9 +80,10 @@ def lines_together(
 ) -> list[Line]:
     """Random directions over all tensors at once. If `relative`, they are scaled by the entries'
     sizes, so that short steps along them meet no kink."""
-    sizes = _sizes(inputs, names)
     if relative and any(inputs[name].any() for name in names):
         sizes = {name: np.abs(inputs[name]) for name in names}
+    else:
+        sizes = _sizes(inputs, names)
     return [Line({name: rng.normal(size=inputs[name].shape) * sizes[name] for name in names},
                  TOGETHER) for _ in range(number)]
 
@@ -121,6 +121,22 @@ def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[
                                                      if line.row == name])
             rows += [row] if choice == "all" or row.status == "wrong" else []
     return rows, failed
+
+
+def confirm(
+    check: Check, names: Sequence[str], method: str, rng: np.random.Generator
+) -> tuple[str, list[Failed]]:
+    """Compare all tensors together with a second method: a note, and the lines that fail.
+
+    If the direction fails and has no kink, another direction decides, with shorter steps.
+    """
+    together, beside = (lines_together(check.evaluate.inputs, names, rng, 1, relative)
+                        for relative in (False, True))
+    rows, failed = check_lines(check, together, method)
+    if failed and find_kink_along(check.evaluate, check.upstream, together[0].direction) is None:
+        rows, failed = check_lines(check, beside, method)
+    note = f"{HEADINGS[method]} along a direction over all tensors: {rows[0].error:.1e}"
+    return ("" if failed else note), failed
 
 
 def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
@@ -173,8 +189,8 @@ def _row(
     inputs = check.evaluate.inputs
     shape = inputs[name].shape if name in inputs else None
     at = () if line.entry is None or shape is None else index_of(line.entry, shape)
-    said = place(check.case.labels.get(name), at) if line.entry is not None else (
-        "a random direction")
+    said = "a random direction" if line.entry is None else (
+        place(check.case.labels.get(name), at) if result.words[0] != "right" else str(at))
     entries = [result.relative[0] for line, result in results if line.entry is not None]
     directions = [result.relative[0] for line, result in results if line.entry is None]
     status, analytic, value = (
@@ -198,7 +214,7 @@ def set_apart(check: Check, names: Sequence[str]) -> set[str]:
     rounding of other tensors would hide the error."""
     largest = check.largest["all"]
     least = max(largest.values(), default=0.0) * SMALL
-    if check.evaluate.eps > EXACT:
+    if check.eps > EXACT:
         return set()
     return {name for name in names if largest[name] < least and _wrong_alike(check, name)}
 

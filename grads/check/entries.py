@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,22 @@ from grads.check.diagnosis.elsewhere import Probe
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
-from grads.check.directions import LOCATED, Cleared, Failed, cleared, decided
+from grads.check.directions import (
+    LOCATED,
+    TOGETHER,
+    Cleared,
+    Failed,
+    cleared,
+    decided,
+    joint_rows,
+    narrowed,
+    refined,
+    with_all_methods,
+)
 from grads.check.kinked_entries import Estimates, kinks_of
 from grads.check.other_inputs import rounding_alone
 from grads.check.result import BAD, ErrorMap, Row
-from grads.check.stopped import UNSURE, uncovered
-from grads.check.watch import TimeUp
+from grads.check.watch import UNSURE, TimeUp, unconfirmed, uncovered
 
 ALL = 1024  # entries that are differentiated if directions have too few digits; by complex step 16
 # times as many
@@ -44,6 +54,28 @@ ROUNDED = ("fewer than three digits can be had here: the gradient's own rounding
 UNDECIDED = "fewer than three digits can be had here: the function is computed in low precision"
 NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
+
+
+def with_entries(
+    check: Check, names: Sequence[str], how: Any, methods: Sequence[str],
+    rng: np.random.Generator, rows: list[Row], failed: list[Failed],
+) -> list[Row]:
+    """The rows. Tensors that are not right along a direction are compared entry by entry."""
+    joint = [bad for bad in failed if bad.line.row == TOGETHER]
+    single = [bad for bad in failed if bad.line.row != TOGETHER]
+    single += narrowed(check, joint, {bad.line.row for bad in single})
+    single = refined(check, single)
+    sampled = how.sample is not None
+    if how.diagnosis or sampled:
+        chosen = [name for name in names
+                  if sampled or any(bad.line.row == name for bad in single)]
+        rows = merged(rows, check_entries(check, chosen, methods, how.sample or how.diagnosis,
+                                          single, rng, all_methods=sampled))
+    else:
+        rows = [with_all_methods(check, row, failed, methods) for row in rows]
+    if joint and not any(row.status in BAD for row in rows):
+        rows += joint_rows(check, joint, methods)
+    return rows
 
 
 class Examined(NamedTuple):
@@ -84,7 +116,7 @@ def check_entries(
         for name in names:
             row = _row(check, choice, name, examined, methods)
             rows += [row] if choice == "all" or row.status in BAD else []
-    if check.evaluate.watch.stopped:
+    if check.watch.stopped:
         return [replace(row, status="unfinished") if row.status in ("ok", "inconclusive")
                 and row.checked < examined[row.name].planned else row for row in rows]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
@@ -94,6 +126,23 @@ def check_entries(
     except TimeUp:
         pass
     return rows
+
+
+def merged(rows: Sequence[Row], by_entries: Sequence[Row]) -> list[Row]:
+    """The rows of a check along directions. A tensor whose entries were differentiated has the row
+    of its entries instead, unless that covers fewer entries."""
+    entries = {row.name: row for row in by_entries if row.upstream == "all"}
+    first = [_both(row, entries.pop(row.name)) if row.name in entries else row for row in rows
+             if row.upstream == "all" and (row.shape is not None or row.status == "ok")]
+    return [*first, *entries.values(), *(row for row in by_entries if row.upstream != "all")]
+
+
+def _both(row: Row, entries: Row) -> Row:
+    """The row of a tensor's entries with the results of its directions."""
+    if entries.status == "unfinished" and entries.checked <= row.checked:
+        return unconfirmed(row)
+    errors = {kind: error for kind, error in row.errors.items() if kind == "directions"}
+    return replace(entries, directions=row.directions, errors={**entries.errors, **errors})
 
 
 # --- which entries --------------------------------------------------------------------------------
@@ -164,12 +213,12 @@ def _estimates(check: Check, name: str, where: np.ndarray, methods: Sequence[str
     made: dict[str, list[Numeric]] = {method: [nothing] for method in methods}
     covered = 0
     try:
-        for positions in check.evaluate.watch.parts(where):
+        for positions in check.watch.parts(where):
             by_method = {method: check.at(name, positions, method) for method in methods}
             for method, numeric in by_method.items():
                 made[method].append(numeric)
             covered += len(positions)
-            check.evaluate.watch.tell(f"entries of {name}", covered, len(where))
+            check.watch.tell(f"entries of {name}", covered, len(where))
     except TimeUp:
         pass
     return {method: (where[:covered], Numeric(*(np.concatenate(parts, axis=1) for parts in zip(
@@ -186,7 +235,7 @@ def _row(
     """The row of a tensor for one choice. It is unfinished if the time ends before kinks are ruled
     out."""
     where, shape = examined[name].where, check.evaluate.inputs[name].shape
-    if check.evaluate.watch.stopped and not len(where):
+    if check.watch.stopped and not len(where):
         return uncovered(name, choice, shape)
     try:
         return _compared_row(check, choice, name, examined, methods)

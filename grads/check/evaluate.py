@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from grads.check.continuation import NotAnalytic, continue_run, is_users, namespaces_of
-from grads.check.watch import Watch
+from grads.check.continuation.array import NotAnalytic, is_users
+from grads.check.continuation.namespace import continue_run, namespaces_of
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
@@ -54,28 +54,27 @@ class Evaluator:
     """A function at given inputs: its outputs there, and with some inputs replaced.
 
     Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays become
-    float64, others (ids, masks) are passed as they are; outputs at these inputs, if known; watch of
-    the check. f gets private copies, so changes to its arguments have no effect elsewhere. Raises
-    ValueError if an input is complex or an output is not a real number.
+    float64, others (ids, masks) are passed as they are; outputs at these inputs, if known. f gets
+    private copies, so changes to its arguments have no effect elsewhere. Raises ValueError if an
+    input is complex or an output is not a real number.
 
     Attributes: outputs, float64, at the given inputs; evaluations, the number of runs with
     perturbed inputs; noise, (size,) by output, the observed rounding of outputs that are computed
-    in less than float64; rounding, the observed rounding of the analytic gradients by input
-    (`grads.check.precision`); eps, at least that of the dtype in which gradients are computed;
-    rtol, the relative error that is allowed in addition to rounding; complex_step, False if the
-    complex step is known to be unsuitable.
+    in less than float64; complex_step, False if the complex step is known to be unsuitable.
     """
 
     def __init__(
         self, f: Function, inputs: Mapping[str, Any], *,
-        outputs: Mapping[str, Array] | None = None, watch: Watch | None = None,
+        outputs: Mapping[str, Array] | None = None,
     ) -> None:
-        self.f, self.watch = f, watch or Watch()
-        self.inputs = {name: _real(name, a) for name, a in inputs.items()}
+        self.f = f
+        self.inputs = {name: np.array(a, float if np.asarray(a).dtype.kind == "f" else None)
+                       for name, a in inputs.items()}
+        for name, a in self.inputs.items():
+            if a.dtype.kind == "c":
+                raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
         self.evaluations = 0
         self.noise: dict[str, Array] = {}
-        self.rounding: dict[str, float] = {}
-        self.eps = self.rtol = 0.0
         self.complex_step = True
         self.outputs: dict[str, Array] = {}
         for name, a in (self._run({}, False) if outputs is None else outputs).items():
@@ -102,6 +101,13 @@ class Evaluator:
                 for step in t]
         return {name: np.array([run[name].reshape(-1) for run in runs]) for name in self.outputs}
 
+    def in_float32(self) -> bool:
+        """Whether all outputs are fractions that float32 can represent."""
+        values = np.concatenate([np.ravel(out) for out in self.outputs.values()] or [np.zeros(0)])
+        values = values[np.isfinite(values) & (values != np.rint(values))]
+        with np.errstate(over="ignore"):
+            return bool(values.size) and bool((values.astype(np.float32) == values).all())
+
     def _run(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
         """The outputs, with some inputs replaced. All are copied: f may reuse its buffers."""
         inputs = {name: np.array(changed.get(name, a), np.complex128 if (
@@ -114,14 +120,6 @@ class Evaluator:
     @cached_property
     def _namespaces(self) -> list[dict[str, Any]] | None:
         return namespaces_of(self.f)
-
-
-def _real(name: str, value: Any) -> Array:
-    """A private copy, float64 if floating."""
-    a = np.array(value)
-    if a.dtype.kind == "c":
-        raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
-    return a.astype(np.float64) if a.dtype.kind == "f" else a
 
 
 @contextmanager

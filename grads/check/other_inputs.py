@@ -42,7 +42,7 @@ def slopes_at(
         gradients = case.gradients(*arguments)
         terms = [np.ravel(dense(gradients[name], name, inputs) * v)
                  for name, v in direction.items()]
-        evaluator = Evaluator(case.outputs, inputs, watch=evaluate.watch)
+        evaluator = Evaluator(case.outputs, inputs)
         return np.concatenate(terms), along(evaluator, inputs, upstream, [direction], method)
     except Exception:  # the code may not take these inputs
         return None
@@ -67,7 +67,7 @@ def rounding_alone(
     gap = np.abs(compared.analytic - compared.numeric)
     bad = np.array([status[int(k)] in ("wrong", "disagree") for k in where], bool)
     worst = np.argsort(-compared.excess, kind="stable")
-    eps = max(check.evaluate.eps, float(np.finfo(np.float64).eps))
+    eps = max(check.eps, float(np.finfo(np.float64).eps))
     d = max(float(np.abs(d).max(initial=0.0)) for d in check.weights(choice).values())
     few = gap < ROUNDINGS * eps * d
     slight = few | (gap < CLOSE * np.abs(compared.numeric))
@@ -97,13 +97,13 @@ def _errors_beside(check: Check, choice: str, name: str, where: np.ndarray) -> n
     rng, evaluate, weights = np.random.default_rng(5), check.evaluate, check.weights(choice)
     errors, method = [], "complex" if evaluate.complex_step else "ridders"
     for distance in np.repeat([FAR, NEAR], POINTS):
-        near = max(distance, ROUNDINGS * evaluate.eps)
+        near = max(distance, ROUNDINGS * check.eps)
         moved = {key: np.array(x * (1 + near * rng.normal(size=x.shape)), check.case.inputs[
             key].dtype) for key, x in evaluate.inputs.items()}
         upstream = {key: np.array(d, moved[name].dtype) for key, d in weights.items()}
         try:
             analytic = dense(check.case.gradients(dict(moved), upstream)[name], name, moved)
-            evaluator = Evaluator(check.case.outputs, moved, watch=evaluate.watch)
+            evaluator = Evaluator(check.case.outputs, moved)
             numeric = at_entries(evaluator, moved, weights, {name: where}, method)[name].value
         except Exception:  # the code may not take these inputs
             return None

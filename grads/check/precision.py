@@ -1,14 +1,13 @@
-"""The precision of an analytic gradient: its observed rounding, and the allowed difference.
+"""Observes the rounding of code that computes in less than float64.
 
-In float64 the allowance is generous, and still far smaller than any mistake. A gradient in float32
-or float16 is computed again from inputs that differ in their last bit. Its change shows the
-rounding of this code at these values.
+A gradient in float32 or float16 is computed again from inputs that differ in their last bit. Its
+change shows the rounding of this code at these values. The rounding of outputs shows in their
+differences between points that are close together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from grads.check.analytic import dense
 from grads.check.case import Case
 from grads.check.evaluate import Evaluator, Line
 
-HALF = 1e-4  # only float16 has an eps above this
-EXACT = 1e-12  # a dtype with an eps below this needs no observation
 RUNS = 3  # number of repeated computations
-SAFETY = 10  # factor by which rounding may exceed the observed rounding
 SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
 BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
 LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
@@ -27,38 +23,11 @@ LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as le
 Arrays = Mapping[str, np.ndarray]
 
 
-class Allowance(NamedTuple):
-    """The change that rounding may cause: multiples of eps, and an absolute part."""
-
-    relative: float  # of the entry
-    tensor: float  # of the terms that were summed, and of the largest entry of the tensor
-    all: float  # of the largest entry of all tensors
-    absolute: float
-
-
-def allowance(eps: float, rounding: float | None) -> Allowance:
-    """The allowance for a gradient. Arguments: eps of the dtype; rounding, as observed, or None.
-
-    A gradient that is given as an array cannot be computed again. Its relative error may be 0.02%
-    in float32 and 1.6% in float16.
-    """
-    if eps < EXACT:
-        return Allowance(8192, 512, 8, 0.0)
-    half = eps > HALF  # float16's own roundings are so large that few of them may pass
-    least = SAFETY * float(np.finfo(np.float16 if half else np.float32).smallest_subnormal)
-    if rounding is None:
-        return Allowance(16, 8, 1, least) if half else Allowance(2048, 256, 8, least)
-    return Allowance(*((8, 4, 0) if half else (64, 32, 0)), SAFETY * rounding + least)
-
-
 def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, float]:
-    """The largest observed rounding of each tensor's gradient. Empty in float64, and if the
-    gradients are given as arrays and so do not depend on the inputs."""
-    dtype = next(iter(case.inputs.values())).dtype
-    if np.finfo(dtype).eps < EXACT:
-        return {}
+    """The largest observed rounding of each tensor's gradient. Empty if the gradients are given as
+    arrays and so do not depend on the inputs."""
     rng, changes = np.random.default_rng(0), dict.fromkeys(gradients, 0.0)
-    d_outputs = {name: np.array(d, dtype) for name, d in upstream.items()}
+    d_outputs = {name: np.array(d, case.dtype) for name, d in upstream.items()}
     for _ in range(RUNS):
         inputs = {name: _neighbour(value, rng) for name, value in case.inputs.items()}
         for name, d in case.gradients(inputs, d_outputs).items():
@@ -67,14 +36,13 @@ def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, fl
     return changes if any(changes.values()) else {}
 
 
-def observe_noise(evaluate: Evaluator, direction: Arrays) -> None:
+def observe_noise(evaluate: Evaluator, line: Line) -> None:
     """Estimate the rounding of outputs that are computed in less than float64, `Evaluator.noise`.
 
     At the smallest spacing at which anything changes, third differences consist of rounding only.
     They are taken on each side of the point, and the smaller of the two sides counts: a kink or a
     jump is not rounding. Values that float32 can represent count as rounded to float32.
     """
-    line = Line(direction)
     _, unit, near = line.scales(evaluate.inputs)
     near = min(unit, 256 * near)  # small inputs stay in their domain
     for spacing in [*(h * near for h in SPACINGS), *(h * unit for h in SPACINGS[1:])]:
@@ -89,14 +57,6 @@ def observe_noise(evaluate: Evaluator, direction: Arrays) -> None:
         loud = level > LOUD * np.finfo(np.float64).eps * np.abs(values[:8]).max(axis=0)
         if loud.any():
             evaluate.noise[name] = np.where(loud, level, 0.0)
-
-
-def coarse_outputs(evaluate: Evaluator) -> bool:
-    """Whether all outputs are fractions that float32 can represent."""
-    values = np.concatenate([np.ravel(out) for out in evaluate.outputs.values()] or [np.zeros(0)])
-    values = values[np.isfinite(values) & (values != np.rint(values))]
-    with np.errstate(over="ignore"):
-        return bool(values.size) and bool((values.astype(np.float32) == values).all())
 
 
 def _spacing_of_float32(values: np.ndarray) -> np.ndarray:

@@ -1,51 +1,47 @@
 """Prepares a check: the outputs, the analytic gradients, and faults other than wrong values.
 
-The function and its backward are run twice on copies. This finds code that writes into its
-arguments, and random results, before anything is differentiated.
+The function and its backward are run several times on copies. This finds code that writes into its
+arguments, random results, a backward that is not linear in the upstream gradient, and a cache that
+does not survive another run, before anything is differentiated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 
 from grads.check.analytic import (
+    Kept,
     dense,
     host,
     same_bits,
     validate_gradients,
     validate_upstream,
 )
-from grads.check.cache import cache_findings
 from grads.check.case import Case
+from grads.check.comparison import EXACT, Check
 from grads.check.evaluate import Evaluator
 from grads.check.precision import rounding_of
 from grads.check.result import Finding
 from grads.check.watch import Watch
 
 CONSTANT = 1e-4  # fraction of the largest gradient that may not depend on the upstream gradient
-Arrays = dict[str, np.ndarray]
+STEP = 0.25  # relative change of the inputs of another run
+Arrays = Mapping[str, np.ndarray]
 # Gradients of the outputs, or a function of the outputs that returns them; None: random gradients
-Upstream = Mapping[str, np.ndarray] | Callable[[Arrays], Mapping[str, np.ndarray]] | None
-
-
-class Ready(NamedTuple):
-    """A prepared check: the function, its analytic gradients, and the upstream gradients."""
-
-    evaluate: Evaluator
-    analytic: dict[str, Arrays]  # by choice of upstream gradients
-    upstream: Arrays
+Upstream = Arrays | Callable[[dict[str, np.ndarray]], Arrays] | None
 
 
 def prepared(
-    case: Case, upstream: Upstream, alone: bool, vanish: bool,
-    wanted: Sequence[str], watch: Watch, rng: np.random.Generator, findings: list[Finding],
-) -> Ready | None:
-    """The prepared check; None if nothing can be compared. Faults other than wrong values are
-    appended to `findings`."""
-    exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
+    case: Case, upstream: Upstream, alone: bool, watch: Watch, rng: np.random.Generator,
+    findings: list[Finding],
+) -> Check | None:
+    """The check with its analytic gradients; None if nothing can be compared. Faults other than
+    wrong values are appended to `findings`."""
+    exact = _copies(case.inputs, np.float64)
     outputs = outputs_of(case, exact, findings)
     if findings:
         return None
@@ -53,108 +49,121 @@ def prepared(
                  or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
     validate_upstream(d_out, exact)
     analytic = gradients_of(case, d_out, alone, findings)
-    if not findings:
-        findings += cache_findings(case, d_out, analytic["all"])
-    if not findings:
-        _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
-    evaluate = Evaluator(case.outputs, exact, outputs=outputs, watch=watch)
-    evaluate.rounding = rounding_of(case, d_out, analytic["all"])
-    evaluate.eps = max(float(np.finfo(value.dtype).eps) for value in case.inputs.values())
-    return Ready(evaluate, analytic, d_out)
+    validate_gradients(case.inputs, analytic["all"])
+    if not findings and not case.cacheless:
+        findings += (linearity_findings(case, d_out, analytic["all"])
+                     or cache_findings(case, d_out, analytic["all"]))
+    check = Check(case, Evaluator(case.outputs, exact, outputs=outputs), analytic, d_out, watch)
+    check.eps = max(float(np.finfo(x.dtype).eps) for x in case.inputs.values())
+    if np.finfo(case.dtype).eps > EXACT:
+        check.rounding = rounding_of(case, d_out, analytic["all"])
+    return check
 
 
-def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
+def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> dict[str, np.ndarray]:
     """The outputs. Appends a finding if they are not finite, if two runs differ, or if the function
     writes into its inputs."""
-    copies = {name: value.copy() for name, value in exact.items()}
+    inputs = _copies(exact)
     try:
-        outputs = {name: np.array(host(out)) for name, out in case.outputs(copies).items()}
+        outputs = {name: np.array(host(out)) for name, out in case.outputs(inputs).items()}
     except Exception as error:
-        for name in [name for name, value in exact.items() if not value.size]:
-            raise ValueError(f"inputs: expected entries in {name!r}, got shape "
-                             f"{exact[name].shape}, for which the function fails: {error}"
-                             ) from error
+        _blame_empty_inputs(exact, error)
         raise
-    for name in same_bits(copies, exact):
-        findings.append(Finding("mutated", name, "the function writes into its input"))
-    again = {name: host(out) for name, out in case.outputs(
-        {name: value.copy() for name, value in exact.items()}).items()}
+    again = {name: host(out) for name, out in case.outputs(_copies(exact)).items()}
     for name, out in outputs.items():
         if out.dtype.kind not in "fiub":
             raise ValueError(f"forward: expected real numbers in output {name!r}, got {out.dtype}")
-        if not np.isfinite(out).all():
-            findings.append(Finding("not finite", name, "the output is NaN or infinite"))
-    for name in same_bits(again, outputs):
-        findings.append(Finding("random", name, "two runs of the function differ: freeze its "
-                                                "random numbers (a dropout mask, a seed)"))
+    findings += [Finding("mutated", name, "the function writes into its input")
+                 for name in same_bits(inputs, exact)]
+    findings += [Finding("not finite", name, "the output is NaN or infinite")
+                 for name, out in outputs.items() if not np.isfinite(out).all()]
+    findings += [Finding("random", name, "two runs of the function differ: freeze its random "
+                         "numbers (a dropout mask, a seed)") for name in same_bits(again, outputs)]
     if not outputs:
         findings.append(Finding("nothing", "outputs", "the function returns nothing"))
     return outputs
 
 
+def _blame_empty_inputs(inputs: Arrays, error: Exception) -> None:
+    """Raise ValueError if an input without entries may be why the function fails."""
+    for name in [name for name, value in inputs.items() if not value.size]:
+        raise ValueError(f"inputs: expected entries in {name!r}, got shape {inputs[name].shape}, "
+                         f"for which the function fails: {error}") from error
+
+
 def gradients_of(
-    case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
+    case: Case, upstream: Arrays, alone: bool, findings: list[Finding]
 ) -> dict[str, Arrays]:
     """The analytic gradients: through all outputs together, and through each of several outputs."""
-    choices = {"all": dict(upstream)}
-    if alone and len(upstream) > 1:
-        choices |= {name: {name: d_out} for name, d_out in upstream.items()}
-    dtype = next(iter(case.inputs.values())).dtype
-    analytic: dict[str, Arrays] = {}
-    for choice, d_outputs in choices.items():
-        inputs = {name: np.array(value) for name, value in case.inputs.items()}
-        d_copies = {name: np.array(d, dtype) for name, d in d_outputs.items()}
-        gradients = case.gradients(inputs, d_copies)
-        analytic[choice] = {name: dense(d, name, case.inputs) for name, d in gradients.items()}
-        if choice == "all":
-            for name in same_bits(inputs, case.inputs):
-                findings.append(Finding("mutated", name, "the backward writes into the input"))
-            for name in same_bits(d_copies, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
-                findings.append(Finding("mutated", f"d{name}",
-                                        "the backward writes into the upstream gradient"))
-            if not findings:
-                findings += _upstream_findings(case, d_copies, analytic[choice])
-    validate_gradients(case.inputs, analytic["all"])
+    inputs, d_outputs = _copies(case.inputs), _copies(upstream, case.dtype)
+    analytic = {"all": _written_out(case, case.gradients(inputs, d_outputs))}
+    findings += [Finding("mutated", name, "the backward writes into the input")
+                 for name in same_bits(inputs, case.inputs)]
+    findings += [Finding("mutated", f"d{name}", "the backward writes into the upstream gradient")
+                 for name in same_bits(d_outputs, _copies(upstream, case.dtype))]
+    for name in upstream if alone and len(upstream) > 1 else ():
+        d_outputs = _copies({name: upstream[name]}, case.dtype)
+        analytic[name] = _written_out(case, case.gradients(_copies(case.inputs), d_outputs))
     return analytic
 
 
-def _upstream_findings(
-    case: Case, upstream: Mapping[str, np.ndarray], gradients: Arrays
-) -> list[Finding]:
+def _written_out(case: Case, gradients: Mapping[str, Any]) -> Arrays:
+    return {name: dense(d, name, case.inputs) for name, d in gradients.items()}
+
+
+def _copies(arrays: Arrays, dtype: Any = None) -> dict[str, np.ndarray]:
+    return {name: np.array(a, dtype) for name, a in arrays.items()}
+
+
+# --- linear in the upstream gradient? -----------------------------------------------------------
+
+
+@np.errstate(all="ignore")
+def linearity_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Finding]:
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
     two runs must give the same."""
-
-    def scaled(factor: float, dtype: Any = None) -> Arrays:
-        """The gradients for `factor` times the upstream gradients, divided by `factor`, a power of
-        2, so that rounding does not change."""
-        inputs = {name: np.array(x, dtype) for name, x in case.inputs.items()}
-        d_outputs = {name: np.array(factor * d, dtype) for name, d in upstream.items()}
-        again = case.gradients(inputs, d_outputs)
-        return {name: dense(again[name], name, case.inputs) / (factor or 1.0) if name in again
-                else np.zeros_like(gradient)  # of a layer that has no more to say without upstream
-                for name, gradient in gradients.items()}
-
-    if case.cacheless:
+    half, zero = (_scaled(case, upstream, gradients, factor) for factor in (-0.5, 0.0))
+    if not same_bits(half, gradients) and not any(d.any() for d in zero.values()):
         return []
-    with np.errstate(all="ignore"):
-        half, zero, dtype = scaled(-0.5), scaled(0.0), None
-        differ = same_bits(half, gradients)
-        if random := same_bits(scaled(1.0), gradients) if differ else []:
-            return [Finding("random", f"d{name}", "two runs of the backward differ")
-                    for name in random]
-        if differ and next(iter(upstream.values())).dtype != np.float64:  # where little underflows
-            try:
-                half, gradients = scaled(-0.5, np.float64), scaled(1.0, np.float64)
-                differ, dtype = same_bits(half, gradients), np.float64
-            except Exception:  # the code may insist on its dtype
-                pass
-        names = [name for name in gradients if name in differ or zero[name].any()]
-        small = tuple(scaled(factor, dtype) for factor in (2.0**-30, -(2.0**-31)) if names)
-        said: dict[str, list[str]] = {}
-        for name in names:
-            message = _nonlinear(gradients[name], half[name], zero[name],
-                                 *(gradient[name] for gradient in small))
-            said.setdefault(message, []).append(f"d{name}")
+    return _faults_of_scaling(case, upstream, gradients, half, zero)
+
+
+def _scaled(
+    case: Case, upstream: Arrays, gradients: Arrays, factor: float, dtype: Any = None
+) -> Arrays:
+    """The gradients for `factor` times the upstream gradients, divided by `factor`, a power of 2,
+    so that rounding does not change."""
+    d_outputs = {name: np.array(factor * d, dtype)
+                 for name, d in _copies(upstream, case.dtype).items()}
+    again = _written_out(case, case.gradients(_copies(case.inputs, dtype), d_outputs))
+    return {name: again[name] / (factor or 1.0) if name in again
+            else np.zeros_like(gradient)  # of a layer that has no more to say without upstream
+            for name, gradient in gradients.items()}
+
+
+def _faults_of_scaling(
+    case: Case, upstream: Arrays, gradients: Arrays, half: Arrays, zero: Arrays
+) -> list[Finding]:
+    """What makes gradients differ from those for -1/2 and 0 times the upstream gradient."""
+    differ, dtype = same_bits(half, gradients), None
+    again = _scaled(case, upstream, gradients, 1.0) if differ else gradients
+    if random := same_bits(again, gradients):
+        return [Finding("random", f"d{name}", "two runs of the backward differ") for name in random]
+    if differ and case.dtype != np.float64:  # where little underflows
+        try:
+            half, gradients = (_scaled(case, upstream, gradients, factor, np.float64)
+                               for factor in (-0.5, 1.0))
+            differ, dtype = same_bits(half, gradients), np.float64
+        except Exception:  # the code may insist on its dtype
+            pass
+    names = [name for name in gradients if name in differ or zero[name].any()]
+    small = [_scaled(case, upstream, gradients, factor, dtype)
+             for factor in (2.0**-30, -(2.0**-31)) if names]
+    said: dict[str, list[str]] = {}
+    for name in names:
+        message = _nonlinear(gradients[name], half[name], zero[name],
+                             *(gradient[name] for gradient in small))
+        said.setdefault(message, []).append(f"d{name}")
     return [Finding("upstream", ", ".join(tensors), message)
             for message, tensors in said.items() if message]
 
@@ -192,6 +201,76 @@ def _nonlinear(
     return "it is not linear in the upstream gradient, as any gradient is"
 
 
+# --- does the cache survive? ----------------------------------------------------------------------
+
+
+def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Finding]:
+    """Faults of a cache that a single forward and backward do not show.
+
+    Arguments: upstream gradients by output; gradients, the result of one backward for them. Neither
+    a second forward with other inputs nor a second backward on the same cache may change these
+    gradients.
+    """
+    outputs, cache = case.forward(_copies(case.inputs))
+    kept = list(_arrays(cache.cache if isinstance(cache, Kept) else cache))
+    if not kept:
+        return []
+    before = [np.array(array) for array in kept]
+    with np.errstate(all="ignore"):
+        try:
+            case.forward({name: value + np.asarray(STEP * (1 + np.abs(value)), value.dtype)
+                          for name, value in case.inputs.items()})
+        except Exception:  # the other inputs may be invalid for it
+            pass
+    changed = not all(np.array_equal(array, old, equal_nan=array.dtype.kind in "fc")
+                      for array, old in zip(kept, before, strict=True))
+
+    def backward() -> Arrays:
+        d_outputs = {name: np.array(upstream.get(name, np.zeros(np.shape(out))), case.dtype)
+                     for name, out in outputs.items()}
+        return _copies(_written_out(case, case.vjp(d_outputs, cache)))
+
+    first = backward()
+    if changed and same_bits(first, gradients):
+        return [Finding("aliased", "cache", "another run of the forward changes the gradients of "
+                        "this one: its cache shares a buffer")]
+    try:
+        again = backward()
+    except Exception as error:
+        return [Finding("cache", "backward", "a second call of the backward on the same cache "
+                        f"fails, {type(error).__name__}: {error}: it changes its cache")]
+    names = same_bits(again, first)
+    if names and all(np.allclose(again[name], 2 * first[name]) for name in names):
+        return [Finding("cache", f"d{name}", "the second is twice the first when the backward is "
+                        "called again: is it not set to zero before it is added to?")
+                for name in names]
+    return [Finding("cache", "backward", "a second call of the backward on the same cache gives "
+                    "something else: it changes its cache")] if names else []
+
+
+def _arrays(cache: Any) -> Iterator[np.ndarray]:
+    """The arrays of a cache: itself, or those inside a tuple, list, mapping or object."""
+    pending, seen = [cache], set()
+    while pending:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            pending += value
+        elif isinstance(value, Mapping):
+            pending += value.values()
+        elif is_dataclass(value) and not isinstance(value, type):
+            pending += [getattr(value, field.name) for field in fields(value)]
+        elif hasattr(value, "__dict__") and not callable(value):
+            pending += vars(value).values()
+
+
+# --- names and padding ----------------------------------------------------------------------------
+
+
 def wanted_names(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
     """The names of the inputs to check. Raises ValueError for an unknown name."""
     for name in names or []:
@@ -200,12 +279,12 @@ def wanted_names(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
     return list(inputs if names is None else names)
 
 
-def _zeros(
-    gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
-    findings: list[Finding],
-) -> None:
-    """Append a finding for a gradient that is not exactly zero where `zeros` is true, and, unless
-    it may vanish, for a gradient that is zero everywhere else."""
+def padding_findings(
+    gradients: Arrays, zeros: Arrays, vanish: bool, wanted: Sequence[str]
+) -> list[Finding]:
+    """A finding for a gradient that is not exactly zero where `zeros` is true, and, unless it may
+    vanish, for a gradient that is zero everywhere else."""
+    findings = []
     for name in wanted:
         gradient = gradients[name]
         padding = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
@@ -215,3 +294,4 @@ def _zeros(
                                     f"cannot matter, got {gradient[index]:.6g} at {index}"))
         if not vanish and not padding.all() and not gradient[~padding].any():
             findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))
+    return findings

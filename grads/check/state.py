@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.case import Case
+from grads.check.comparison import Check
 from grads.check.continuation.namespace import is_users_module
-from grads.check.evaluate import Evaluator
 from grads.check.other_inputs import slopes_at
 from grads.check.result import Finding
 
@@ -130,8 +129,7 @@ def _is_users(definition: Any) -> bool:
 
 
 def _right_nearby(
-    case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str],
-    rng: np.random.Generator, moved: Collection[str],
+    check: Check, names: Sequence[str], rng: np.random.Generator, moved: Collection[str]
 ) -> bool:
     """Whether the gradients have the right slope at another point, along one direction. True also
     if the code fails there, or if differences are too uncertain to decide.
@@ -139,14 +137,14 @@ def _right_nearby(
     Arguments: moved, the inputs whose entries are moved, and not only stretched.
     """
     inputs = {name: x * (1 + NEARBY * rng.uniform(-1, 1, x.shape))
-              for name, x in evaluate.inputs.items()}
+              for name, x in check.evaluate.inputs.items()}
     inputs |= {name: inputs[name] + AWAY * rng.uniform(-1, 1, inputs[name].shape)
                for name in moved}
     v = {name: (np.abs(x) if x.any() else 1.0) * rng.normal(size=x.shape)
          for name, x in inputs.items() if name in names}
-    dtype = next(iter(case.inputs.values())).dtype
-    slopes = slopes_at(case, evaluate, upstream, inputs, v,
-                       "complex" if evaluate.complex_step else "ridders", dtype)
+    dtype = check.case.dtype
+    slopes = slopes_at(check.case, check.evaluate, check.upstream, inputs, v,
+                       "complex" if check.evaluate.complex_step else "ridders", dtype)
     if slopes is None:
         return True
     terms, numeric = slopes
@@ -155,17 +153,16 @@ def _right_nearby(
     return not gap > close * float(np.abs(terms).sum()) + 10 * float(numeric.error.sum())
 
 
-def kept_findings(
-    case: Case, evaluate: Evaluator, upstream: Arrays, names: Sequence[str], mutable: bool
-) -> list[Finding]:
+def kept_findings(check: Check, names: Sequence[str], mutable: bool) -> list[Finding]:
     """The finding if the gradients are right at these inputs and wrong at others: a layer may keep
     something, and some values hide mistakes.
 
     Arguments: mutable, whether the code can keep anything.
     """
-    rng, at = np.random.default_rng(4), special(evaluate.inputs)
-    if case.fixed or not (at or (mutable and not case.cacheless)) or all(
-            _right_nearby(case, evaluate, upstream, names, rng, at) for _ in range(POINTS)):
+    rng, at = np.random.default_rng(4), special(check.evaluate.inputs)
+    may_keep = mutable and not check.case.cacheless
+    if check.case.fixed or not (at or may_keep) or all(
+            _right_nearby(check, names, rng, at) for _ in range(POINTS)):
         return []
     if at and not mutable:
         return [Finding("values", "backward", "the gradients are right here, where "

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from grads.check.comparison import Check
 from grads.check.evaluate import Array, Evaluator, NotAnalytic, entry_line, weights_of
 from grads.check.result import BAD, Row, StepErrors
 
@@ -60,17 +61,18 @@ def errors_of(
         return step_errors(real, along, exact)._replace(at=at)
 
 
-def with_steps(row: Row, evaluate: Evaluator, upstream: Mapping[str, Array], gradient: Array
-               ) -> Row:
+def with_steps(row: Row, check: Check) -> Row:
     """The row with the errors of its worst entry, or, if it is right, of its largest gradient."""
     if row.shape is None or not row.size or row.upstream != "all":
         return row
+    gradient = check.analytic["all"][row.name]
     bad = row.status in BAD and len(row.at) == len(row.shape)
     entry = (int(np.ravel_multi_index(row.at, row.shape)) if bad and row.shape
              else int(np.argmax(np.abs(gradient))))
     at = tuple(int(i) for i in np.unravel_index(entry, row.shape))
     exact = row.numeric if bad else float(gradient.reshape(-1)[entry])
-    return replace(row, steps=errors_of(evaluate, upstream, row.name, entry, at, exact))
+    return replace(row, steps=errors_of(
+        check.evaluate, check.upstream, row.name, entry, at, exact))
 
 
 def chart(name: str, errors: StepErrors) -> str:

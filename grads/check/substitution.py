@@ -24,8 +24,7 @@ from grads.check import check_case
 from grads.check.case import Case
 from grads.check.nesting import flatten
 from grads.check.report import Report
-from grads.check.stopped import nothing_covered
-from grads.check.watch import TimeUp, Watch
+from grads.check.watch import TimeUp, Watch, unfinished
 
 PATTERNS = ("d{}", "grad{}", "{}grad", "g{}", "{}gradient", "delta{}")  # without underscores
 SHORT = {"weights": "w", "weight": "w", "biases": "b", "bias": "b"}  # dW is a gradient of weights
@@ -45,7 +44,7 @@ def check_made(
         with how["watch"].user_code():
             case, upstream, notes = make()
     except TimeUp:
-        return nothing_covered(how["title"], how["watch"])
+        return unfinished(how["title"], how["watch"])
     report = check_case(case, upstream=upstream, **how)
     return replace(report, notes=(*report.notes, *notes))
 

@@ -20,8 +20,7 @@ from grads.check.contained import contained
 from grads.check.layers import BACKWARDS, check_layer
 from grads.check.losses import check_loss
 from grads.check.report import Report
-from grads.check.stopped import nothing_covered
-from grads.check.watch import TimeUp, Watch
+from grads.check.watch import TimeUp, Watch, unfinished
 
 SHOWN = 8  # most names of a file in an error
 ENDS = ("_inputs", "_forward", "_backward", "_gradient")  # of the names of functions
@@ -55,7 +54,7 @@ def check_file(
         with watch.user_code():
             inputs = make_inputs(module, path, name, rng)
     except TimeUp:
-        return nothing_covered(target.rstrip(":"), watch)
+        return unfinished(target.rstrip(":"), watch)
     how |= {"rng": rng, "title": target, "watch": watch}
     labels = getattr(module, f"{name}_labels", {})
     if len(functions) == 1:

@@ -1,26 +1,32 @@
-"""The time limit of a check, and the reports of its progress.
+"""The time limit of a check, the reports of its progress, and its result when the time was up.
 
-When the time is up, the check ends. What it has not covered does not count as wrong.
+When the time is up, the check ends. What it has not covered is unfinished, not wrong.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from grads.check.case import Case
+from grads.check.report import Report
+from grads.check.result import Row
+from nmt.console.messages import several
 
 Returned = TypeVar("Returned")
 Told = Callable[[str, int, int], None]  # callback: name of the stage, number done, total number
 
+NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 PART = 0.25  # seconds after which progress is reported and the limit is checked
 RUNS = 12  # approximate number of evaluations for an entry by two methods
+UNSURE = "it differs from the derivative here, but the time was up before that was confirmed"
 
 
 class TimeUp(BaseException):
@@ -107,3 +113,46 @@ class Watch:
         if self.active:
             size = int(np.clip(PART / (RUNS * self.run_time), 1, size))
         yield from (where[k:k + size] for k in range(0, len(where), size))
+
+
+# --- the result when the time was up ------------------------------------------------------------
+
+
+def uncovered(name: str, upstream: str, shape: tuple[int, ...], checked: int = 0,
+              hints: tuple[str, ...] = ()) -> Row:
+    """The row of an unfinished tensor."""
+    return Row(name, upstream, shape, checked, 0, 0, {}, "unfinished", (), "", 0.0, 0.0, hints)
+
+
+def unconfirmed(row: Row) -> Row:
+    """The row; as unfinished if one method found it wrong and no other method has confirmed it."""
+    if row.status not in ("wrong", "disagree"):
+        return row
+    return replace(row, status="unfinished", hints=(UNSURE,))
+
+
+def unfinished(
+    title: str, watch: Watch, rows: Sequence[Row] = (), inputs: Mapping[str, np.ndarray] = NONE,
+    **record: Any,
+) -> Report:
+    """The report of a check whose time was up.
+
+    Arguments: rows of what was covered; inputs that were to be checked: each without a row gets an
+    unfinished one; record, further fields of the report.
+    """
+    known = {row.name for row in rows}
+    rows = [*rows, *(uncovered(name, "all", np.shape(x)) for name, x in inputs.items()
+                     if name not in known)]
+    return Report(rows, title=title, seconds=watch.seconds, stopped=_covered(rows, watch), **record)
+
+
+def _covered(rows: Sequence[Row], watch: Watch) -> str:
+    """The sentence on why the check ended, and what it has covered."""
+    tensors = [row for row in rows if row.upstream == "all" and row.shape is not None]
+    parts = [f"{row.name} {row.checked} of {row.size}"
+             + f" and {several(row.directions, 'direction')}" * bool(row.directions)
+             for row in tensors if row.checked + row.directions]
+    nothing = [row.name for row in tensors if not row.checked + row.directions]
+    said = [*[f"entries covered: {', '.join(parts)}"] * bool(parts),
+            *[f"nothing of {', '.join(nothing)}"] * bool(nothing)]
+    return f"the time was up after {watch.seconds:.3g} s; {'; '.join(said) or 'nothing was run'}"

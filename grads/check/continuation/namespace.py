@@ -14,13 +14,15 @@ import os
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from grads.check.continuation.array import Continued, plain, wrapped
+import backend
+from backend.switch import registered
+from grads.check.continuation.array import Continued, continued, plain, wrapped
 from grads.check.continuation.rules import LIKE, Rule, created, dual
 
 Namespace = dict[str, Any]
@@ -236,3 +238,24 @@ def is_users_module(name: str, file: str) -> bool:
 def is_library(file: str) -> bool:
     """Whether a file belongs to Python or to an installed package, in any environment."""
     return file.startswith(_LIBRARIES) or bool(INSTALLED & set(file.split(os.sep)))
+
+
+# --- a run --------------------------------------------------------------------------------------
+
+if registered(Continued) is None:
+    backend.register(Continued, np)
+
+
+def continue_run(
+    f: Callable[[dict[str, Any]], Mapping[str, Any]], arguments: Mapping[str, Any],
+    namespaces: list[Namespace],
+) -> dict[str, Any]:
+    """The outputs of f for complex arguments.
+
+    Arguments: f, inputs by name -> outputs by name; arguments, some of them complex; namespaces of
+    the user's modules. Raises NotAnalytic if f cannot be continued.
+    """
+    stepped = {name: continued(a) if np.iscomplexobj(a) else a for name, a in arguments.items()}
+    with replaced(namespaces):
+        outputs = f(stepped)
+    return {name: np.array(plain(out)) for name, out in outputs.items()}

@@ -24,9 +24,9 @@ from grads.check.continuation.array import (
     decided,
     plain,
     reals,
+    refuse,
     wrapped,
 )
-from grads.check.continuation.refusal import refuse
 
 # --- makers of rules ------------------------------------------------------------------------------
 

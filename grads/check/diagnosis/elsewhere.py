@@ -260,7 +260,7 @@ def _derivatives_through(
     name, analytic = evidence.name, []
     place = int(np.ravel_multi_index(index, evidence.analytic.shape)) if index else 0
     try:
-        evaluator = Evaluator(picked, probe.evaluate.inputs, watch=probe.evaluate.watch)
+        evaluator = Evaluator(picked, probe.evaluate.inputs)
         numeric = at_entries(evaluator, evaluator.inputs, {str(p): np.ones(1) for p in where},
                              {name: [place]}, probe.method)[name]
         for p in where:

@@ -19,7 +19,7 @@ given to all outputs together and to each output alone: this catches a backward 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from grads.check.case import Case, Labels
 from grads.check.comparison import Check
 from grads.check.differentiate import real_direction, second_direction
 from grads.check.directions import (
+    SMALL,
     Failed,
     check_lines,
     confirm,
@@ -39,6 +40,7 @@ from grads.check.directions import (
 )
 from grads.check.evaluate import Line, NotAnalytic
 from grads.check.jacobians import jacobian as jacobian
+from grads.check.precision import disputed, is_ill_conditioned, observe_noise
 from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
@@ -107,11 +109,6 @@ class Extent:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
         if not 0 <= self.rtol < 1:
             raise ValueError(f"rtol: expected a number between 0 and 1, got {self.rtol!r}")
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods that may be used, the preferred method first."""
-        return METHODS[self.method or "both"]
 
 
 def check_case(
@@ -201,10 +198,10 @@ def _rows(
     check: Check, wanted: Sequence[str], how: Extent, rng: np.random.Generator
 ) -> list[Row]:
     """The rows of the report, by the methods that suit the function."""
-    why, methods = "", how.methods
+    why, methods = "", METHODS[how.method or "both"]
     names = [name for name in wanted if check.analytic["all"][name].size]
     if any(x.size for x in check.analytic["all"].values()):
-        why = _why_not_complex(check, how, rng)
+        why = _why_not_complex(check, methods, rng)
     if not why:
         try:
             return _rows_by(check, wanted, names, how, methods, rng)
@@ -214,30 +211,29 @@ def _rows(
     if len(methods) == 1:
         raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
     check.notes.append(f"no complex step: {why}; Ridders alone decides")
-    return _rows_by(check, wanted, names, how, methods[1:], rng)
+    rows = _rows_by(check, wanted, names, how, methods[1:], rng)
+    return [disputed(check, row) for row in rows] if check.rounding else rows
 
 
-def _why_not_complex(check: Check, how: Extent, rng: np.random.Generator) -> str:
+def _why_not_complex(check: Check, methods: Sequence[str], rng: np.random.Generator) -> str:
     """Why the complex step does not suit the function; "" if it does, or is not asked for.
 
     If differences decide, the rounding of the outputs is observed.
     """
     evaluate, why = check.evaluate, ""
     direction = lines_together(evaluate.inputs, list(check.analytic["all"]), rng, 1, True)[0]
-    if how.methods[0] == "complex":
+    if methods[0] == "complex":
         try:
             slope = check.along([direction], "complex")
             why = second_direction(evaluate, check.upstream, direction, slope)
             if not np.isfinite(slope.value).all():
                 why = "f: what is finite for real arguments is not for complex ones"
-            elif how.method == "complex" and not why:
+            elif len(methods) == 1 and not why:
                 why = real_direction(evaluate, check.upstream, direction, slope)
         except NotAnalytic as error:
             why = str(error)
-    evaluate.complex_step = how.methods[0] == "complex" and not why
+    evaluate.complex_step = methods[0] == "complex" and not why
     if not evaluate.complex_step or evaluate.in_float32():
-        from grads.check.precision import observe_noise
-
         observe_noise(evaluate, direction)
     return why
 
@@ -256,7 +252,8 @@ def _rows_by(
         from grads.check.entries import check_entries
 
         return check_entries(check, wanted, methods, None, (), rng, all_methods=True)
-    if methods[0] == "complex":
+    largest = check.largest["all"].values()
+    if methods[0] == "complex" and min(largest) < SMALL * max(largest):
         check.apart = set_apart(check, names)
     lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
              else lines_of(check.analytic["all"], names, rng))
@@ -264,13 +261,14 @@ def _rows_by(
     failed: list[Failed] = []
     note = ""
     try:
-        for batch in _batches(lines, check.watch) if check.watch.active else [lines]:
+        for batch in _batches(check.watch, lines) if check.watch.active else [lines]:
             made, bad = check_lines(check, batch, methods[0])
             rows, failed = rows + made, failed + bad
-            check.watch.tell("tensors", len(rows), len(names))
         if len(methods) > 1 and names:
             note, bad = confirm(check, names, methods[1], rng)
             failed += bad
+        if failed and is_ill_conditioned(check):
+            return _rows_by(check, wanted, names, how, methods, rng)
         if failed or how.sample is not None:
             from grads.check.entries import with_entries
 
@@ -281,9 +279,12 @@ def _rows_by(
     return rows
 
 
-def _batches(lines: list[Line], watch: Watch) -> list[list[Line]]:
-    """If progress of a slow function is watched, a batch for each tensor; otherwise one batch."""
+def _batches(watch: Watch, lines: list[Line]) -> Iterator[list[Line]]:
+    """The lines of one tensor after the other if the function is slow; all at once otherwise."""
+    tensors = dict.fromkeys(line.row for line in lines)
     if watch.run_time * len(lines) < PART:
-        return [lines]
-    return [[line for line in lines if line.row == name]
-            for name in dict.fromkeys(line.row for line in lines)]
+        yield lines
+        return
+    for k, name in enumerate(tensors, 1):
+        yield [line for line in lines if line.row == name]
+        watch.tell("tensors", k, len(tensors))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +10,15 @@ import numpy as np
 
 import backend
 from grads.check.case import Case, Labels
-from grads.check.nesting import flatten, holds_arrays, is_branch, like, matched, same_form
+from grads.check.nesting import (
+    flatten,
+    holds_arrays,
+    is_branch,
+    like,
+    matched,
+    parameters_of_call,
+    same_form,
+)
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
@@ -138,13 +145,9 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
     if not isinstance(inputs, Mapping):
         if isinstance(inputs, np.ndarray) or not isinstance(inputs, (list, tuple)):
             inputs = [inputs]
-        names = [str(k) for k in range(len(inputs))]
-        try:
-            parameters = [p.name for p in inspect.signature(f).parameters.values()
-                          if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-            names = parameters[: len(names)] if len(parameters) >= len(names) else names
-        except (TypeError, ValueError):  # a built-in without a signature
-            pass
+        names = [p.name for p in parameters_of_call(f)][:len(inputs)]
+        if len(names) < len(inputs):
+            names = [str(k) for k in range(len(inputs))]
     parts = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
     nested = any(map(holds_arrays, parts.values()))
     leaves = flatten(parts, "", holds_arrays) if nested else parts
@@ -198,6 +201,11 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     """
     if isinstance(gradient, np.ndarray) and gradient.dtype.kind in "fciub":
         return gradient
+    return _other_gradient(gradient, name, inputs)
+
+
+def _other_gradient(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
+    """A gradient that is no NumPy array, as a NumPy array."""
     if gradient is None:
         raise ValueError(f"gradients: expected an array for {name!r}, got None: {NOTHING} If it "
                          "has no gradient, return zeros, or leave it out of what is checked")
@@ -268,12 +276,11 @@ def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:
         if name not in inputs or name not in gradients:
             side = "gradients" if name in inputs else "inputs"
             raise ValueError(f"{side}: expected an entry named {name!r}, got none")
-        if gradients[name].shape != inputs[name].shape:
-            raise ValueError(f"gradients: expected {name!r} of shape {inputs[name].shape}, "
-                             f"got {gradients[name].shape}")
-        if gradients[name].dtype.kind != "f":
-            raise ValueError(f"gradients: expected {name!r} of a real floating dtype, "
-                             f"got {gradients[name].dtype}")
+        x, d = inputs[name], gradients[name]
+        if d.shape != x.shape or d.dtype.kind != "f":
+            raise ValueError(f"gradients: expected {name!r} of " + (
+                f"shape {x.shape}, got {d.shape}" if d.shape != x.shape
+                else f"a real floating dtype, got {d.dtype}"))
 
 
 def validate_upstream(upstream: Arrays, inputs: Arrays) -> None:

@@ -48,14 +48,18 @@ class Allowance(NamedTuple):
     absolute: float
 
 
+IN_FLOAT64 = Allowance(8192, 512, 8, 0.0)
+
+
 def allowance(eps: float, rounding: float | None) -> Allowance:
-    """The allowance for a gradient. Arguments: eps of the dtype; rounding, as observed, or None.
+    """The allowance for a gradient whose rounding was observed. Arguments: eps of the dtype;
+    rounding, or None if it is not known.
 
     A gradient that is given as an array cannot be computed again. Its relative error may be 0.02%
     in float32 and 1.6% in float16.
     """
     if eps < EXACT:
-        return Allowance(8192, 512, 8, 0.0)
+        return IN_FLOAT64._replace(absolute=SAFETY * (rounding or 0.0))
     half = eps > HALF  # float16's own roundings are so large that few of them may pass
     least = SAFETY * float(np.finfo(np.float16 if half else np.float32).smallest_subnormal)
     if rounding is None:
@@ -107,10 +111,10 @@ class Check:
         """The numerical derivatives at entries of a tensor, through each output."""
         return self.along([entry_line(self.evaluate.inputs, name, int(k)) for k in where], method)
 
-    def through(self, numeric: Numeric, choice: str) -> Numeric:
-        """The derivatives (n,) through the outputs of a choice."""
+    def through(self, numeric: Numeric, choice: str, at: slice = slice(None)) -> Numeric:
+        """The derivatives (n,) through the outputs of a choice, at some of the places."""
         rows = [k for k, output in enumerate(self.upstream) if choice in ("all", output)]
-        return Numeric(*(values[rows].sum(axis=0) for values in numeric))
+        return Numeric(*(values[rows, at].sum(axis=0) for values in numeric))
 
     def at_limits(self, choice: str, name: str, where: np.ndarray, numeric: Numeric) -> Compared:
         """Entries of a tensor compared with numerical derivatives."""
@@ -124,13 +128,15 @@ class Check:
                               floor, sure, numeric, largest)
 
     @np.errstate(all="ignore")  # a gradient that is not finite is wrong
-    def along_limits(self, choice: str, line: Line, numeric: Numeric) -> Compared:
-        """The derivative along a line compared with its numerical derivative."""
+    def along_limits(
+        self, choice: str, line: Line, numeric: Numeric, k: int = 0
+    ) -> Compared:
+        """The derivative along a line compared with its numerical derivative, the k-th."""
         overall, largest = max(self.largest[choice].values()), self.largest[choice]
         products = [self.analytic[choice][name].astype(np.float64) * v
                     for name, v in line.direction.items()]
         a = np.array([sum(float(product.sum()) for product in products)])
-        numeric = self.through(numeric, choice)
+        numeric = self.through(numeric, choice, slice(k, k + 1))
         spread = np.array([sum(float(np.abs(product).sum()) for product in products)])
         spread = np.maximum(spread, np.maximum(np.abs(a), np.abs(numeric.value)))
         lengths = {name: float(np.abs(v).sum()) for name, v in line.direction.items()}
@@ -145,14 +151,18 @@ class Check:
 
     def _rounding(self, choice: str, name: str, largest: float) -> float:
         """The change of any entry of a tensor that rounding may cause, whatever its gradient is."""
-        eps = self._eps([name], choice)
-        may = allowance(eps, self.rounding.get(name))
+        eps, may = self._allowance(choice, [name])
         reference = largest if name in self.apart else max(self.largest[choice].values())
         return eps * may.tensor * largest + eps * may.all * reference + may.absolute
 
-    def _eps(self, names: Sequence[str], choice: str) -> float:
-        return max(self.eps, *(float(np.finfo(self.analytic[choice][name].dtype).eps)
-                               for name in names))
+    def _allowance(self, choice: str, names: Sequence[str]) -> tuple[float, Allowance]:
+        """The largest eps of the gradients of some tensors, and what rounding may change."""
+        eps = max(self.eps, *(float(np.finfo(self.analytic[choice][name].dtype).eps)
+                              for name in names))
+        if eps < EXACT and not self.rounding:
+            return eps, IN_FLOAT64
+        rounding = [self.rounding[name] for name in names if name in self.rounding]
+        return eps, allowance(eps, max(rounding, default=None))
 
     @np.errstate(all="ignore")
     def _compared(
@@ -168,9 +178,7 @@ class Check:
         nothing.
         """
         value, error, scale = numeric
-        eps = self._eps(names, choice)
-        observed = [self.rounding[name] for name in names if name in self.rounding]
-        may = allowance(eps, max(observed, default=None))
+        eps, may = self._allowance(choice, names)
         size = np.maximum(np.abs(a), np.abs(value))
         spread = np.maximum(spread, size)
         limit = eps * may.relative * size + eps * may.tensor * scale  # eps first: no overflow
@@ -192,7 +200,7 @@ class Check:
 
 def contradictory(first: Numeric, second: Numeric, largest: float, overall: float) -> np.ndarray:
     """Whether two methods contradict each other, whatever the gradient is; (n,) bool."""
-    eps, may = float(np.finfo(np.float64).eps), allowance(0.0, None)
+    eps, may = float(np.finfo(np.float64).eps), IN_FLOAT64
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(first.value), np.abs(second.value))
         limit = eps * may.relative * size + eps * may.tensor * (second.scale + largest)

@@ -54,6 +54,10 @@ GOOD = 1e-8  # relative error that is good enough
 SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps h in a second direction; one of them must agree
 STRETCH = 2.0**10  # times h: largest relative change of small inputs by these steps
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
+DIFFERS = ("f: the derivative is not the same in all directions of the complex plane: something is "
+           "not analytic (a complex conjugate, an absolute value outside of NumPy)")
+LOST = ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
+        "other's rounding (a Fourier transform outside of NumPy)")
 
 
 class Numeric(NamedTuple):
@@ -62,10 +66,6 @@ class Numeric(NamedTuple):
     value: Array  # (K, n) float64; NaN if the outputs are not finite
     error: Array  # (K, n), estimated absolute error; of the complex step: rounding only
     scale: Array  # (K, n), sum(|d_out * derivative of out|): size of the terms that were summed
-
-    def at(self, k: int) -> Numeric:
-        """The derivatives along one of the lines."""
-        return Numeric(*(values[:, [k]] for values in self))
 
 
 def at_entries(
@@ -295,14 +295,11 @@ def second_direction(
     """
     probe = Probe(evaluate, weights_of(evaluate, upstream), line)
     if not _agree(probe, 1 + 1j, None):
-        return ("f: the derivative is not the same in all directions of the complex plane: "
-                "something is not analytic (a complex conjugate, an absolute value outside of "
-                "NumPy)")
+        return DIFFERS
     if _agree(probe, 1 + 1j, by_complex_step) or (
             find_kink_along(evaluate, upstream, line.direction) is not None):
         return ""
-    return ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
-            "other's rounding (a Fourier transform outside of NumPy)")
+    return LOST
 
 
 def real_direction(

@@ -41,6 +41,7 @@ MOST = 48  # most kinks along a direction, of different values, that are left ou
 
 Arrays = Mapping[str, np.ndarray]
 Entry = tuple[str, int]  # tensor and flat position
+NOTHING = "zero everywhere, numerically too"
 STATUS = {"right": "ok", "coarse": "inconclusive", "wrong": "wrong"}
 
 
@@ -78,25 +79,19 @@ def lines_together(
     inputs: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS,
     relative: bool = False,
 ) -> list[Line]:
-    """Random directions over all tensors at once. If `relative`, they are scaled by the entries'
-    sizes, so that short steps along them meet no kink."""
-    if relative and any(inputs[name].any() for name in names):
-        sizes = {name: np.abs(inputs[name]) for name in names}
-    else:
-        sizes = _sizes(inputs, names)
+    """Random directions over all tensors at once.
+
+    They are scaled by the entries' sizes if `relative`, so that short steps along them meet no
+    kink, or if the sizes differ so much that no common step suits all entries.
+    """
+    sizes = {name: np.abs(inputs[name]).astype(np.float64) for name in names}
+    if not (relative and any(size.any() for size in sizes.values())):
+        sizes = {name: np.where(size > 0, size, 1.0) for name, size in sizes.items()}
+        every = np.concatenate([size.reshape(-1) for size in sizes.values()] or [np.ones(1)])
+        if not (every.size and every.max() > APART * every.min()):
+            sizes = {name: np.ones_like(size) for name, size in sizes.items()}
     return [Line({name: rng.normal(size=inputs[name].shape) * sizes[name] for name in names},
                  TOGETHER) for _ in range(number)]
-
-
-def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The scale of a direction for each entry: 1, or the size of the entry if the sizes differ so
-    much that no common step suits all entries."""
-    sizes = {name: np.abs(inputs[name]).astype(np.float64) for name in names}
-    sizes = {name: np.where(size > 0, size, 1.0) for name, size in sizes.items()}
-    every = np.concatenate([size.reshape(-1) for size in sizes.values()] or [np.ones(1)])
-    if every.size and every.max() > APART * every.min():
-        return sizes
-    return {name: np.ones_like(size) for name, size in sizes.items()}
 
 
 # --- checks along them ----------------------------------------------------------------------------
@@ -112,7 +107,7 @@ def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[
     failed: list[Failed] = []
     numeric = check.along(lines, method)
     for choice in check.analytic:
-        results = [(line, check.along_limits(choice, line, numeric.at(k)))
+        results = [(line, check.along_limits(choice, line, numeric, k))
                    for k, line in enumerate(lines)]
         failed += [Failed(choice, line, method, result.words[0]) for line, result in results
                    if result.words[0] != "right"]
@@ -135,8 +130,9 @@ def confirm(
     rows, failed = check_lines(check, together, method)
     if failed and find_kink_along(check.evaluate, check.upstream, together[0].direction) is None:
         rows, failed = check_lines(check, beside, method)
-    note = f"{HEADINGS[method]} along a direction over all tensors: {rows[0].error:.1e}"
-    return ("" if failed else note), failed
+    error = rows[0].errors["directions"]
+    return (f"{HEADINGS[method]} along a direction over all tensors: {error:.1e}"
+            if not failed else ""), failed
 
 
 def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:
@@ -186,26 +182,22 @@ def _row(
     order = ("wrong", "coarse", "right")
     line, result = min(results, key=lambda pair: (order.index(pair[1].words[0]),
                                                   pair[0].entry is None))
-    inputs = check.evaluate.inputs
-    shape = inputs[name].shape if name in inputs else None
-    at = () if line.entry is None or shape is None else index_of(line.entry, shape)
+    x, word = check.evaluate.inputs.get(name), result.words[0]
+    at = () if line.entry is None or x is None else index_of(line.entry, x.shape)
     said = "a random direction" if line.entry is None else (
-        place(check.case.labels.get(name), at) if result.words[0] != "right" else str(at))
-    entries = [result.relative[0] for line, result in results if line.entry is not None]
-    directions = [result.relative[0] for line, result in results if line.entry is None]
-    status, analytic, value = (
-        STATUS[result.words[0]], float(result.analytic[0]), float(result.numeric[0]))
-    still = shape is not None and not value and not analytic and status == "ok" and (
-        inputs[name].size > 0)
+        place(check.case.labels.get(name), at) if word != "right" else str(at))
+    analytic, value = float(result.analytic[0]), float(result.numeric[0])
+    still = word == "right" and x is not None and x.size > 0 and not value and not analytic
+    entries = [result for line, result in results if line.entry is not None]
+    directions = [result for line, result in results if line.entry is None]
     largest = check.largest[choice].get(name, 0.0)
-    limits = [float(result.limit[0]) for line, result in results if line.entry is None] or [
-        float(result.limit[0]) for _, result in results]
+    limits = [float(result.limit[0]) for result in directions or entries]
     return Row(
-        name, choice, shape, len(entries), len(directions),
+        name, choice, None if x is None else x.shape, len(entries), len(directions),
         sum(result.words[0] == "coarse" for _, result in results),
-        {kind: float(np.max(errors)) for kind, errors in (
-            (method, entries), ("directions", directions)) if errors},
-        status, at, said, analytic, value, ("zero everywhere, numerically too",) * still,
+        {kind: float(np.max([result.relative[0] for result in kept])) for kind, kept in (
+            (method, entries), ("directions", directions)) if kept},
+        STATUS[word], at, said, analytic, value, (NOTHING,) * still,
         floor=max(limits) / largest if largest else 0.0)
 
 
@@ -268,7 +260,7 @@ def wrong_entries(check: Check, choice: str, line: Line, method: str, most: int)
         halves = [(low, middle), (middle, high)]
         lines = [_between(line, *half) for half in halves]
         numeric = check.along(lines, method)
-        results = [check.along_limits(choice, half, numeric.at(k)) for k, half in enumerate(lines)]
+        results = [check.along_limits(choice, half, numeric, k) for k, half in enumerate(lines)]
         gaps = [float(abs(result.analytic[0] - result.numeric[0])) for result in results]
         if not entries:
             larger = int(gaps[1] > gaps[0] or np.isnan(gaps[1]))

@@ -25,6 +25,7 @@ from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.directions import (
     LOCATED,
+    NOTHING,
     TOGETHER,
     Cleared,
     Failed,
@@ -272,7 +273,7 @@ def _compared_row(
         worst = "undecided"
         hints = ["fewer than three digits can be had along directions (float32?), and only "
                  f"{len(where)} of {gradient.size} entries were compared (every_entry=True: all)"]
-    elif worst == "wrong" and (agreed := _agreed(first)):
+    elif worst in ("wrong", "disagree") and (agreed := _agreed([*compared.values()])):
         hints = [f"agrees to {agreed} digits: does the function iterate to a tolerance? "
                  f"rtol=1e-{agreed - 1}", *hints]
     elif worst == "wrong":
@@ -283,7 +284,7 @@ def _compared_row(
     elif worst == "disagree":
         hints = [_disagreement(estimates, check, choice, at), *hints]
     elif gradient.size and not gradient.any() and not first.numeric.any():
-        hints = ["zero everywhere, numerically too"]
+        hints = [NOTHING]
     index = () if at is None else index_of(at, gradient.shape)
     numeric = first.numeric[where == at]
     return Row(
@@ -296,17 +297,18 @@ def _compared_row(
             next(iter(estimates)), labels.axes if labels else ()))
 
 
-def _agreed(compared: Compared) -> int:
+def _agreed(results: Sequence[Compared]) -> int:
     """The number of digits to which a slightly wrong gradient agrees, 0 if it is no iteration's.
 
     The error of an iteration is in most entries, or its sizes differ widely, since each entry
-    converges at its own rate.
+    converges at its own rate. Arguments: results of the methods.
     """
+    compared = max(results, key=lambda result: (result.words == "wrong").sum())
     gap, wrong = np.abs(compared.analytic - compared.numeric), compared.words == "wrong"
     largest = float(np.abs(compared.numeric).max(initial=0.0))
     with np.errstate(all="ignore"):
         digits = -np.log10(gap.max(initial=0.0) / largest)
-    iterated = 2 * wrong.sum() > len(gap) or (
+    iterated = 2 * wrong.sum() >= len(gap) or (
         gap[wrong].max(initial=0.0) > SPREAD * gap[wrong].min(initial=np.inf))
     return int(digits) if iterated and SLIGHT <= digits < np.inf else 0
 

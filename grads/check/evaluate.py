@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +18,7 @@ from grads.check.continuation.array import NotAnalytic, is_users
 from grads.check.continuation.namespace import continue_run, namespaces_of
 
 Array = NDArray[Any]
+UNKNOWN = object()  # the user's modules, before they are looked for
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
 
 
@@ -70,17 +69,19 @@ class Evaluator:
         self.f = f
         self.inputs = {name: np.array(a, float if np.asarray(a).dtype.kind == "f" else None)
                        for name, a in inputs.items()}
-        for name, a in self.inputs.items():
-            if a.dtype.kind == "c":
-                raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
         self.evaluations = 0
         self.noise: dict[str, Array] = {}
         self.complex_step = True
-        self.outputs: dict[str, Array] = {}
-        for name, a in (self._run({}, False) if outputs is None else outputs).items():
+        self._namespaces: Any = UNKNOWN
+        for name, a in self.inputs.items():
+            if a.dtype.kind == "c":
+                raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
+        if outputs is None:
+            outputs = self._run({name: a.copy() for name, a in self.inputs.items()})
+        for name, a in outputs.items():
             if a.dtype.kind not in "fiub":
                 raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
-            self.outputs[name] = a.astype(np.float64)
+        self.outputs = {name: a.astype(np.float64) for name, a in outputs.items()}
 
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs with some inputs replaced. If one is complex, all floating inputs become
@@ -88,10 +89,13 @@ class Evaluator:
 
         Raises NotAnalytic if f cannot be run with complex numbers.
         """
-        is_complex = any(np.iscomplexobj(a) for a in changed.values())
         self.evaluations += 1
-        with np.errstate(all="ignore"), _complex_is_kept() if is_complex else nullcontext():
-            outputs = self._run(changed, is_complex)
+        is_complex = any(np.iscomplexobj(a) for a in changed.values())
+        inputs = {name: np.array(changed.get(name, a), np.complex128 if (
+                      is_complex and a.dtype.kind == "f") else a.dtype)
+                  for name, a in self.inputs.items()}
+        with np.errstate(all="ignore"):
+            outputs = self._run_complex(inputs) if is_complex else self._run(inputs)
         return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
                 for name, out in outputs.items()}  # decisions have no differences
 
@@ -108,35 +112,28 @@ class Evaluator:
         with np.errstate(over="ignore"):
             return bool(values.size) and bool((values.astype(np.float32) == values).all())
 
-    def _run(self, changed: Mapping[str, Array], is_complex: bool) -> dict[str, Array]:
-        """The outputs, with some inputs replaced. All are copied: f may reuse its buffers."""
-        inputs = {name: np.array(changed.get(name, a), np.complex128 if (
-                      is_complex and a.dtype.kind == "f") else a.dtype)
-                  for name, a in self.inputs.items()}
-        if is_complex and self._namespaces is not None:
-            return continue_run(self.f, inputs, self._namespaces)
+    def _run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """The outputs. All are copied: f may reuse its buffers."""
         return {name: np.array(out) for name, out in self.f(inputs).items()}
 
-    @cached_property
-    def _namespaces(self) -> list[dict[str, Any]] | None:
-        return namespaces_of(self.f)
-
-
-@contextmanager
-def _complex_is_kept() -> Iterator[None]:
-    """Context: raise NotAnalytic if an imaginary part is dropped, or if f fails."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            yield
-    except (NotAnalytic, MemoryError):
-        raise
-    except np.exceptions.ComplexWarning as error:
-        raise NotAnalytic(
-            f"f: the imaginary part of a complex argument is dropped {_where(error)}") from error
-    except Exception as error:
-        raise NotAnalytic(f"f: complex arguments are refused {_where(error)}: "
-                          f"{type(error).__name__}: {error}") from error
+    def _run_complex(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """The outputs for complex inputs. Raises NotAnalytic if an imaginary part is dropped, or if
+        f fails."""
+        if self._namespaces is UNKNOWN:
+            self._namespaces = namespaces_of(self.f)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                return (self._run(inputs) if self._namespaces is None
+                        else continue_run(self.f, inputs, self._namespaces))
+        except (NotAnalytic, MemoryError):
+            raise
+        except np.exceptions.ComplexWarning as error:
+            raise NotAnalytic("f: the imaginary part of a complex argument is dropped "
+                              f"{_where(error)}") from error
+        except Exception as error:
+            raise NotAnalytic(f"f: complex arguments are refused {_where(error)}: "
+                              f"{type(error).__name__}: {error}") from error
 
 
 def _where(error: BaseException) -> str:
@@ -157,15 +154,19 @@ def length(vectors: Sequence[Array]) -> float:
 def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Array]:
     """The upstream gradients, (size,) by output name. Raises ValueError if they do not fit the
     outputs."""
-    weights = {}
-    for name, d_out in upstream.items():
-        if name not in evaluate.outputs:
-            raise ValueError(f"upstream: expected names of {sorted(evaluate.outputs)}, "
-                             f"got {name!r}")
-        weight, shape = np.asarray(d_out, np.float64), evaluate.outputs[name].shape
-        if weight.shape != shape:
-            raise ValueError(f"upstream: expected {name!r} of shape {shape}, got {weight.shape}")
-        weights[name] = weight.reshape(-1)
-    if not weights:
-        raise ValueError("upstream: expected the gradient of at least one output, got none")
-    return weights
+    weights = {name: np.asarray(d_out, np.float64) for name, d_out in upstream.items()}
+    shapes = {name: out.shape for name, out in evaluate.outputs.items()}
+    if not weights or any(shapes.get(name) != weight.shape for name, weight in weights.items()):
+        raise _unfitting(weights, shapes)
+    return {name: weight.reshape(-1) for name, weight in weights.items()}
+
+
+def _unfitting(weights: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> ValueError:
+    """The error for the first upstream gradient that fits no output."""
+    for name, weight in weights.items():
+        if name not in shapes:
+            return ValueError(f"upstream: expected names of {sorted(shapes)}, got {name!r}")
+        if weight.shape != shapes[name]:
+            return ValueError(f"upstream: expected {name!r} of shape {shapes[name]}, "
+                              f"got {weight.shape}")
+    return ValueError("upstream: expected the gradient of at least one output, got none")

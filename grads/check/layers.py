@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.check.case import Case, Labels
-from grads.check.nesting import flatten, like
+from grads.check.nesting import flatten, like, parameters_of_call
 from grads.check.report import Report
 from grads.check.substitution import (
     Arrays,
@@ -30,7 +30,6 @@ from grads.check.substitution import (
     gradient_names,
     named_gradients,
     parameters_of,
-    parameters_of_call,
     plain,
     returned_names,
 )

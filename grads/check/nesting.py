@@ -6,10 +6,20 @@ A name is the path to an array: {"encoder": {"W": W}, "out": [V, c]} has "encode
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
+
+def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The positional parameters of a function; none for a built-in function without a signature."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def is_branch(value: Any) -> bool:

@@ -19,6 +19,8 @@ FIRST = 4  # entries that are examined before the others
 MIXED = 0.3  # errors that spread by more than this fraction of their mean are rounding
 OUTLYING = 8.0  # an error of 8 times the largest error nearby is not rounding
 ROUNDINGS = 8.0  # an error may be so many roundings of a number of size 1
+GROWN = 100.0  # ratio of slopes: how much more a function changes where it is not saturated
+DOUBTED = ("wrong", "disagree")  # the status of entries
 CLOSE = 0.3  # relative error up to which rounding may be the cause
 
 Arrays = Mapping[str, np.ndarray]
@@ -59,13 +61,15 @@ def rounding_alone(
 
     At points nearby, errors by rounding differ, and errors by a mistake are about the same. The
     rounding of a saturated function differs only at points so far away that the errors of a mistake
-    may differ, too. Such points count only for errors of a few roundings of a number of size 1.
+    may differ, too. Such points count only for errors of a few roundings of a number of size 1. If
+    these errors are all alike, the function may be saturated so far that they are 100%: then half
+    the inputs decide.
 
     Arguments: compared, the derivatives at the flat positions `where`. Updates `status`. Returns
     whether some cleared entries have fewer than three digits.
     """
     gap = np.abs(compared.analytic - compared.numeric)
-    bad = np.array([status[int(k)] in ("wrong", "disagree") for k in where], bool)
+    bad = np.array([status[int(k)] in DOUBTED for k in where], bool)
     worst = np.argsort(-compared.excess, kind="stable")
     eps = max(check.eps, float(np.finfo(np.float64).eps))
     d = max(float(np.abs(d).max(initial=0.0)) for d in check.weights(choice).values())
@@ -88,25 +92,59 @@ def rounding_alone(
         for k, largest in zip(chosen[mixed], np.abs(errors).max(axis=(0, 1))[mixed], strict=True):
             status[int(where[k])] = "ok" if largest < COARSE else "inconclusive"
             unsure |= bool(largest >= COARSE)
+    left = np.array([k for k in wrong if few[k] and status[int(where[k])] in DOUBTED], np.int64)
+    if len(left):
+        saturated = _saturated(check, choice, name, where[left], compared.numeric[left])
+        status |= dict.fromkeys(where[left[saturated]].tolist(), "inconclusive")
+        unsure |= bool(saturated.any())
     return unsure
 
 
 def _errors_beside(check: Check, choice: str, name: str, where: np.ndarray) -> np.ndarray | None:
     """The relative errors (2, POINTS, n) of entries at far and near points; None if the code fails
     there."""
-    rng, evaluate, weights = np.random.default_rng(5), check.evaluate, check.weights(choice)
-    errors, method = [], "complex" if evaluate.complex_step else "ridders"
+    rng, errors = np.random.default_rng(5), []
     for distance in np.repeat([FAR, NEAR], POINTS):
         near = max(distance, ROUNDINGS * check.eps)
-        moved = {key: np.array(x * (1 + near * rng.normal(size=x.shape)), check.case.inputs[
-            key].dtype) for key, x in evaluate.inputs.items()}
-        upstream = {key: np.array(d, moved[name].dtype) for key, d in weights.items()}
-        try:
-            analytic = dense(check.case.gradients(dict(moved), upstream)[name], name, moved)
-            evaluator = Evaluator(check.case.outputs, moved)
-            numeric = at_entries(evaluator, moved, weights, {name: where}, method)[name].value
-        except Exception:  # the code may not take these inputs
+        moved = {key: x * (1 + near * rng.normal(size=x.shape))
+                 for key, x in check.evaluate.inputs.items()}
+        errors_there, _ = _errors_at(check, choice, name, where, moved)
+        if errors_there is None:
             return None
-        evaluate.evaluations += evaluator.evaluations
-        errors.append(analytic.reshape(-1)[where].astype(float) / numeric.sum(axis=0) - 1)
+        errors.append(errors_there)
     return np.reshape(errors, (2, POINTS, -1))
+
+
+def _saturated(
+    check: Check, choice: str, name: str, where: np.ndarray, slopes: np.ndarray
+) -> np.ndarray:
+    """Whether entries are right at half the inputs, where their slopes are much larger; (n,) bool.
+
+    Then a function is saturated: what is left of its gradient is less than a rounding of the terms
+    that are subtracted. A mistake would show at half the inputs, too.
+    """
+    halves = {key: x / 2 for key, x in check.evaluate.inputs.items()}
+    errors, slopes_there = _errors_at(check, choice, name, where, halves)
+    if errors is None:
+        return np.zeros(len(where), bool)
+    return (np.abs(errors) < COARSE) & (np.abs(slopes_there) > GROWN * np.abs(slopes))
+
+
+def _errors_at(
+    check: Check, choice: str, name: str, where: np.ndarray, inputs: Arrays
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """The relative errors (n,) of entries at other inputs, and their slopes there; no errors if the
+    code fails there."""
+    case, weights = check.case, check.weights(choice)
+    moved = {key: np.array(x, case.inputs[key].dtype) for key, x in inputs.items()}
+    upstream = {key: np.array(d, moved[name].dtype) for key, d in weights.items()}
+    try:
+        analytic = dense(case.gradients(dict(moved), upstream)[name], name, moved)
+        evaluator = Evaluator(case.outputs, moved)
+        slopes = at_entries(evaluator, moved, weights, {name: where},
+                            "complex" if check.evaluate.complex_step else "ridders")[name].value
+    except Exception:  # the code may not take these inputs
+        return None, np.zeros(len(where))
+    check.evaluate.evaluations += evaluator.evaluations
+    slope = slopes.sum(axis=0)
+    return analytic.reshape(-1)[where].astype(float) / slope - 1, slope

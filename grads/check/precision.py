@@ -8,17 +8,24 @@ differences between points that are close together.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from grads.check.analytic import dense
 from grads.check.case import Case
-from grads.check.evaluate import Evaluator, Line
+from grads.check.comparison import COARSE, EXACT, IN_FLOAT64, SAFETY, Check
+from grads.check.directions import lines_of
+from grads.check.evaluate import Evaluator, Line, NotAnalytic
+from grads.check.result import Row
 
 RUNS = 3  # number of repeated computations
 SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
 BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
 LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
+ILL_CONDITIONED = ("complex step says that it is right, and differences that it is wrong: the last "
+                   "bits of the inputs change it so much (an ill-conditioned matrix?) that nothing "
+                   "is decided")
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -34,6 +41,43 @@ def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, fl
             gap = np.abs(dense(d, name, case.inputs).astype(float) - gradients[name])
             changes[name] = max(changes[name], float(gap[np.isfinite(gap)].max(initial=0.0)))
     return changes if any(changes.values()) else {}
+
+
+def is_ill_conditioned(check: Check) -> bool:
+    """Observe the rounding of gradients in float64, which counts if it exceeds the usual allowance.
+
+    The inputs themselves are rounded, so no gradient is more exact than its change when their last
+    bits change, as that of the inverse of an ill-conditioned matrix. A change that leaves fewer
+    than three digits is a jump, and does not count. Updates `check.rounding`.
+    """
+    if check.eps > EXACT or check.case.fixed or check.rounding:
+        return False
+    try:
+        changes = rounding_of(check.case, check.upstream, check.analytic["all"])
+    except Exception:  # the code may not take these inputs
+        return False
+    usual = IN_FLOAT64.tensor * float(np.finfo(np.float64).eps)
+    for name, rounding in changes.items():
+        largest = check.largest["all"][name]
+        if usual * largest < SAFETY * rounding < COARSE * largest:
+            check.rounding[name] = rounding
+    return bool(check.rounding)
+
+
+def disputed(check: Check, row: Row) -> Row:
+    """The row; as disputed if differences find an ill-conditioned gradient wrong, and the complex
+    step finds it right. Their steps may be too long to show that the function is analytic."""
+    if row.status != "wrong" or row.name not in check.rounding:
+        return row
+    lines = lines_of(check.analytic[row.upstream], [row.name], np.random.default_rng(0))
+    try:
+        numeric = check.along(lines, "complex")
+    except NotAnalytic:
+        return row
+    if any(check.along_limits(row.upstream, line, numeric, k).words[0] == "wrong"
+           for k, line in enumerate(lines)):
+        return row
+    return replace(row, status="disagree", hints=(ILL_CONDITIONED,))
 
 
 def observe_noise(evaluate: Evaluator, line: Line) -> None:

@@ -47,7 +47,8 @@ def prepared(
         return None
     d_out = dict((upstream(outputs) if callable(upstream) else upstream)
                  or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
-    validate_upstream(d_out, exact)
+    if upstream is not None:
+        validate_upstream(d_out, exact)
     analytic = gradients_of(case, d_out, alone, findings)
     validate_gradients(case.inputs, analytic["all"])
     if not findings and not case.cacheless:
@@ -224,28 +225,34 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
             pass
     changed = not all(np.array_equal(array, old, equal_nan=array.dtype.kind in "fc")
                       for array, old in zip(kept, before, strict=True))
-
-    def backward() -> Arrays:
-        d_outputs = {name: np.array(upstream.get(name, np.zeros(np.shape(out))), case.dtype)
-                     for name, out in outputs.items()}
-        return _copies(_written_out(case, case.vjp(d_outputs, cache)))
-
-    first = backward()
+    first = _backward(case, upstream, outputs, cache)
     if changed and same_bits(first, gradients):
         return [Finding("aliased", "cache", "another run of the forward changes the gradients of "
                         "this one: its cache shares a buffer")]
     try:
-        again = backward()
+        again = _backward(case, upstream, outputs, cache)
     except Exception as error:
         return [Finding("cache", "backward", "a second call of the backward on the same cache "
                         f"fails, {type(error).__name__}: {error}: it changes its cache")]
     names = same_bits(again, first)
-    if names and all(np.allclose(again[name], 2 * first[name]) for name in names):
+    return _second_call(names, again, first) if names else []
+
+
+def _backward(case: Case, upstream: Arrays, outputs: Mapping[str, Any], cache: Any) -> Arrays:
+    """The gradients from this cache."""
+    d_outputs = {name: np.array(upstream.get(name, np.zeros(np.shape(out))), case.dtype)
+                 for name, out in outputs.items()}
+    return _copies(_written_out(case, case.vjp(d_outputs, cache)))
+
+
+def _second_call(names: Sequence[str], again: Arrays, first: Arrays) -> list[Finding]:
+    """The findings on gradients that a second call of the backward changes."""
+    if all(np.allclose(again[name], 2 * first[name]) for name in names):
         return [Finding("cache", f"d{name}", "the second is twice the first when the backward is "
                         "called again: is it not set to zero before it is added to?")
                 for name in names]
     return [Finding("cache", "backward", "a second call of the backward on the same cache gives "
-                    "something else: it changes its cache")] if names else []
+                    "something else: it changes its cache")]
 
 
 def _arrays(cache: Any) -> Iterator[np.ndarray]:

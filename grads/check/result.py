@@ -82,7 +82,7 @@ class Row:
     def compares(self) -> bool:
         """Whether anything was compared. If every entry is undecided, nothing was: then directions
         through the entries say nothing, either."""
-        if self.checked == self.size > 0 and self.status == "inconclusive":
+        if self.status == "inconclusive" and self.checked == self.size > 0:
             return self.checked > self.inconclusive
         return self.checked + self.directions > self.inconclusive
 

@@ -25,6 +25,7 @@ from grads.check.result import Finding
 Arrays = Mapping[str, np.ndarray]
 
 MOST = 2000  # objects of a state; the elements of a longer list are not looked at
+STATELESS = (type, types.ModuleType, types.NoneType, str, int, float, complex, np.generic)
 LARGE = 10_000_000  # an array of more elements is not copied
 POINTS = 3  # other points
 NEARBY = 0.9  # their relative distance: units of a ReLU open and close
@@ -61,38 +62,36 @@ class State:
         if isinstance(value, np.ndarray):
             if value.flags.writeable and value.size <= LARGE:
                 self._undo.append(partial(np.copyto, value, value.copy()))
-        elif isinstance(value, np.random.Generator):
-            self._undo.append(partial(
-                setattr, value.bit_generator, "state", copy.deepcopy(value.bit_generator.state)))
-        elif isinstance(value, np.random.RandomState):
-            self._undo.append(partial(value.set_state, value.get_state()))
         elif isinstance(value, list):
             self._undo.append(partial(value.__setitem__, slice(None), list(value)))
             return value if len(value) < MOST else ()
         elif isinstance(value, tuple):
             return value
         elif isinstance(value, dict):
-            return self._keep_dict(value)
+            self._undo += [value.clear, partial(value.update, dict(value))]
+            return list(value.values()) if len(value) < MOST else ()
+        elif isinstance(value, types.FunctionType):
+            return self._reached(value) if _is_users(value) else ()
+        elif not isinstance(value, STATELESS):
+            return self._keep_object(value)
+        return ()
+
+    def _keep_object(self, value: Any) -> Iterable[Any]:
+        """Remember an object. Returns the values that it holds."""
+        if isinstance(value, np.random.Generator):
+            self._undo.append(partial(
+                setattr, value.bit_generator, "state", copy.deepcopy(value.bit_generator.state)))
+        elif isinstance(value, np.random.RandomState):
+            self._undo.append(partial(value.set_state, value.get_state()))
         elif isinstance(value, types.MethodType):
             return value.__self__, value.__func__
         elif isinstance(value, functools.partial):
             return value.func, value.args, value.keywords
-        elif isinstance(value, types.FunctionType):
-            return self._reached(value) if _is_users(value) else ()
-        elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType)) and (
-                _is_users(type(value))):
+        elif hasattr(value, "__dict__") and _is_users(type(value)):
             self.mutable = True
-            return [*self._keep_dict(vars(value)), *(
+            return [vars(value), *(
                 method for cls in type(value).__mro__ for method in vars(cls).values())]
         return ()
-
-    def _keep_dict(self, mapping: dict[Any, Any]) -> Iterable[Any]:
-        def undo(kept: dict[Any, Any]) -> None:
-            mapping.clear()
-            mapping.update(kept)
-
-        self._undo.append(partial(undo, dict(mapping)))
-        return list(mapping.values()) if len(mapping) < MOST else ()
 
     def _reached(self, function: Any) -> Iterable[Any]:
         """The values of a function's variables, which are remembered."""

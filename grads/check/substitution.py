@@ -22,7 +22,7 @@ import numpy as np
 
 from grads.check import check_case
 from grads.check.case import Case
-from grads.check.nesting import flatten
+from grads.check.nesting import flatten, parameters_of_call
 from grads.check.report import Report
 from grads.check.watch import TimeUp, Watch, unfinished
 
@@ -129,15 +129,6 @@ def argument_names(calls: Sequence[Callable[..., Any]], count: int) -> tuple[str
     known = ([p.name for p in parameters_of_call(call)] for call in calls)
     return tuple(next((names[:count] for names in known if len(names) >= count),
                       [f"x{k}" for k in range(count)]))
-
-
-def parameters_of_call(call: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The positional parameters of a function; none for a built-in function without a signature."""
-    try:
-        parameters = inspect.signature(call).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def plain(name: str) -> str:

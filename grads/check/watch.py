@@ -38,8 +38,9 @@ class Watch:
     """The watch of one check.
 
     Arguments: limit in seconds from now on, None for no limit; told, called with the progress.
-    Attributes: stopped, whether the time was up before the check was complete; running, whether a
-    user's function is running; run_time, the seconds of its fastest run.
+    Attributes: active, whether there is a limit or a callback; stopped, whether the time was up
+    before the check was complete; running, whether a user's function is running; run_time, the
+    seconds of its fastest run.
     """
 
     def __init__(self, limit: float | None = None, told: Told | None = None) -> None:
@@ -48,12 +49,8 @@ class Watch:
         self.limit, self.told = limit, told
         self.start = time.perf_counter()
         self.stopped = self.running = False
+        self.active = limit is not None or told is not None
         self.run_time = np.inf
-
-    @property
-    def active(self) -> bool:
-        """Whether there is a limit or a callback."""
-        return self.limit is not None or self.told is not None
 
     @property
     def seconds(self) -> float:
@@ -63,8 +60,6 @@ class Watch:
     def watched(self, case: Case) -> Case:
         """The case with functions that raise TimeUp, before they start or return, if the time is
         up."""
-        if not self.active:
-            return case
         return replace(case, forward=self._watched(case.forward), vjp=self._watched(case.vjp))
 
     def _watched(self, function: Callable[..., Returned]) -> Callable[..., Returned]:

@@ -130,7 +130,9 @@ def check_model(
     """
     case = on_device(model_case(made))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
-    report = check_case(case, rng=np.random.default_rng(seed), title=title, vanish=vanish, **how)
+    with backend.using("numpy"):  # numerical differentiation; the case knows its device
+        report = check_case(case, rng=np.random.default_rng(seed), title=title, vanish=vanish,
+                            **how)
     if report.rows:
         report.findings.extend(rules(case, made))
     return report

@@ -47,7 +47,7 @@ class Continued(np.ndarray):
             raise refuse("complex numbers are used")
         where = kwargs.pop("where", True) if out is not None and method == "__call__" else True
         try:
-            result = _applied(ufunc, method, bare, _in_complex(kwargs))
+            result = _applied(ufunc, method, bare, _in_complex(kwargs) if kwargs else {})
         except TypeError as error:
             raise refuse(f"np.{ufunc.__name__}: {error}") from error
         return wrapped(result) if out is None else _written(result, out[0], where)
@@ -142,7 +142,9 @@ def wrapped(result: Any) -> Any:
 
 def plain(x: Any) -> Any:
     """A continued array as a plain array that shares its memory, also in lists and mappings."""
-    return mapped(x, lambda a: a.view(np.ndarray) if isinstance(a, Continued) else a)
+    if isinstance(x, Continued):
+        return x.view(np.ndarray)
+    return mapped(x, plain) if isinstance(x, (tuple, list, dict)) else x
 
 
 def reals(x: Any) -> Any:

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -136,36 +136,29 @@ def _special(name: str) -> Rule:
 # --- replacing them -------------------------------------------------------------------------------
 
 
-def _with(module: types.ModuleType, functions: Mapping[str, Any]) -> types.ModuleType:
-    """A copy of a module with some of its functions replaced."""
-    copy = types.ModuleType(module.__name__)
-    vars(copy).update(vars(module) | dict(functions))
-    return copy
-
-
 @functools.cache
 def _replacements(scipy_is_there: bool) -> Replacements:
     """id of an object to which a user's name may refer -> the object, and its replacement."""
     modules: list[tuple[Any, dict[str, Any]]] = [(np, NUMPY), (math, MATH)]
     if scipy_is_there:
-        special = sys.modules["scipy.special"]
-        functions = {name: _special(name) for name in SCIPY}
-        modules += [(special, functions),
-                    (sys.modules["scipy"], {"special": _with(special, functions)})]
-    pairs = [(module, _with(module, functions)) for module, functions in modules]
-    pairs += [(getattr(module, name), new) for module, functions in modules
-              for name, new in functions.items()]
-    return {id(old): (old, new) for old, new in pairs}
+        modules += [(sys.modules["scipy.special"], {name: _special(name) for name in SCIPY}),
+                    (sys.modules["scipy"], {})]
+    known: Replacements = {}
+    for module, functions in modules:
+        known |= {id(old): (old, new) for name, new in functions.items()
+                  for old in [getattr(module, name)]}
+        copy = types.ModuleType(module.__name__)
+        vars(copy).update({name: known.get(id(value), (value, value))[1]
+                           for name, value in vars(module).items()})
+        known[id(module)] = (module, copy)
+    return known
 
 
-@contextmanager
-def replaced(namespaces: list[Namespace]) -> Iterator[None]:
+def replaced(namespaces: list[Namespace]) -> AbstractContextManager[None]:
     """Context: replace NumPy, `math`, SciPy and vectorized functions in these namespaces."""
-    replacements = _replacements("scipy.special" in sys.modules) | {
+    return substituted(namespaces, _replacements("scipy.special" in sys.modules) | {
         id(f): (f, _vectorized(f.pyfunc)) for space in namespaces
-        for f in space.values() if isinstance(f, np.vectorize)}
-    with substituted(namespaces, replacements):
-        yield
+        for f in space.values() if isinstance(f, np.vectorize)})
 
 
 @contextmanager
@@ -197,35 +190,29 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
             continue
         seen[id(x)] = x
         space = vars(x) if isinstance(x, types.ModuleType) else getattr(x, "__globals__", None)
+        held = [] if isinstance(x, types.ModuleType) else _held(x)
         if isinstance(space, dict) and id(space) not in spaces:
             name = str(space.get("__name__", ""))
             if is_users_module(name, str(space.get("__file__") or "")):
                 spaces[id(space)] = space
-                queue += filter(_leads_on, space.values())
+                held += space.values()
             is_ours |= name.partition(".")[0] in OURS and not name.startswith("grads.check")
-        queue += [] if isinstance(x, types.ModuleType) else _held(x)
+        queue += [y for y in held if callable(y) or hasattr(y, "__dict__")]
     return None if is_ours and not spaces else list(spaces.values())
 
 
 def _held(x: Any) -> list[Any]:
-    """The objects inside an object that may hold functions of the user's."""
+    """The objects inside an object, which may hold functions of the user's."""
     if isinstance(x, types.MethodType):
-        return [x.__func__, x.__self__]
+        return [x.__func__, type(x.__self__), x.__self__]
     if isinstance(x, types.FunctionType):
         cells = [cell.cell_contents for cell in x.__closure__ or () if cell != EMPTY]
-        held = [*cells, getattr(x, "__wrapped__", None), *(x.__defaults__ or ())]
-    elif isinstance(x, functools.partial):
-        held = [x.func, *x.args, *x.keywords.values()]
-    elif isinstance(x, type):
-        held = [*x.__bases__, *(f for f in vars(x).values() if isinstance(f, types.FunctionType))]
-    else:
-        held = [type(x), *getattr(x, "__dict__", {}).values()]
-    return list(filter(_leads_on, held))
-
-
-def _leads_on(x: Any) -> bool:
-    """Whether an object may hold functions of the user's."""
-    return callable(x) or hasattr(x, "__dict__")
+        return [*cells, getattr(x, "__wrapped__", None), *(x.__defaults__ or ())]
+    if isinstance(x, functools.partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, type):
+        return [*x.__bases__, *(f for f in vars(x).values() if isinstance(f, types.FunctionType))]
+    return [type(x), *getattr(x, "__dict__", {}).values()]
 
 
 def is_users_module(name: str, file: str) -> bool:

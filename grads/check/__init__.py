@@ -44,7 +44,7 @@ from grads.check.precision import disputed, is_ill_conditioned, observe_noise
 from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
-from grads.check.state import State, kept_findings, special
+from grads.check.state import State, findings_elsewhere, special
 from grads.check.watch import PART, TimeUp, Watch, unconfirmed, unfinished
 
 METHODS = {
@@ -147,44 +147,37 @@ def check_case(
     check = None
     try:
         check = prepared(case, upstream, alone, watch, rng, findings)
-        if check is not None:
-            check.rtol = how.rtol
-            if (case.zeros or not vanish) and not findings:
-                findings += padding_findings(check.analytic["all"], case.zeros, vanish, wanted)
-            rows = _rows(check, wanted, how, rng)
-            if not findings and _all_right(rows):
-                findings += kept_findings(check, wanted, state.mutable)
-            if how.steps:
-                from grads.check.step_sizes import with_steps
+        if check is None:
+            return Report([], findings, title, seconds=watch.seconds)
+        check.rtol = how.rtol
+        if (case.zeros or not vanish) and not findings:
+            findings += padding_findings(check.analytic["all"], case.zeros, vanish, wanted)
+        rows = _rows(check, wanted, how, rng)
+        if watch.stopped:
+            raise TimeUp
+        at = special(check.evaluate.inputs)
+        if (at or state.mutable) and not findings and all(row.status == "ok" for row in rows):
+            findings += findings_elsewhere(check, wanted, state.mutable, at)
+        if how.steps:
+            from grads.check.step_sizes import with_steps
 
-                rows = [with_steps(row, check) for row in rows]
+            rows = [with_steps(row, check) for row in rows]
     except TimeUp:
-        pass
+        return unfinished(title, watch, rows, {name: case.inputs[name] for name in wanted},
+                          findings, check)
     finally:
         state.restore()
-    run: dict[str, Any] = {"findings": findings} if check is None else {
-        "findings": findings, "outputs": tuple(check.upstream),
-        "evaluations": check.evaluate.evaluations, "notes": tuple(check.notes)}
-    if watch.stopped:
-        return unfinished(title, watch, rows, {name: case.inputs[name] for name in wanted}, **run)
-    if check is not None:
-        run["notes"] += _notes(check, rows)
-        compares = any(d.size for d in check.upstream.values()) and any(
-            row.compares for row in rows)
-        if not compares and not (empty and not any(row.size for row in rows)):
-            findings.append(Finding("nothing", title, "nothing was compared; a check of nothing "
-                                    "fails"))
-    return Report(rows, title=title, seconds=watch.seconds, **run)
-
-
-def _all_right(rows: Sequence[Row]) -> bool:
-    return all(row.status == "ok" for row in rows)
+    compares = any(d.size for d in check.upstream.values()) and any(row.compares for row in rows)
+    if not compares and not (empty and not any(row.size for row in rows)):
+        findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
+    return Report(rows, findings, title, tuple(check.upstream), check.evaluate.evaluations,
+                  watch.seconds, (*check.notes, *_notes(check, rows)))
 
 
 def _notes(check: Check, rows: Sequence[Row]) -> tuple[str, ...]:
     """The notes on what this check would not have seen."""
     notes: tuple[str, ...] = ()
-    if check.case.fixed and _all_right(rows):
+    if check.case.fixed and all(row.status == "ok" for row in rows):
         if values := ", ".join(special(check.evaluate.inputs).values()):
             notes += (f"{values}: what is right only there passes; check at other values, too",)
     floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
@@ -275,7 +268,8 @@ def _rows_by(
             rows = with_entries(check, names, how, methods, rng, rows, failed)
     except TimeUp:
         rows = [unconfirmed(row) for row in rows]
-    check.notes += [note] * (bool(note) and _all_right(rows))
+    if note and all(row.status == "ok" for row in rows):
+        check.notes.append(note)
     return rows
 
 

@@ -73,15 +73,8 @@ class Evaluator:
         self.noise: dict[str, Array] = {}
         self.complex_step = True
         self._namespaces: Any = UNKNOWN
-        for name, a in self.inputs.items():
-            if a.dtype.kind == "c":
-                raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
-        if outputs is None:
-            outputs = self._run({name: a.copy() for name, a in self.inputs.items()})
-        for name, a in outputs.items():
-            if a.dtype.kind not in "fiub":
-                raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
-        self.outputs = {name: a.astype(np.float64) for name, a in outputs.items()}
+        known = self._first_run() if outputs is None else outputs
+        self.outputs = {name: a.astype(np.float64) for name, a in known.items()}
 
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs with some inputs replaced. If one is complex, all floating inputs become
@@ -111,6 +104,17 @@ class Evaluator:
         values = values[np.isfinite(values) & (values != np.rint(values))]
         with np.errstate(over="ignore"):
             return bool(values.size) and bool((values.astype(np.float32) == values).all())
+
+    def _first_run(self) -> dict[str, Array]:
+        """The outputs at the given inputs. Raises ValueError unless all are real numbers."""
+        for name, a in self.inputs.items():
+            if a.dtype.kind == "c":
+                raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
+        outputs = self._run({name: a.copy() for name, a in self.inputs.items()})
+        for name, a in outputs.items():
+            if a.dtype.kind not in "fiub":
+                raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
+        return outputs
 
     def _run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """The outputs. All are copied: f may reuse its buffers."""

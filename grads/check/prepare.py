@@ -8,7 +8,6 @@ does not survive another run, before anything is differentiated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,8 @@ from grads.check.watch import Watch
 
 CONSTANT = 1e-4  # fraction of the largest gradient that may not depend on the upstream gradient
 STEP = 0.25  # relative change of the inputs of another run
+ALIASED = Finding("aliased", "cache", "another run of the forward changes the gradients of this "
+                  "one: its cache shares a buffer")
 Arrays = Mapping[str, np.ndarray]
 # Gradients of the outputs, or a function of the outputs that returns them; None: random gradients
 Upstream = Arrays | Callable[[dict[str, np.ndarray]], Arrays] | None
@@ -227,8 +228,7 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
                       for array, old in zip(kept, before, strict=True))
     first = _backward(case, upstream, outputs, cache)
     if changed and same_bits(first, gradients):
-        return [Finding("aliased", "cache", "another run of the forward changes the gradients of "
-                        "this one: its cache shares a buffer")]
+        return [ALIASED]
     try:
         again = _backward(case, upstream, outputs, cache)
     except Exception as error:
@@ -269,10 +269,9 @@ def _arrays(cache: Any) -> Iterator[np.ndarray]:
             pending += value
         elif isinstance(value, Mapping):
             pending += value.values()
-        elif is_dataclass(value) and not isinstance(value, type):
-            pending += [getattr(value, field.name) for field in fields(value)]
-        elif hasattr(value, "__dict__") and not callable(value):
-            pending += vars(value).values()
+        elif not callable(value):
+            pending += [*getattr(value, "__dict__", {}).values(), *(
+                getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))]
 
 
 # --- names and padding ----------------------------------------------------------------------------

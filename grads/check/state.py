@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -71,7 +70,7 @@ class State:
             self._undo += [value.clear, partial(value.update, dict(value))]
             return list(value.values()) if len(value) < MOST else ()
         elif isinstance(value, types.FunctionType):
-            return self._reached(value) if _is_users(value) else ()
+            return self._reached(value) if is_users_module(str(value.__module__)) else ()
         elif not isinstance(value, STATELESS):
             return self._keep_object(value)
         return ()
@@ -87,7 +86,7 @@ class State:
             return value.__self__, value.__func__
         elif isinstance(value, functools.partial):
             return value.func, value.args, value.keywords
-        elif hasattr(value, "__dict__") and _is_users(type(value)):
+        elif hasattr(value, "__dict__") and is_users_module(type(value).__module__):
             self.mutable = True
             return [vars(value), *(
                 method for cls in type(value).__mro__ for method in vars(cls).values())]
@@ -104,12 +103,13 @@ class State:
             except ValueError:  # assigned later
                 continue
             self._undo.append(partial(setattr, cell, "cell_contents", values[-1]))
-        space = function.__globals__ if _is_users(function) else {}
+        is_users = is_users_module(str(function.__module__))
+        space = function.__globals__ if is_users else {}
         for name in _names(function.__code__):
             if name in space:
                 values.append(space[name])
                 self._undo.append(partial(space.__setitem__, name, values[-1]))
-        self.mutable |= _is_users(function) and any(
+        self.mutable |= is_users and any(
             value is None or isinstance(value, (dict, list)) for value in values)
         return values
 
@@ -118,13 +118,6 @@ def _names(code: types.CodeType) -> set[str]:
     """The global names and the attributes that code uses."""
     nested = [_names(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)]
     return set(code.co_names).union(*nested)
-
-
-def _is_users(definition: Any) -> bool:
-    """Whether a function or a class belongs to a user's module."""
-    name = str(definition.__module__)
-    module = sys.modules.get(name.partition(".")[0])
-    return is_users_module(name, getattr(module, "__file__", None) or "")
 
 
 def _right_nearby(
@@ -152,16 +145,18 @@ def _right_nearby(
     return not gap > close * float(np.abs(terms).sum()) + 10 * float(numeric.error.sum())
 
 
-def kept_findings(check: Check, names: Sequence[str], mutable: bool) -> list[Finding]:
+def findings_elsewhere(
+    check: Check, names: Sequence[str], mutable: bool, at: Mapping[str, str]
+) -> list[Finding]:
     """The finding if the gradients are right at these inputs and wrong at others: a layer may keep
     something, and some values hide mistakes.
 
-    Arguments: mutable, whether the code can keep anything.
+    Arguments: mutable, whether the code can keep anything; at, the inputs of `special`.
     """
-    rng, at = np.random.default_rng(4), special(check.evaluate.inputs)
-    may_keep = mutable and not check.case.cacheless
-    if check.case.fixed or not (at or may_keep) or all(
-            _right_nearby(check, names, rng, at) for _ in range(POINTS)):
+    if check.case.fixed or not (at or not check.case.cacheless):
+        return []
+    rng = np.random.default_rng(4)
+    if all(_right_nearby(check, names, rng, at) for _ in range(POINTS)):
         return []
     if at and not mutable:
         return [Finding("values", "backward", "the gradients are right here, where "

@@ -17,7 +17,7 @@ import numpy as np
 
 from grads.check.case import Case
 from grads.check.report import Report
-from grads.check.result import Row
+from grads.check.result import Finding, Row
 from nmt.console.messages import several
 
 Returned = TypeVar("Returned")
@@ -128,17 +128,21 @@ def unconfirmed(row: Row) -> Row:
 
 def unfinished(
     title: str, watch: Watch, rows: Sequence[Row] = (), inputs: Mapping[str, np.ndarray] = NONE,
-    **record: Any,
+    findings: Sequence[Finding] = (), check: Any = None,
 ) -> Report:
     """The report of a check whose time was up.
 
     Arguments: rows of what was covered; inputs that were to be checked: each without a row gets an
-    unfinished one; record, further fields of the report.
+    unfinished one; findings; check (`grads.check.comparison.Check`), None if it was not prepared.
     """
     known = {row.name for row in rows}
+    done: dict[str, Any] = {} if check is None else {
+        "outputs": tuple(check.upstream), "evaluations": check.evaluate.evaluations,
+        "notes": tuple(check.notes)}
     rows = [*rows, *(uncovered(name, "all", np.shape(x)) for name, x in inputs.items()
                      if name not in known)]
-    return Report(rows, title=title, seconds=watch.seconds, stopped=_covered(rows, watch), **record)
+    return Report(rows, [*findings], title, seconds=watch.seconds, stopped=_covered(rows, watch),
+                  **done)
 
 
 def _covered(rows: Sequence[Row], watch: Watch) -> str:

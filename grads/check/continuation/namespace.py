@@ -193,7 +193,7 @@ def namespaces_of(function: Any) -> list[Namespace] | None:
         held = [] if isinstance(x, types.ModuleType) else _held(x)
         if isinstance(space, dict) and id(space) not in spaces:
             name = str(space.get("__name__", ""))
-            if is_users_module(name, str(space.get("__file__") or "")):
+            if is_users_module(name):
                 spaces[id(space)] = space
                 held += space.values()
             is_ours |= name.partition(".")[0] in OURS and not name.startswith("grads.check")
@@ -215,9 +215,10 @@ def _held(x: Any) -> list[Any]:
     return [type(x), *getattr(x, "__dict__", {}).values()]
 
 
-def is_users_module(name: str, file: str) -> bool:
+def is_users_module(name: str) -> bool:
     """Whether a module belongs neither to a library nor to this project."""
     top = name.partition(".")[0]
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
     return top not in OURS | sys.stdlib_module_names and not is_library(file)
 
 

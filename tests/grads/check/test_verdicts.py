@@ -167,11 +167,37 @@ def test_saturated_functions(name):
             "wrong" if factor != 1.01 else report.verdict), str(report)
 
 
+FAR_APART = [[37.0, 0, -1], [0, 38, 2]]
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda d, p: 2 * softmax_backward(d, p), lambda d, p: 1.01 * softmax_backward(d, p),
+    lambda d, p: p * d, lambda d, p: np.where(p > 0.5, 0, softmax_backward(d, p))])
+def test_what_is_left_of_a_softmax_is_its_rounding(wrong):
+    """Where one score is 37 larger than the others, the gradient is less than a rounding of the
+    terms that are subtracted: it is zero, or a rounding. Half the scores show that it is right."""
+    x = np.array(FAR_APART)
+    assert check_pair(softmax, softmax_backward, [x]).verdict == "undecided"
+    assert check_pair(softmax, wrong, [x]).verdict == "wrong"
+
+
+@pytest.mark.parametrize("size", [7, 8, 9])
+def test_an_ill_conditioned_inverse_is_undecided(size):
+    A = 1 / (np.arange(size)[:, None] + np.arange(size) + 1)
+    report = check_pair(inverse, lambda d, B: -B.T @ d @ B.T, [A])
+    assert report.verdict == "undecided" and "ill-conditioned" in str(report)
+    row = np.zeros(A.shape)
+    row[5] = 0.01
+    for wrong in (lambda d, B: B.T @ d @ B.T, lambda d, B: -1.01 * B.T @ d @ B.T,
+                  lambda d, B: -B.T @ d @ B.T * (1 + row)):
+        assert check_pair(inverse, wrong, [A]).verdict == "wrong"
+
+
 def test_a_confident_cross_entropy():
-    x = np.array([[30.0, 0, -1], [0, 31, 2]])
-    assert check_gradients(cross_entropy, [x], cross_entropy_gradient).verdict == "undecided"
-    for wrong in (lambda x: 3 * cross_entropy_gradient(x), lambda x: softmax(x)[0]):
-        assert check_gradients(cross_entropy, [x], wrong).verdict == "wrong"
+    for x in (np.array([[30.0, 0, -1], [0, 31, 2]]), np.array(FAR_APART)):
+        assert check_gradients(cross_entropy, [x], cross_entropy_gradient).verdict == "undecided"
+        for wrong in (lambda x: 3 * cross_entropy_gradient(x), lambda x: softmax(x)[0]):
+            assert check_gradients(cross_entropy, [x], wrong).verdict == "wrong"
 
 
 # --- empty inputs ---------------------------------------------------------------------------------
@@ -278,6 +304,9 @@ def test_an_early_end_of_an_iteration_is_asked_for():
 
     report = check_pair(forward, backward, [np.random.default_rng(3).normal(size=4)])
     assert "agrees to 7 digits: does the function iterate to a tolerance?" in str(report)
+    for seed in (21, 22, 23):  # two entries
+        report = check_pair(forward, backward, [np.random.default_rng(seed).normal(size=2)])
+        assert "does the function iterate to a tolerance?" in str(report), str(report)
 
 
 @pytest.mark.parametrize("mean", [False, True])

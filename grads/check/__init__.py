@@ -19,7 +19,7 @@ given to all outputs together and to each output alone: this catches a backward 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,24 +28,15 @@ import numpy as np
 from grads.check.analytic import gradients_case, pair_case, validate_inputs
 from grads.check.case import Case, Labels
 from grads.check.comparison import Check
-from grads.check.differentiate import real_direction, second_direction
-from grads.check.directions import (
-    SMALL,
-    Failed,
-    check_lines,
-    confirm,
-    lines_of,
-    lines_together,
-    set_apart,
-)
-from grads.check.evaluate import Line, NotAnalytic
+from grads.check.directions import along_directions, lines_together
+from grads.check.evaluate import NotAnalytic
 from grads.check.jacobians import jacobian as jacobian
-from grads.check.precision import disputed, is_ill_conditioned, observe_noise
+from grads.check.precision import disputed, observe_noise
 from grads.check.prepare import Upstream, padding_findings, prepared, wanted_names
 from grads.check.report import Report
 from grads.check.result import Finding, Row
 from grads.check.state import State, findings_elsewhere, special
-from grads.check.watch import PART, TimeUp, Watch, unconfirmed, unfinished
+from grads.check.watch import TimeUp, Watch, unconfirmed, unfinished
 
 METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
@@ -152,7 +143,7 @@ def check_case(
         check.rtol = how.rtol
         if (case.zeros or not vanish) and not findings:
             findings += padding_findings(check.analytic["all"], case.zeros, vanish, wanted)
-        rows = _rows(check, wanted, how, rng)
+        rows = _rows(check, wanted, how, METHODS[how.method or "both"], rng)
         if watch.stopped:
             raise TimeUp
         at = special(check.evaluate.inputs)
@@ -171,114 +162,49 @@ def check_case(
     if not compares and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
     return Report(rows, findings, title, tuple(check.upstream), check.evaluate.evaluations,
-                  watch.seconds, (*check.notes, *_notes(check, rows)))
+                  watch.seconds, tuple(_notes(check, rows)))
 
 
-def _notes(check: Check, rows: Sequence[Row]) -> tuple[str, ...]:
-    """The notes on what this check would not have seen."""
-    notes: tuple[str, ...] = ()
-    if check.case.fixed and all(row.status == "ok" for row in rows):
-        if values := ", ".join(special(check.evaluate.inputs).values()):
-            notes += (f"{values}: what is right only there passes; check at other values, too",)
+def _notes(check: Check, rows: Sequence[Row]) -> list[str]:
+    """The notes on what confirms the result, and on what this check would not have seen."""
+    notes = [*check.notes]
+    if all(row.status == "ok" for row in rows):
+        notes += check.confirmed
+        if check.case.fixed and (values := ", ".join(special(check.evaluate.inputs).values())):
+            notes += [f"{values}: what is right only there passes; check at other values, too"]
     floor, name = max(((row.floor, row.name) for row in rows), default=(0.0, ""))
     if floor:
-        notes += (f"noise floor: an error below {floor:.0e} of the largest gradient of {name} "
-                  "would not be seen",)
+        notes.append(f"noise floor: an error below {floor:.0e} of the largest gradient of {name} "
+                     "would not be seen")
     return notes
 
 
 def _rows(
-    check: Check, wanted: Sequence[str], how: Extent, rng: np.random.Generator
-) -> list[Row]:
-    """The rows of the report, by the methods that suit the function."""
-    why, methods = "", METHODS[how.method or "both"]
-    names = [name for name in wanted if check.analytic["all"][name].size]
-    if any(x.size for x in check.analytic["all"].values()):
-        why = _why_not_complex(check, methods, rng)
-    if not why:
-        try:
-            return _rows_by(check, wanted, names, how, methods, rng)
-        except NotAnalytic as error:  # along another direction than the first
-            why = str(error)
-    check.evaluate.complex_step = False
-    if len(methods) == 1:
-        raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
-    check.notes.append(f"no complex step: {why}; Ridders alone decides")
-    rows = _rows_by(check, wanted, names, how, methods[1:], rng)
-    return [disputed(check, row) for row in rows] if check.rounding else rows
-
-
-def _why_not_complex(check: Check, methods: Sequence[str], rng: np.random.Generator) -> str:
-    """Why the complex step does not suit the function; "" if it does, or is not asked for.
-
-    If differences decide, the rounding of the outputs is observed.
-    """
-    evaluate, why = check.evaluate, ""
-    direction = lines_together(evaluate.inputs, list(check.analytic["all"]), rng, 1, True)[0]
-    if methods[0] == "complex":
-        try:
-            slope = check.along([direction], "complex")
-            why = second_direction(evaluate, check.upstream, direction, slope)
-            if not np.isfinite(slope.value).all():
-                why = "f: what is finite for real arguments is not for complex ones"
-            elif len(methods) == 1 and not why:
-                why = real_direction(evaluate, check.upstream, direction, slope)
-        except NotAnalytic as error:
-            why = str(error)
-    evaluate.complex_step = methods[0] == "complex" and not why
-    if not evaluate.complex_step or evaluate.in_float32():
-        observe_noise(evaluate, direction)
-    return why
-
-
-def _rows_by(
-    check: Check, wanted: Sequence[str], names: Sequence[str], how: Extent,
-    methods: Sequence[str], rng: np.random.Generator,
+    check: Check, wanted: Sequence[str], how: Extent, methods: Sequence[str],
+    rng: np.random.Generator,
 ) -> list[Row]:
     """The rows of the report.
 
-    Directions come first: each tensor by the first method, then all tensors together by the second
-    method. Only tensors that fail are differentiated entry by entry. Arguments: wanted, the
-    tensors; names of those with entries.
+    If all directions are right by two methods, these suit the function, and that is all. Otherwise,
+    tensors are differentiated entry by entry, if the methods suit. If the complex step does not,
+    Ridders' differences alone decide.
     """
-    if how.every_entry:
-        from grads.check.entries import check_entries
-
-        return check_entries(check, wanted, methods, None, (), rng, all_methods=True)
-    largest = check.largest["all"].values()
-    if methods[0] == "complex" and min(largest) < SMALL * max(largest):
-        check.apart = set_apart(check, names)
-    lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
-             else lines_of(check.analytic["all"], names, rng))
-    rows: list[Row] = []
-    failed: list[Failed] = []
-    note = ""
+    names = [name for name in wanted if check.analytic["all"][name].size]
+    check.evaluate.complex_step = methods[0] == "complex"
+    if names and (not check.evaluate.complex_step or check.evaluate.in_float32()):
+        observe_noise(check, lines_together(check.evaluate.inputs, names, rng, 1, True)[0])
     try:
-        for batch in _batches(check.watch, lines) if check.watch.active else [lines]:
-            made, bad = check_lines(check, batch, methods[0])
-            rows, failed = rows + made, failed + bad
-        if len(methods) > 1 and names:
-            note, bad = confirm(check, names, methods[1], rng)
-            failed += bad
-        if failed and is_ill_conditioned(check):
-            return _rows_by(check, wanted, names, how, methods, rng)
-        if failed or how.sample is not None:
-            from grads.check.entries import with_entries
+        failed = [] if how.every_entry else along_directions(check, names, how, methods, rng)
+        if failed or how.every_entry or how.sample is not None or methods == ("complex",):
+            from grads.check.entries import doubted_rows
 
-            rows = with_entries(check, names, how, methods, rng, rows, failed)
+            return doubted_rows(check, wanted, names, how, methods, failed, rng)
+    except NotAnalytic as error:
+        if len(methods) == 1:
+            raise ValueError("method: expected one that suits the function, got 'complex': "
+                             f"{error}") from error
+        check.notes.append(f"no complex step: {error}; Ridders alone decides")
+        return [disputed(check, row) for row in _rows(check, wanted, how, methods[1:], rng)]
     except TimeUp:
-        rows = [unconfirmed(row) for row in rows]
-    if note and all(row.status == "ok" for row in rows):
-        check.notes.append(note)
-    return rows
-
-
-def _batches(watch: Watch, lines: list[Line]) -> Iterator[list[Line]]:
-    """The lines of one tensor after the other if the function is slow; all at once otherwise."""
-    tensors = dict.fromkeys(line.row for line in lines)
-    if watch.run_time * len(lines) < PART:
-        yield lines
-        return
-    for k, name in enumerate(tensors, 1):
-        yield [line for line in lines if line.row == name]
-        watch.tell("tensors", k, len(tensors))
+        return [unconfirmed(row) for row in check.rows]
+    return check.rows

@@ -22,6 +22,7 @@ import numpy as np
 from grads.check.case import Case
 from grads.check.differentiate import Numeric, derivatives
 from grads.check.evaluate import Evaluator, Line, entry_line, length, weights_of
+from grads.check.result import Row
 from grads.check.watch import Watch
 
 HALF = 1e-4  # only float16 has an eps above this
@@ -85,7 +86,8 @@ class Check:
     has an upstream gradient. Attributes: largest gradients, by choice and input; eps, at least that
     of the dtype in which gradients are computed; rounding of the analytic gradients by input, as
     observed (`grads.check.precision`); rtol, the relative error that is allowed in addition; apart,
-    tensors for which other tensors' gradients do not count; watch of the time; notes of the report.
+    tensors for which other tensors' gradients do not count; watch of the time; rows along
+    directions; notes of the report; confirmed, notes that hold if all is right.
     """
 
     def __init__(self, case: Case, evaluate: Evaluator, analytic: Mapping[str, Arrays],
@@ -93,6 +95,8 @@ class Check:
         self.case, self.evaluate, self.analytic, self.upstream = case, evaluate, analytic, upstream
         self.watch = watch or Watch()
         self.notes: list[str] = []
+        self.confirmed: list[str] = []
+        self.rows: list[Row] = []
         self.largest = {choice: {name: largest_of(gradient) for name, gradient in gradients.items()}
                         for choice, gradients in analytic.items()}
         self.eps = self.rtol = 0.0

@@ -13,10 +13,10 @@ An entry with a kink is left out of the direction, together with all entries of 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from grads.check.evaluate import Line, entry_line
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.other_inputs import slopes_at
 from grads.check.result import BAD, HEADINGS, Row
+from grads.check.watch import PART, Watch
 
 DIRECTIONS = 2  # per tensor
 NEARBY = 1e-3  # relative distance of points where a small tensor's gradient is compared, too
@@ -97,6 +98,43 @@ def lines_together(
 # --- checks along them ----------------------------------------------------------------------------
 
 
+def along_directions(
+    check: Check, names: Sequence[str], how: Any, methods: Sequence[str],
+    rng: np.random.Generator,
+) -> list[Failed]:
+    """The lines that fail: of each tensor by the first method, and of all tensors together by the
+    second. Updates `check.rows`. Arguments: how, a `grads.check.Extent`."""
+    largest = check.largest["all"].values()
+    if methods[0] == "complex" and min(largest) < SMALL * max(largest):
+        check.apart = set_apart(check, names)
+    lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
+             else lines_of(check.analytic["all"], names, rng))
+    check.rows, failed = [], []
+    for batch in _batches(check.watch, lines) if check.watch.active else [lines]:
+        rows, bad = check_lines(check, batch, methods[0])
+        check.rows, failed = check.rows + rows, failed + bad
+    if len(methods) > 1 and names:
+        together = lines_together(check.evaluate.inputs, names, rng, 1)
+        rows, bad = check_lines(check, together, methods[1])
+        if bad:
+            rows, bad = _beside_kinks(check, together[0], methods[1], rng, rows, bad)
+        check.confirmed = [] if bad else [f"{HEADINGS[methods[1]]} along a direction over all "
+                                          f"tensors: {rows[0].errors['directions']:.1e}"]
+        failed += bad
+    return failed
+
+
+def _batches(watch: Watch, lines: list[Line]) -> Iterator[list[Line]]:
+    """The lines of one tensor after the other if the function is slow; all at once otherwise."""
+    tensors = dict.fromkeys(line.row for line in lines)
+    if watch.run_time * len(lines) < PART:
+        yield lines
+        return
+    for k, name in enumerate(tensors, 1):
+        yield [line for line in lines if line.row == name]
+        watch.tell("tensors", k, len(tensors))
+
+
 def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[Row], list[Failed]]:
     """The rows, and the lines along which a gradient is not right.
 
@@ -118,21 +156,16 @@ def check_lines(check: Check, lines: Sequence[Line], method: str) -> tuple[list[
     return rows, failed
 
 
-def confirm(
-    check: Check, names: Sequence[str], method: str, rng: np.random.Generator
-) -> tuple[str, list[Failed]]:
-    """Compare all tensors together with a second method: a note, and the lines that fail.
-
-    If the direction fails and has no kink, another direction decides, with shorter steps.
-    """
-    together, beside = (lines_together(check.evaluate.inputs, names, rng, 1, relative)
-                        for relative in (False, True))
-    rows, failed = check_lines(check, together, method)
-    if failed and find_kink_along(check.evaluate, check.upstream, together[0].direction) is None:
-        rows, failed = check_lines(check, beside, method)
-    error = rows[0].errors["directions"]
-    return (f"{HEADINGS[method]} along a direction over all tensors: {error:.1e}"
-            if not failed else ""), failed
+def _beside_kinks(
+    check: Check, line: Line, method: str, rng: np.random.Generator, rows: list[Row],
+    failed: list[Failed],
+) -> tuple[list[Row], list[Failed]]:
+    """The rows and what fails along a direction with shorter steps, if the line has no kink. The
+    longer steps may cross some."""
+    if find_kink_along(check.evaluate, check.upstream, line.direction) is not None:
+        return rows, failed
+    return check_lines(check, lines_together(
+        check.evaluate.inputs, [*line.direction], rng, 1, True), method)
 
 
 def refined(check: Check, failed: Sequence[Failed]) -> list[Failed]:

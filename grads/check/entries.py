@@ -22,22 +22,26 @@ from grads.check.diagnosis.diagnose import diagnose
 from grads.check.diagnosis.elsewhere import Probe
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
-from grads.check.differentiate import Numeric
+from grads.check.differentiate import Numeric, real_direction, second_direction
 from grads.check.directions import (
     LOCATED,
     NOTHING,
     TOGETHER,
     Cleared,
     Failed,
+    along_directions,
     cleared,
     decided,
     joint_rows,
+    lines_together,
     narrowed,
     refined,
     with_all_methods,
 )
+from grads.check.evaluate import NotAnalytic
 from grads.check.kinked_entries import Estimates, kinks_of
 from grads.check.other_inputs import rounding_alone
+from grads.check.precision import is_ill_conditioned
 from grads.check.result import BAD, ErrorMap, Row
 from grads.check.watch import UNSURE, TimeUp, unconfirmed, uncovered
 
@@ -57,16 +61,26 @@ NAMES = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
          frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
 
 
-def with_entries(
-    check: Check, names: Sequence[str], how: Any, methods: Sequence[str],
-    rng: np.random.Generator, rows: list[Row], failed: list[Failed],
+def doubted_rows(
+    check: Check, wanted: Sequence[str], names: Sequence[str], how: Any, methods: Sequence[str],
+    failed: list[Failed], rng: np.random.Generator,
 ) -> list[Row]:
-    """The rows. Tensors that are not right along a direction are compared entry by entry."""
+    """The rows where a line failed, or entries are to be differentiated one by one.
+
+    Arguments: wanted, the tensors; names of those with entries; how, a `grads.check.Extent`; failed
+    lines. Raises NotAnalytic if the complex step does not suit the function.
+    """
+    if names and methods[0] == "complex":
+        _validate_complex_step(check, names, methods, rng)
+    if how.every_entry:
+        return check_entries(check, wanted, methods, None, (), rng, all_methods=True)
+    if failed and is_ill_conditioned(check):
+        failed = along_directions(check, names, how, methods, rng)
     joint = [bad for bad in failed if bad.line.row == TOGETHER]
     single = [bad for bad in failed if bad.line.row != TOGETHER]
     single += narrowed(check, joint, {bad.line.row for bad in single})
     single = refined(check, single)
-    sampled = how.sample is not None
+    sampled, rows = how.sample is not None, check.rows
     if how.diagnosis or sampled:
         chosen = [name for name in names
                   if sampled or any(bad.line.row == name for bad in single)]
@@ -77,6 +91,22 @@ def with_entries(
     if joint and not any(row.status in BAD for row in rows):
         rows += joint_rows(check, joint, methods)
     return rows
+
+
+def _validate_complex_step(
+    check: Check, names: Sequence[str], methods: Sequence[str], rng: np.random.Generator
+) -> None:
+    """Raise NotAnalytic if the complex step does not suit the function."""
+    evaluate = check.evaluate
+    line = lines_together(evaluate.inputs, names, rng, 1, True)[0]
+    slope = check.along([line], "complex")
+    why = second_direction(evaluate, check.upstream, line, slope)
+    if not np.isfinite(slope.value).all():
+        why = "f: what is finite for real arguments is not for complex ones"
+    elif len(methods) == 1 and not why:
+        why = real_direction(evaluate, check.upstream, line, slope)
+    if why:
+        raise NotAnalytic(why)
 
 
 class Examined(NamedTuple):

@@ -16,7 +16,7 @@ from grads.check.analytic import dense
 from grads.check.case import Case
 from grads.check.comparison import COARSE, EXACT, IN_FLOAT64, SAFETY, Check
 from grads.check.directions import lines_of
-from grads.check.evaluate import Evaluator, Line, NotAnalytic
+from grads.check.evaluate import Line, NotAnalytic
 from grads.check.result import Row
 
 RUNS = 3  # number of repeated computations
@@ -80,13 +80,14 @@ def disputed(check: Check, row: Row) -> Row:
     return replace(row, status="disagree", hints=(ILL_CONDITIONED,))
 
 
-def observe_noise(evaluate: Evaluator, line: Line) -> None:
+def observe_noise(check: Check, line: Line) -> None:
     """Estimate the rounding of outputs that are computed in less than float64, `Evaluator.noise`.
 
     At the smallest spacing at which anything changes, third differences consist of rounding only.
     They are taken on each side of the point, and the smaller of the two sides counts: a kink or a
     jump is not rounding. Values that float32 can represent count as rounded to float32.
     """
+    evaluate = check.evaluate
     _, unit, near = line.scales(evaluate.inputs)
     near = min(unit, 256 * near)  # small inputs stay in their domain
     for spacing in [*(h * near for h in SPACINGS), *(h * unit for h in SPACINGS[1:])]:

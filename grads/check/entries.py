@@ -327,6 +327,7 @@ def _compared_row(
             next(iter(estimates)), labels.axes if labels else ()))
 
 
+@np.errstate(all="ignore")
 def _agreed(results: Sequence[Compared]) -> int:
     """The number of digits to which a slightly wrong gradient agrees, 0 if it is no iteration's.
 
@@ -336,8 +337,7 @@ def _agreed(results: Sequence[Compared]) -> int:
     compared = max(results, key=lambda result: (result.words == "wrong").sum())
     gap, wrong = np.abs(compared.analytic - compared.numeric), compared.words == "wrong"
     largest = float(np.abs(compared.numeric).max(initial=0.0))
-    with np.errstate(all="ignore"):
-        digits = -np.log10(gap.max(initial=0.0) / largest)
+    digits = -np.log10(gap.max(initial=0.0) / largest)
     iterated = 2 * wrong.sum() >= len(gap) or (
         gap[wrong].max(initial=0.0) > SPREAD * gap[wrong].min(initial=np.inf))
     return int(digits) if iterated and SLIGHT <= digits < np.inf else 0

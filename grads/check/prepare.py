@@ -25,6 +25,7 @@ from grads.check.comparison import EXACT, Check
 from grads.check.evaluate import Evaluator
 from grads.check.precision import rounding_of
 from grads.check.result import Finding
+from grads.check.state import STATELESS
 from grads.check.watch import Watch
 
 CONSTANT = 1e-4  # fraction of the largest gradient that may not depend on the upstream gradient
@@ -269,7 +270,7 @@ def _arrays(cache: Any) -> Iterator[np.ndarray]:
             pending += value
         elif isinstance(value, Mapping):
             pending += value.values()
-        elif not callable(value):
+        elif not isinstance(value, STATELESS) and not callable(value):
             pending += [*getattr(value, "__dict__", {}).values(), *(
                 getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))]
 

@@ -109,7 +109,8 @@ def along_directions(
         check.apart = set_apart(check, names)
     lines = (lines_together(check.evaluate.inputs, names, rng) if how.together
              else lines_of(check.analytic["all"], names, rng))
-    check.rows, failed = [], []
+    check.rows = []
+    failed: list[Failed] = []
     for batch in _batches(check.watch, lines) if check.watch.active else [lines]:
         rows, bad = check_lines(check, batch, methods[0])
         check.rows, failed = check.rows + rows, failed + bad

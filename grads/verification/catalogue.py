@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+import backend
 from attention import blocks
 from grads.check import check_case
 from grads.check.report import Report

@@ -3,6 +3,7 @@ a browser for pages: one a process, as Playwright asks."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -28,6 +29,16 @@ settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+
+
+gc.disable()  # until the tests are collected: 20,000 of them, none of which is garbage
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not look at the tests and modules again, which all stay."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from shared import made_once
 
 from grads.stepper.explorer import build
 from grads.stepper.explorer.models import Trained, open_model
@@ -27,7 +28,7 @@ STATUSES = {"verified", "partial", "same", "zero", "share"}  # in a right backwa
 @cache
 def data(name: str) -> dict[str, Any]:
     """What `build` makes of a derivation's own example, with random weights."""
-    return build(name, seed=1)
+    return made_once(f"explored-{name}", lambda: build(name, seed=1))
 
 
 def element(page: str, name: str) -> Any:

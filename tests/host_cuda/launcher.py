@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import shared
 from strict.array import StrictArray, counts
 
 from backend.fused.source import REAL
@@ -23,15 +22,6 @@ DIRECTORY = Path(__file__).parent
 needs_compiler = pytest.mark.skipif(
     COMPILER is None, reason="needs g++, which compiles the CUDA kernels for the host"
 )
-
-
-@functools.cache
-def _directory():
-    """Where the libraries are built, once for all workers of a run; goes when one of them ends."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    path = Path(tempfile.gettempdir()) / f"host_cuda-{run}"
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
 
 
 def _runner(name, parameters):
@@ -48,8 +38,8 @@ def library(source, char):
         f'#include "{DIRECTORY / "shim.h"}"', source.code,
         *(_runner(name, parameters) for name, parameters in source.declared.items()),
     ])
-    _directory().mkdir(exist_ok=True)
-    built = _directory() / f"{source.package}_{Path(source.file).stem}_{char}.so"
+    shared.directory().mkdir(exist_ok=True)
+    built = shared.directory() / f"{source.package}_{Path(source.file).stem}_{char}.so"
     if not built.exists():
         path = built.with_suffix(f".{os.getpid()}.cpp")  # another worker may build it too
         path.write_text(code, encoding="utf-8")

@@ -38,7 +38,7 @@ class Check(NamedTuple):
 
     name: str
     numbers: Callable[[], Numbers]  # the outputs and gradients that it compares, computed once
-    run: Callable[[], Report] | None = None  # differentiates; None: only these numbers are right
+    run: Callable[..., Report] | None = None  # differentiates; None: only these numbers are right
 
 
 class Mutant(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
@@ -48,15 +49,16 @@ def run(number: int | None = None, jobs: int = 1,
     return sorted(outcomes, key=lambda outcome: outcome.mutant.name)
 
 
-def check_mistake(name: str) -> Report:
+def check_mistake(name: str, **extent: Any) -> Report:
     """The report on a mistake of the papers, for the first derivation that it changes.
 
-    Raises ValueError if it changes no derivation.
+    Arguments: extent, as in `grads.check.check_case`. Raises ValueError if it changes no
+    derivation.
     """
     mistake = MISTAKES[name]
     for check in checks_of_derivations():
         right = check.numbers()
         with replaced(mistake.function, mistake.old, mistake.new):
             if check.run is not None and not computes_the_same(check, right):
-                return check.run()
+                return check.run(**extent)
     raise ValueError(f"{name}: expected it to change a derivation, none has other numbers")

@@ -16,6 +16,11 @@ RECIPES = Path(package.__file__).parent / "recipes"
 PAGE = RECIPES.parents[1] / "docs" / "recipe.md"
 
 
+@pytest.fixture(scope="module")
+def text() -> str:
+    return page()
+
+
 def test_the_page_is_the_code_s(capsys) -> None:
     assert nmt("recipe", "--doc") == 0
     printed = capsys.readouterr().out
@@ -23,15 +28,14 @@ def test_the_page_is_the_code_s(capsys) -> None:
 
 
 @pytest.mark.parametrize("architecture", MODELS)
-def test_every_key_has_a_meaning_and_stands_on_the_page(architecture) -> None:
-    text = page()
+def test_every_key_has_a_meaning_and_stands_on_the_page(architecture, text) -> None:
     for name, key in keys_of(architecture).items():
         assert f"`{name}`" in text
         assert name == ARCHITECTURE or meaning(key.section, name.split(".")[-1]), name
 
 
-def test_a_section_lists_only_what_differs_from_an_earlier_one() -> None:
-    sections = {block.split("\n")[0]: block for block in page().split("\n## ")}
+def test_a_section_lists_only_what_differs_from_an_earlier_one(text) -> None:
+    sections = {block.split("\n")[0]: block for block in text.split("\n## ")}
     two_sources, hybrid = sections["`model` of `two_sources`"], sections["`model` of `hybrid`"]
     assert "The keys of `model` of `luong`, and:" in two_sources and "model.bridge" in two_sources
     assert "model.layers" not in two_sources and "model.layers" not in hybrid
@@ -58,11 +62,11 @@ def test_the_meaning_is_the_comment_behind_the_field() -> None:
     assert meaning(Child, "bare") == meaning(Child, "absent") == ""
 
 
-def test_a_default_shows_what_else_is_possible() -> None:
+def test_a_default_shows_what_else_is_possible(text) -> None:
     for row in ("| `train.shuffle` | `\"epoch\"`, once |", "| `data.max_length` | `50` or null |",
                 "| `data.train_size` | `null` or int |", "| `train.epochs` | `12.0` |",
                 "| `parametrize.tied` | `{}`, dict[str, str] |", "| `search.beam` | `5` |"):
-        assert row in page()
+        assert row in text
 
 
 def test_a_recipe_is_printed_as_it_is_used(capsys) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from explored import fresh
+from shared import made_once
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from grads.derivations.scores import SCORES
@@ -50,11 +51,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict
 
     def make(name: str) -> tuple[dict[str, Any], Path]:
         if name not in kept:
-            settings: dict[str, Any] = {} if name in ("trained", "own") else {"seed": 1}
+            page = directory / f"{name}.html"
             if name == "own":
                 fresh(directory / "run", OWN, System, Recipe)
-                settings = {"model": directory / "run"}
-            kept[name] = build(**PAGES[name], **settings), directory / f"{name}.html"
+                kept[name] = build(**PAGES[name], model=directory / "run"), page
+            else:
+                seed = {} if name == "trained" else {"seed": 1}
+                kept[name] = made_once(f"page-{name}", lambda: build(**PAGES[name], **seed)), page
             write_page(*kept[name], DERIVATION)
         return kept[name]
 

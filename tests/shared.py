@@ -1,0 +1,44 @@
+"""What is made once for all workers of a run of tests: files in one directory."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import functools
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+@functools.cache
+def directory() -> Path:
+    """The directory of this run; goes when one of its workers ends."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    path = Path(tempfile.gettempdir()) / f"tests-{run}"
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def made_once(name: str, make: Callable[[], Value]) -> Value:
+    """What `make` returns: the first worker that asks calls it, the others wait and read a copy.
+
+    name: of its file. Without workers nothing is written.
+    """
+    if "PYTEST_XDIST_TESTRUNUID" not in os.environ:
+        return make()
+    directory().mkdir(exist_ok=True)
+    with (directory() / name).open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if kept := file.read():
+            made: Value = pickle.loads(kept)
+            return made
+        made = make()
+        file.write(pickle.dumps(made))
+    return made

@@ -4,7 +4,7 @@ VENV ?= .venv
 EXTRAS ?= test
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check versions docs notebooks build clean
+.PHONY: help demo test suite check versions docs notebooks build clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -15,11 +15,14 @@ demo: $(VENV)/.installed ## train a small translator, translate, score, write a 
 	@$(BIN)/grads explore attention --model runs/demo --sentence "12 weeks ago or Monday" \
 		-o runs/demo/attention.html
 
+test: check suite ## the whole test suite, ruff and mypy (12 minutes)
+
 # Two processes take whole files in turn, so that what a file prepares is prepared once; the tests that
 # measure time run after them, with nothing beside them.
-test: $(VENV)/.installed-test check ## the whole test suite, ruff and mypy (12 minutes)
+suite: $(VENV)/.installed-test ## the whole test suite (11 minutes)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone"
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m alone
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m alone \
+		$$(grep -lr --include='test_*.py' 'mark\.alone' tests)
 
 check: $(VENV)/.installed-test ## ruff and mypy (1 minute)
 	$(BIN)/ruff check .

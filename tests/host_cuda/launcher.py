@@ -44,7 +44,7 @@ def library(source, char):
         path = built.with_suffix(f".{os.getpid()}.cpp")  # another worker may build it too
         path.write_text(code, encoding="utf-8")
         subprocess.run(
-            [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread",
+            [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC",
              f"-Dreal={REAL[char]}", str(path), "-o", str(path.with_suffix(".so"))],
             check=True, timeout=300,
         )

@@ -49,6 +49,16 @@ def _fresh_backend() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_waiting_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What was written is there, flushed or not: thousands of flushes of 4 ms show nothing. But
+    tests of faults flush, as users do."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "faults" not in request.path.parts:
+            patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Debian's chromium, driven by Playwright: one a process, as Playwright asks."""

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test
 BIN := $(VENV)/bin
+# Hundreds of processes, which tests start, read what the first has compiled. Containers often set this.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test suite check versions docs notebooks build clean
 

@@ -21,7 +21,7 @@ test: check suite ## the whole test suite, ruff and mypy (12 minutes)
 
 # Two processes take whole files in turn, so that what a file prepares is prepared once; the tests that
 # measure time run after them, with nothing beside them.
-suite: $(VENV)/.installed-test ## the whole test suite (11 minutes)
+suite: $(VENV)/.installed-test ## the test suite alone
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m alone \
 		$$(grep -lr --include='test_*.py' 'mark\.alone' tests)

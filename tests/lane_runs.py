@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from grads.stepper.lanes import LaneArray, LanesError
-from grads.stepper.lanes.operands import as_lanes
 
 P = 3
 LEFT = 1e-4  # part of the outputs below which a slope is measured by them
@@ -16,18 +15,18 @@ STEPS = {"float64": 1e-5, "complex128": H * 1j}  # so small that no window moves
 def in_lanes(f, inputs, changed):
     """The outputs (P, *shape) of P versions of the inputs, by one run of `f`."""
     count = len(next(iter(changed.values())))
-    given = {name: LaneArray(np.array(a[..., None])) if a.dtype.kind in "fc" else a.copy()
-             for name, a in inputs.items()}
-    given |= {name: LaneArray(np.array(np.moveaxis(a, 0, -1), order="C"))
-              for name, a in changed.items()}
+    copies = {name: np.repeat(a[None], count, axis=0) for name, a in inputs.items()
+              if a.dtype.kind in "fc"}
+    given = {**inputs, **{name: LaneArray(np.array(np.moveaxis(a, 0, -1), order="C"))
+                          for name, a in (copies | changed).items()}}
     try:
-        outputs = {name: as_lanes(out).values for name, out in f(given).items()}
+        outputs = f(given)
     except LanesError:
         raise
     except Exception as error:
         raise LanesError(str(error)) from error
-    return {name: np.moveaxis(np.broadcast_to(out, (*out.shape[:-1], count)), -1, 0)
-            for name, out in outputs.items()}
+    return {name: np.moveaxis(out.values, -1, 0) if isinstance(out, LaneArray)
+            else np.repeat(np.asarray(out)[None], count, axis=0) for name, out in outputs.items()}
 
 
 def alone(f, inputs, changed):

@@ -44,7 +44,7 @@ class Mending:
            read: Mapping[int, np.ndarray] | None = None) -> int:
         """How many wrong results become right with these values in place of the assigned ones or of
         those read (by number of the reading); 0 if a right one becomes wrong."""
-        replay = Put(self.backward, [], np.zeros(0))
+        replay = Put(self.backward, [])
         replay.end = None
         for origin, value in assigned.items():
             target = self.backward.target(origin)

@@ -1,8 +1,8 @@
 """Runs a traced function again with some of its variables perturbed, many perturbations at once.
 
 A perturbation is added where a variable is assigned, or each time it is read in chosen iterations
-of a loop. All perturbations of one run are lanes (`grads.stepper.lanes.array`) of the arrays that
-they affect; where lanes do not support the function, it is run once for each.
+of a loop. All perturbations of one run are lanes (`grads.stepper.lanes`) of the arrays that they
+affect; where lanes do not support the function, it is run once for each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import math
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -23,8 +24,7 @@ from backend.errors import UserError
 from grads.check.continuation.array import continued, plain
 from grads.check.continuation.namespace import replaced
 from grads.check.state import State
-from grads.stepper.lanes import LaneArray
-from grads.stepper.lanes.creation import making_lanes
+from grads.stepper.lanes import LaneArray, making_lanes
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, at, changed, is_array, spread
@@ -94,18 +94,19 @@ def rerun(
     width = sum(len(bump.entries) for bump in bumps)
     steps = np.broadcast_to(step, (width,))
     is_users = isinstance(arguments, Untouched)
-    by_continuation = is_users and np.iscomplexobj(steps)
+    kind = continued if is_users and np.iscomplexobj(steps) else np.asarray
     try:
-        with warnings.catch_warnings(), making_lanes(trace.program.spaces if is_users else [],
-                                                     by_continuation):
+        with warnings.catch_warnings(), making_lanes(
+                trace.program.spaces if is_users else [], width, kind):
             # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            values = lanes_of(loss(Replay(trace, bumps, steps).run(arguments, named)), width)
+            replay = Replay(trace, [(bump.places, LaneArray(kind(added)))
+                                    for bump, added in perturbations(bumps, steps)])
+            values = lanes_of(loss(replay.run(arguments, named)), width)
     except UserError:
         raise
     except Exception:  # caused by lanes or by the function: a single run will show which
-        single = continued_alone if by_continuation else alone
-        values = np.array([single(trace, bump, steps[k], arguments, named, loss)
+        values = np.array([alone(trace, bump, steps[[k]], arguments, named, loss, kind)
                            for k, bump in enumerate(singles(bumps))])
     ends = np.cumsum([len(bump.entries) for bump in bumps])
     return np.split(values, ends[:-1])
@@ -124,35 +125,34 @@ def singles(bumps: Sequence[Bumps]) -> list[Bumps]:
             for bump in bumps for i in range(len(bump.entries))]
 
 
-def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named: dict[str, Any],
-          loss: Callable[[Any], Any]) -> Any:
-    """The loss of one perturbed run, without lanes."""
-    replay = Replay(trace, [bump], np.array([step])).without_lanes()
+def alone(
+    trace: Trace, bump: Bumps, step: np.ndarray, arguments: Sequence[Any], named: dict[str, Any],
+    loss: Callable[[Any], Any], kind: Callable[[Any], Any],
+) -> Any:
+    """The loss of one perturbed run, without lanes; `kind`, of arrays: `continued` as `grads check`
+    has them for a user's function."""
+    replay = Replay(trace, [(bump.places, kind(added[..., 0]))
+                            for bump, added in perturbations([bump], step)])
+    stand_in = replaced(trace.program.spaces) if kind is continued else nullcontext()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), stand_in:
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            return np.asarray(loss(replay.run(arguments, named))).reshape(())[()]
+            return np.reshape(plain(loss(replay.run(arguments, named))), ())[()]
     except (TypeError, np.exceptions.ComplexWarning) as error:
-        if not np.iscomplexobj(step):
+        if kind is continued or not np.iscomplexobj(step):
             raise
         raise UserError(f"{trace.steps[0].function} cannot be run with complex numbers, which the "
                         f"verification needs ({error}): does it write into an array of real ones?"
                         ) from error
 
 
-def continued_alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any],
-                    named: dict[str, Any], loss: Callable[[Any], Any]) -> Any:
-    """The loss of one run of a user's function with a complex step, as `grads check` has it."""
-    replay = Replay(trace, [bump], np.array([step])).without_lanes(continued)
-    with warnings.catch_warnings(), replaced(trace.program.spaces):
-        warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        return np.reshape(plain(loss(replay.run(arguments, named))), ())[()]
-
-
 class Replay:
-    """The listener of one perturbed run."""
+    """The listener of one perturbed run.
 
-    def __init__(self, trace: Trace, bumps: Sequence[Bumps], steps: np.ndarray) -> None:
+    Arguments: added, what is added to variables, where.
+    """
+
+    def __init__(self, trace: Trace, added: Iterable[tuple[Places, Any]]) -> None:
         self.trace, self.program = trace, trace.program
         self.sites, self.chains = trace.program.sites, trace.program.chains
         self.steps: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
@@ -161,21 +161,13 @@ class Replay:
         self.end = trace.end
         self.arguments: Sequence[Any] = ()
         self.step_number = self.reading_number = 0
-        for bump, added in perturbations(bumps, steps):
-            for number, path in bump.places.steps:
-                self.steps[number].append((path, added))
-            for number, path in bump.places.readings:
-                self.readings[number].append((path, added))
-            for held in bump.places.arrays:
-                self.arrays[id(held.array)] = plus(held.array, added)
-
-    def without_lanes(self, kind: Callable[[Any], Any] = np.asarray) -> Replay:
-        """A replay with plain arrays, or those of another kind, for a width of 1."""
-        for table in (self.steps, self.readings):
-            for number, bumps in table.items():
-                table[number] = [(path, kind(lanes.values[..., 0])) for path, lanes in bumps]
-        self.arrays = {key: kind(lanes.values[..., 0]) for key, lanes in self.arrays.items()}
-        return self
+        for places, values in added:
+            for number, path in places.steps:
+                self.steps[number].append((path, values))
+            for number, path in places.readings:
+                self.readings[number].append((path, values))
+            for held in places.arrays:
+                self.arrays[id(held.array)] = plus(held.array, values)
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
         """What the function returns, perturbed, or the loss alone where that is assigned on the
@@ -252,9 +244,10 @@ class Replay:
                             "the trace: a branch depends on what is perturbed")
 
 
-def perturbations(bumps: Sequence[Bumps], steps: np.ndarray) -> Iterator[tuple[Bumps, LaneArray]]:
-    """What is added to each variable, a lane for each entry of all bumps; several bumps of one
-    variable are one."""
+def perturbations(bumps: Sequence[Bumps], steps: np.ndarray
+                  ) -> Iterator[tuple[Bumps, np.ndarray]]:
+    """What is added to each variable (*shape, lanes), a lane for each entry of all bumps; several
+    bumps of one variable are one."""
     added: dict[int, tuple[Bumps, np.ndarray]] = {}
     first = 0
     for bump in bumps:
@@ -264,7 +257,7 @@ def perturbations(bumps: Sequence[Bumps], steps: np.ndarray) -> Iterator[tuple[B
         values[bump.entries, lanes] = steps[first : lanes.stop]
         first = lanes.stop
     for bump, values in added.values():
-        yield bump, LaneArray(values.reshape(*bump.shape, len(steps)))
+        yield bump, values.reshape(*bump.shape, len(steps))
 
 
 def plus(old: Any, added: Any) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grads.stepper.lanes.array import Complex, LaneArray
+from grads.check.continuation.array import continued
+from grads.stepper.lanes import LaneArray
 from grads.stepper.trace import trace
 from grads.stepper.tracing import replay
 from grads.stepper.tracing.derivations import DERIVATIONS
@@ -53,17 +54,16 @@ def test_complex_steps_in_lanes_are_those_of_single_runs(runs, monkeypatch):
     traced, many, arguments = runs
     x = Bumps(assigned(traced, (0, 0)), (3,), np.arange(3))
     W = Bumps(assigned(traced, (0, 1)), (3, 3), np.arange(9))
-    single = [[replay.continued_alone(traced, bump._replace(entries=np.array([entry])), 1e-30j,
-                                      arguments, {}, lambda result: result)
+    single = [[replay.alone(traced, bump._replace(entries=np.array([entry])), np.array([1e-30j]),
+                            arguments, {}, lambda result: result, continued)
                for entry in bump.entries] for bump in (x, W)]
-    monkeypatch.setattr(replay, "continued_alone", None)  # lanes must do
+    monkeypatch.setattr(replay, "alone", None)  # lanes must do
     together = many.losses([x, W], [np.full(3, 1e-30j), np.full(9, 1e-30j)])
     for made, wanted in zip(together, single, strict=True):
         assert np.allclose(made.imag, np.imag(wanted), rtol=1e-12, atol=0)
         assert np.any(made.imag != 0)
     central = many.losses([x], [np.full(3, 1e-6)])[0] - many.losses([x], [np.full(3, -1e-6)])[0]
     assert np.allclose(together[0].imag / 1e-30, central / 2e-6, rtol=1e-6)
-    assert Complex.kind is np.ndarray  # as it was before
 
 
 def test_conversion_to_a_plain_array_does_not_drop_the_steps():

@@ -1,0 +1,400 @@
+"""An array of P lanes: P perturbed copies of one array, evaluated as a batch.
+
+The stepper's pages need some 60,000 runs of a derivation: a few seconds in lanes, minutes one by
+one, because NumPy's overhead per call is paid once for all lanes. The lane axis is the last one in
+memory, and hidden: shape, axes and indices are those of a single run.
+
+Ufuncs, matrix products, sums and joins run on all lanes together. Any other function of NumPy is
+called for one lane after another, with the lanes as views. What cannot be done in either way raises
+an error, and the caller runs the copies one by one.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from grads.check.continuation.namespace import Namespace, substituted
+
+Array = NDArray[Any]
+BLAS = 4096  # multiplications in a lane's product from which copies for BLAS pay
+
+
+class LanesError(Exception):
+    """The function needs something that cannot be done for all lanes at once."""
+
+
+class LaneArray(NDArrayOperatorsMixin):
+    """An array in lanes. It behaves like one of NumPy's arrays, or raises an error.
+
+    Arguments: values (*shape, P), shared with this array.
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        return self.values.ndim - 1
+
+    @property
+    def size(self) -> int:
+        return self.values.size // self.values.shape[-1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @property
+    def T(self) -> LaneArray:
+        return LaneArray(self.values.transpose(*range(self.ndim)[::-1], -1))
+
+    @property
+    def real(self) -> LaneArray:
+        return LaneArray(self.values.real)
+
+    @property
+    def imag(self) -> LaneArray:
+        return LaneArray(self.values.imag)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[LaneArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> LaneArray:
+        if type(key) in (int, slice) and self.ndim:
+            return LaneArray(self.values[key])
+        return LaneArray(self.values[lane_key(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.values[lane_key(key)] = operand(value)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__") or not callable(getattr(np.ndarray, name, None)):
+            raise AttributeError(f"an array in lanes has no attribute {name!r}")
+        return functools.partial(METHODS.get(name) or by_lane(method_of(name), name in VIEWS), self)
+
+    def __copy__(self) -> LaneArray:
+        return LaneArray(self.values.copy())
+
+    def __deepcopy__(self, memo: Any) -> LaneArray:
+        return self.__copy__()
+
+    def __pow__(self, exponent: Any) -> Any:
+        """A square is a product, as it is of NumPy's arrays."""
+        is_square = type(exponent) in (int, float) and exponent == 2
+        return np.square(self) if is_square else np.power(self, exponent)
+
+    # --- one value for all lanes ----------------------------------------------------------------
+
+    def agreed(self) -> Array:
+        """The value that all lanes have. Raises LanesError if they differ."""
+        values = np.asarray(self.values)
+        if not (values == values[..., :1]).all():
+            raise LanesError("the lanes have different values here")
+        return self.values[..., 0]
+
+    def __bool__(self) -> bool:
+        return bool(self.agreed())
+
+    def __int__(self) -> int:
+        return int(self.agreed())
+
+    def __index__(self) -> int:
+        return self.agreed().__index__()
+
+    def __float__(self) -> float:
+        return float(self.agreed())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        plain = np.array(self.agreed(), dtype)
+        plain.flags.writeable = copy is True  # the caller might mean to write into the lanes
+        return plain
+
+    # --- NumPy's functions ----------------------------------------------------------------------
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        known = FUNCTIONS.get(function) or by_lane(function, function.__name__ in VIEWS)
+        return known(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out", ())
+        if not all(isinstance(target, LaneArray) for target in out):
+            raise LanesError("a plain array cannot receive lanes")
+        if method == "__call__" and ufunc is np.matmul and not kwargs:
+            return matmul(*inputs)
+        if method != "__call__" or ufunc.signature is not None:
+            if out:
+                kwargs["out"] = out[0]
+            return by_lane(getattr(ufunc, method))(*inputs, **kwargs)
+        if out:
+            kwargs["out"] = tuple(target.values for target in out)
+        if "where" in kwargs:
+            kwargs["where"] = operand(kwargs["where"])
+        result = ufunc(*map(operand, inputs), **kwargs)
+        if out:
+            return out[0] if len(out) == 1 else out
+        return tuple(map(LaneArray, result)) if ufunc.nout > 1 else LaneArray(result)
+
+
+def operand(x: Any) -> Any:
+    """An operand with a lane axis, which is 1 long for a plain array; a scalar unchanged."""
+    if isinstance(x, LaneArray):
+        return x.values
+    if isinstance(x, (list, tuple)):
+        x = np.asarray(x)
+    return x[..., None] if isinstance(x, np.ndarray) else x
+
+
+def lane_key(key: Any) -> tuple[Any, ...]:
+    """An index of the user's axes, with all lanes. What lanes are indexed with must agree."""
+    parts = tuple(part.agreed() if isinstance(part, LaneArray) else part
+                  for part in (key if isinstance(key, tuple) else (key,)))
+    has_ellipsis = any(part is Ellipsis for part in parts)
+    return (*parts, slice(None)) if has_ellipsis else (*parts, Ellipsis, slice(None))
+
+
+# --- one lane after another ---------------------------------------------------------------------
+
+VIEWS = {"reshape", "transpose", "swapaxes", "moveaxis", "expand_dims", "squeeze", "flip",
+         "broadcast_to", "split", "hsplit", "vsplit"}  # functions that compute nothing
+
+
+def by_lane(function: Any, views: bool = False) -> Callable[..., Any]:
+    """A function of NumPy, called for one lane after another. Where it only `views` its argument,
+    the first lane shows how."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        lanes = list(arrays_in((args, kwargs)))
+        results = [function(*lane_of(args, 0), **lane_of(kwargs, 0))]
+        if not views or is_new(results[0], lanes):
+            results += [function(*lane_of(args, p), **lane_of(kwargs, p))
+                        for p in range(1, lanes[0].values.shape[-1])]
+        return joined(results, lanes)
+
+    return run
+
+
+def method_of(name: str) -> Callable[..., Any]:
+    """A method of NumPy's arrays, or of what stands for them, as a function."""
+    return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
+
+
+def is_new(result: Any, lanes: Sequence[LaneArray]) -> bool:
+    """Whether a result has memory of its own, and not that of a lane."""
+    if isinstance(result, (list, tuple)):
+        return any(is_new(part, lanes) for part in result)
+    return not any(np.may_share_memory(result, lane.values) for lane in lanes)
+
+
+def arrays_in(values: Any) -> Iterator[LaneArray]:
+    """The arrays in lanes among nested arguments."""
+    if isinstance(values, LaneArray):
+        yield values
+    elif isinstance(values, (list, tuple, dict)):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from arrays_in(value)
+
+
+def lane_of(values: Any, p: int) -> Any:
+    """Nested arguments in lane p. What is plain cannot be written into: it has no lanes."""
+    if isinstance(values, LaneArray):
+        return values.values[..., p]
+    if isinstance(values, dict):
+        return {name: lane_of(value, p) for name, value in values.items()}
+    if type(values) in (list, tuple):
+        return type(values)(lane_of(value, p) for value in values)
+    if isinstance(values, np.ndarray):
+        values = values.view()
+        values.flags.writeable = False
+    return values
+
+
+def joined(results: list[Any], lanes: Sequence[LaneArray]) -> Any:
+    """The results of all lanes as one. What is a view of the first lane becomes one of all."""
+    first = results[0]
+    if isinstance(first, (list, tuple)):
+        parts = [joined(list(part), lanes) for part in zip(*results, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+    if isinstance(first, np.ndarray) and not is_new(first, lanes):
+        P, stride = next((lane.values.shape[-1], lane.values.strides[-1]) for lane in lanes
+                         if np.may_share_memory(first, lane.values))
+        return LaneArray(as_strided(first, (*first.shape, P), (*first.strides, stride), subok=True,
+                                    writeable=first.flags.writeable))
+    if isinstance(first, (np.ndarray, np.generic, float, complex)):
+        return LaneArray(np.stack(results, axis=-1))
+    if any(result != first for result in results):
+        raise LanesError("the lanes have different counts here")
+    return first
+
+
+# --- all lanes together -------------------------------------------------------------------------
+
+
+def matmul(a: Any, b: Any) -> LaneArray:
+    """a @ b, in each lane."""
+    left, right = operand(a), operand(b)
+    rows, columns = left.ndim > 2, right.ndim > 2  # whether these axes are the user's
+    if min(left.ndim, right.ndim) < 2:
+        raise ValueError("matmul: expected arrays of at least one axis")
+    product = _product(left if rows else left[None], right if columns else right[:, None])
+    product = product if rows else product[..., 0, :, :]
+    return LaneArray(product if columns else product[..., 0, :])
+
+
+def _product(a: Array, b: Array) -> Array:
+    """(..., m, k, P or 1) times (..., k, n, P or 1): (..., m, n, P), C-contiguous."""
+    if b.shape[-1] == 1 < a.shape[-1]:
+        return _times(b[..., 0].swapaxes(-1, -2)[..., None, :, :], a)      # n k, k P for each m
+    if a.shape[-1] == 1 < b.shape[-1]:
+        columns = _times(a[..., 0][..., None, :, :], b.swapaxes(-2, -3))
+        return np.ascontiguousarray(columns.swapaxes(-2, -3))              # m k, k P for each n
+    m, k, n = a.shape[-3], a.shape[-2], b.shape[-2]
+    if n == 1:
+        return np.einsum("...mkp,...knp->...mnp", a, b, order="C")
+    first, second = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
+    if m * k * n >= BLAS:
+        first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
+    axes = max(first.ndim, second.ndim)
+    first = first.reshape(first.shape[0], *[1] * (axes - first.ndim), *first.shape[1:])
+    second = second.reshape(second.shape[0], *[1] * (axes - second.ndim), *second.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(np.matmul(first, second), 0, -1))
+
+
+def _times(weight: Array, a: Array) -> Array:
+    """weight (..., n, k), the same in all lanes, times (..., k, P): the real and the imaginary
+    parts of complex lanes are lanes of their own."""
+    if a.dtype.kind != "c" or weight.dtype.kind == "c":
+        return np.matmul(weight, a, order="C")
+    a = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
+    bare = a.view(np.ndarray)
+    product = np.matmul(weight, bare.view(bare.real.dtype), order="C")
+    return product.view(a.dtype).view(type(a))
+
+
+def dot(a: Any, b: Any, **kwargs: Any) -> Any:
+    """np.dot: a matrix product of arrays of one or two axes."""
+    is_product = {np.ndim(a), np.ndim(b)} <= {1, 2} and not kwargs
+    return matmul(a, b) if is_product else by_lane(np.dot)(a, b, **kwargs)
+
+
+def reduction(function: Any) -> Callable[..., Any]:
+    """np.sum and the like."""
+
+    def reduce(a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(a, LaneArray) or args or kwargs.keys() - {"keepdims"}:
+            return by_lane(function)(a, axis, *args, **kwargs)
+        axes = range(a.ndim) if axis is None else normalize_axis_tuple(axis, a.ndim)
+        over = axes[0] if len(axes) == 1 else tuple(axes)
+        return LaneArray(np.asanyarray(function(a.values, axis=over, **kwargs)))
+
+    return reduce
+
+
+def concatenate(arrays: Sequence[Any], axis: int | None = 0, **kwargs: Any) -> Any:
+    """np.concatenate."""
+    if axis is None or kwargs:
+        return by_lane(np.concatenate)(arrays, axis, **kwargs)
+    P = next(arrays_in(arrays)).values.shape[-1]
+    wide = [np.broadcast_to(operand(a), (*np.shape(a), P)) for a in map(_as_array, arrays)]
+    return LaneArray(np.concatenate(wide, normalize_axis_index(axis, wide[0].ndim - 1)))
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """np.stack."""
+    return concatenate([np.expand_dims(_as_array(a), axis) for a in arrays], axis)
+
+
+def hstack(tup: Sequence[Any]) -> Any:
+    """np.hstack."""
+    arrays = [a if np.ndim(a) else np.reshape(_as_array(a), 1) for a in tup]
+    return concatenate(arrays, 0 if np.ndim(arrays[0]) == 1 else 1)
+
+
+def vstack(tup: Sequence[Any]) -> Any:
+    """np.vstack."""
+    return concatenate([np.reshape(a, (1, -1)) if np.ndim(a) < 2 else a for a in tup], 0)
+
+
+def _as_array(a: Any) -> Any:
+    return a if isinstance(a, LaneArray) else np.asarray(a)
+
+
+def where(condition: Any, *choices: Any) -> Any:
+    """np.where."""
+    if not choices:
+        return by_lane(np.where)(condition)
+    return LaneArray(np.where(*map(operand, (condition, *choices))))
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.sum: reduction(np.sum), np.prod: reduction(np.prod), np.mean: reduction(np.mean),
+    np.var: reduction(np.var), np.max: reduction(np.max), np.min: reduction(np.min),
+    np.all: reduction(np.all), np.any: reduction(np.any),
+    np.concatenate: concatenate, np.stack: stack, np.hstack: hstack, np.vstack: vstack,
+    np.dot: dot, np.where: where, np.copy: lambda a: LaneArray(a.values.copy()),
+    np.ravel: lambda a: a.reshape(-1),
+    np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim,
+}
+METHODS = {name: FUNCTIONS[getattr(np, name)]
+           for name in ("sum", "prod", "mean", "var", "max", "min", "all", "any", "dot", "copy",
+                        "ravel")}
+
+
+# --- arrays that a user's function makes --------------------------------------------------------
+
+
+@contextmanager
+def making_lanes(namespaces: list[Namespace], P: int, kind: Callable[[Array], Array]
+                 ) -> Iterator[None]:
+    """Context: in these namespaces NumPy makes arrays of P lanes.
+
+    A plain `np.zeros(n)` cannot hold lanes, and nothing can intercept a write into one. `kind`
+    makes the values of an array from real ones.
+    """
+    def in_lanes(array: Any) -> Any:
+        if type(array) is not np.ndarray or array.dtype.kind != "f":
+            return array
+        return LaneArray(kind(np.repeat(array[..., None], P, axis=-1)))
+
+    def created(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: in_lanes(function(*args, **kwargs))
+
+    def array(function: Callable[..., Any]) -> Callable[..., Any]:
+        def make(a: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(a, LaneArray):
+                return a.copy() if function is np.array else a
+            if next(arrays_in(a), None) is not None:
+                return stack([make(entry) for entry in a])
+            made = function(a, *args, **kwargs)
+            return made if made is a else in_lanes(made)
+
+        return make
+
+    functions = {name: created(getattr(np, name)) for name in (
+        "zeros", "ones", "empty", "full", "copy", "zeros_like", "ones_like", "empty_like",
+        "full_like")} | {"array": array(np.array), "asarray": array(np.asarray)}
+    numpy = types.ModuleType(np.__name__)
+    vars(numpy).update(vars(np) | functions)
+    with substituted(namespaces, {id(np): (np, numpy)} | {
+            id(getattr(np, name)): (getattr(np, name), made) for name, made in functions.items()}):
+        yield

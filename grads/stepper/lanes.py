@@ -243,7 +243,7 @@ def joined(results: list[Any], lanes: Sequence[LaneArray]) -> Any:
     if isinstance(first, (np.ndarray, np.generic, float, complex)):
         return LaneArray(np.stack(results, axis=-1))
     if any(result != first for result in results):
-        raise LanesError("the lanes have different counts here")
+        raise LanesError("the lanes have different whole numbers here")
     return first
 
 

@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +29,10 @@ from grads.stepper.tracing.record import (
     Step,
     Target,
 )
-from grads.stepper.tracing.rewrite import Site
 from grads.stepper.tracing.values import KEEP
 
-__all__ = ["Call", "Comparison", "Difference", "Edits", "Loops", "Origin", "Read", "Step",
-           "Target", "Trace", "compare", "relative_error", "trace"]
+__all__ = ["Call", "Edits", "Loops", "Origin", "Read", "Step", "Target", "Trace",
+           "relative_error", "trace"]
 
 
 @dataclass(frozen=True)
@@ -77,19 +75,6 @@ class Trace:
                  for step in self.steps]
         return replace(self, steps=steps)
 
-    def to_json(self, repeat: bool = True, digits: int | None = None) -> dict[str, Any]:
-        """The trace in lists, dicts, numbers and strings; NaN and infinities are strings.
-
-        Arguments: repeat, whether a target that is `same_as` another has its value again (if not,
-        its value is null, and the other's, in the order of entries, is meant); digits, significant
-        ones of each number, None for all.
-        Returns "sites", the statements (line, text, equations ...) that "steps" refer to, and
-        "calls". A step's targets are without their place in the value assigned.
-        """
-        return {"sites": [_site_json(site) for site in self.program.sites],
-                "calls": [{**call._asdict(), "owner": None} for call in self.calls],
-                "steps": [_step_json(step, repeat, digits) for step in self.steps]}
-
 
 def trace(
     function: Callable[..., Any], *arguments: Any, follow: Iterable[Any] = (),
@@ -124,56 +109,6 @@ def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], ke
                  recorder.memory, recorder.alive, recorder.references)
 
 
-# --- comparing two traces -----------------------------------------------------------------------
-
-
-class Difference(NamedTuple):
-    """A target that differs between two traces."""
-
-    step: int
-    target: int
-    name: str
-    error: float  # largest difference, relative to the largest entry; infinite for other shapes
-
-
-class Comparison(NamedTuple):
-    """The differences between two traces of one function."""
-
-    differences: list[Difference]  # in the order of steps
-    diverged: int | None  # the first step that is of another line, or in one trace only
-
-    @property
-    def first(self) -> int | None:
-        """The first step at which anything differs; None if nothing does."""
-        steps = [difference.step for difference in self.differences[:1]]
-        return min([*steps, *([] if self.diverged is None else [self.diverged])], default=None)
-
-    @property
-    def names(self) -> list[str]:
-        """The variables that differ, in the order in which they first do."""
-        return list(dict.fromkeys(difference.name for difference in self.differences))
-
-
-def compare(a: Trace, b: Trace, tolerance: float = 0.0) -> Comparison:
-    """Every target of two traces that differs by more than `tolerance`, relative.
-
-    The traces are of one function, one of them with lines changed by `edits` or with other
-    arguments; they are compared step by step, as far as both run through the same lines.
-    """
-    differences: list[Difference] = []
-    for step, changed in zip(a.steps, b.steps, strict=False):
-        names = [target.name for target in changed.targets]
-        if (step.function, step.line) != (changed.function, changed.line) or names != [
-                target.name for target in step.targets]:
-            return Comparison(differences, step.number)
-        for i, (left, right) in enumerate(zip(step.targets, changed.targets, strict=True)):
-            error = _disagreement(left, right)
-            if error > tolerance:
-                differences.append(Difference(step.number, i, left.name, error))
-    shorter = min(len(a.steps), len(b.steps))
-    return Comparison(differences, None if len(a.steps) == len(b.steps) else shorter)
-
-
 def relative_error(values: Any, expected: Any, floor: float = 0.0) -> float:
     """The largest difference, relative to the largest entry, or to `floor` if that is larger; 0
     where all are zero."""
@@ -183,56 +118,3 @@ def relative_error(values: Any, expected: Any, floor: float = 0.0) -> float:
     with np.errstate(invalid="ignore"):
         scale = float(max(np.abs(values).max(), np.abs(expected).max(), floor))
         return float(np.abs(values - expected).max() / scale) if scale else 0.0
-
-
-def _disagreement(left: Target, right: Target) -> float:
-    """By how much two targets differ."""
-    if left.shape is None or right.shape is None:
-        return 0.0 if left.value == right.value else float("inf")
-    if left.shape != right.shape:
-        return float("inf")
-    if np.array_equal(left.value, right.value, equal_nan=True):
-        return 0.0
-    error = relative_error(left.value, right.value)
-    return error if error == error else float("inf")
-
-
-# --- JSON ---------------------------------------------------------------------------------------
-
-
-ROOT = Path(__file__).resolve().parents[2]  # files below it are named from here
-
-
-def _site_json(site: Site) -> dict[str, Any]:
-    """A statement in plain values."""
-    path = Path(site.file)
-    file = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
-    return {"kind": site.kind, "function": site.function, "file": file, "line": site.line,
-            "end_line": site.end_line, "text": site.text, "comment": site.comment,
-            "equations": list(site.equations)}
-
-
-def _step_json(step: Step, repeat: bool, digits: int | None) -> dict[str, Any]:
-    """A step in plain values."""
-    targets = [{"name": target.name, "written": target.written, "shape": target.shape,
-                "sliced": target.sliced, "same_as": target.same_as,
-                "value": plain(target.value, digits) if repeat or not target.same_as else None}
-               for target in step.targets]
-    return {"number": step.number, "site": step.site, "frame": step.frame, "depth": step.depth,
-            "loops": plain(step.loops), "own_loops": plain(step.own_loops), "targets": targets,
-            "reads": [read._asdict() for read in step.reads]}
-
-
-def plain(value: Any, digits: int | None = None) -> Any:
-    """An array, number or container as lists, numbers and strings that JSON can hold."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist(), digits)
-    if isinstance(value, dict):
-        return {str(key): plain(entry, digits) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry, digits) for entry in value]
-    if isinstance(value, float):
-        if not np.isfinite(value):
-            return str(value)
-        return value if digits is None else float(f"{value:.{digits}g}")
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

@@ -74,7 +74,7 @@ class RunExample:
     @cached_property
     def own(self) -> Own | None:
         """The verification of a user's own functions; None for a derivation."""
-        return self.run.own(self.most) if self.run.derivation.own else None
+        return Own(self.run, self.most) if self.run.derivation.own else None
 
     @cached_property
     def shown(self) -> Shown:

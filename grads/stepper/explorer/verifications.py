@@ -12,9 +12,8 @@ from grads.stepper.explorer.partners import forward_origin
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.numerical import Runs
-from grads.stepper.tracing.replay import Bumps, rerun
-from grads.stepper.tracing.verify import Verification, bumps_of, groups
+from grads.stepper.tracing.replay import Bumps
+from grads.stepper.tracing.verify import Verification, bumps_of
 
 H = STEPS  # of the V curves
 X = np.linspace(-0.5, 0.5, 9)  # what is added to an entry for a line of the loss
@@ -132,15 +131,7 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
     """The loss with each of `steps` added, one after another, to the one entry of each of the
     bumps; many bumps share one run. Of a user's function, NaN where it cannot be run with such
     steps."""
-    if run.derivation.own:
-        runs = Runs(run.forward, run.arguments, run.loss, run.example.named)
-        return runs.losses(bumps, [steps] * len(bumps))
-    by_bump: dict[int, np.ndarray] = {}
-    for group in groups(run.forward, bumps):
-        by_bump |= zip(group, rerun(
-            run.forward, run.arguments, [bumps[i] for i in group], np.tile(steps, len(group)),
-            run.example.named, run.loss), strict=True)
-    return [by_bump[i] for i in range(len(bumps))]
+    return run.runs(run.forward).losses(bumps, [steps] * len(bumps))
 
 
 def error_curves(

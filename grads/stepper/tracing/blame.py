@@ -17,10 +17,9 @@ from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import held, readings_after
 from grads.stepper.tracing.guesses import Candidate, Guesses, joined_of, joints
 from grads.stepper.tracing.mending import Mending
-from grads.stepper.tracing.numerical import Derivative, entries_of
+from grads.stepper.tracing.numerical import Derivative
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.replay import Places
-from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.verify import bumps_of
 
 GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
@@ -45,21 +44,18 @@ class BestGuess(NamedTuple):
 class Blame:
     """Finds the faulty variables of one backward.
 
-    Arguments: pair, the gradients beside their derivatives; given, the backward's arguments;
-    parts, a function that makes the trace of the forward with the parts of expressions; kept, how
-    gradients are read that are not returned in the order of the inputs.
+    Arguments: pair, the gradients beside their derivatives.
     Attribute: made, the pairs by name and their numbers, to be set before use.
     """
 
-    def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace],
-                 kept: Kept | None) -> None:
+    def __init__(self, pair: Compared) -> None:
         self.pair = pair
         self.backward, self.floor = pair.backward, pair.floor
-        self.guesses, self.left, self.probes = Guesses(pair.pairs, parts), GUESSED, PROBES
+        self.guesses = Guesses(pair.pairs, pair.run.parts)
+        self.left, self.probes = GUESSED, PROBES
         self.known: dict[Any, Derivative] = {}
         self.made: Made = {}
-        self.mending = Mending(pair.backward, given, pair.returned,
-                               [numbers.status for numbers in pair.results], pair.status, kept)
+        self.mending = Mending(pair)
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
         """Among the variables that differ from their derivative, those that make a result wrong:
@@ -217,7 +213,7 @@ class Blame:
         entry = int(np.argmax(np.abs(value)))
         bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
                         np.array([entry] * 2))
-        ends, = self.pair.runs(candidate.trace).losses([bump], [np.array([STEP, -STEP])])
+        ends, = self.pair.run.runs(candidate.trace).losses([bump], [np.array([STEP, -STEP])])
         return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
                     <= NEAR * max(abs(value[entry]), self.floor))
 
@@ -260,8 +256,7 @@ class Blame:
             self.left -= cost
             bump = bumps_of(candidate.partner, candidate.partner.shape, candidate.partner.shape,
                             np.arange(value.size))
-            self.known[key] = self.pair.runs(candidate.trace).derivative(
-                bump, entries_of(candidate.trace, bump), self.pair.precision)
+            self.known[key] = self.pair.derivative(candidate.trace, bump)
         where = np.arange(value.size)
         return Numbers(where, self.known[key], *self.pair.verdict(self.known[key], value, where))
 

@@ -4,16 +4,17 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.entries import entries_for
-from grads.stepper.tracing.numerical import Derivative, Runs, entries_of
-from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner
-from grads.stepper.tracing.returned import Returned, returned_gradients
+from grads.stepper.tracing.numerical import Derivative, OwnRuns, entries_of
+from grads.stepper.tracing.pairing import AssignedGradient, Pairs, Partner
+from grads.stepper.tracing.replay import Bumps
+from grads.stepper.tracing.returned import kept_gradients, returned_gradients
+from grads.stepper.tracing.run import Run
 from grads.stepper.tracing.verify import bumps_of, chosen
 
 ROUNDING = 1e-6  # part of the largest gradient, the floor of relative errors
@@ -34,24 +35,19 @@ class Numbers(NamedTuple):
 
 
 class Compared:
-    """One user's forward and backward, run, and their gradients beside the derivatives.
+    """A user's forward and backward, run, and their gradients beside the derivatives.
 
-    Arguments: arguments and named, what the forward was called with; loss, from its result; most,
-    the entries of a gradient that are compared, None for all; returned, the gradients of the
-    arguments, where they are not in their order.
+    Arguments: most, the entries of a gradient that are compared, None for all.
     """
 
-    def __init__(
-        self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
-        loss: Callable[[Any], Any], named: dict[str, Any], most: int | None,
-        returned: list[Returned] | None = None,
-    ) -> None:
-        self.forward, self.backward = forward, backward
-        self.arguments, self.loss, self.named, self.most = arguments, loss, named, most
-        self.pairs = Pairs(pairing, forward, backward)
-        self.returned = returned_gradients(forward, backward, tuple(arguments)) if (
-            returned is None) else returned
-        self.precision = precision_of(forward, backward)
+    def __init__(self, run: Run, most: int | None) -> None:
+        self.run, self.most = run, most
+        self.forward, self.backward = run.forward, run.backward
+        self.pairs = Pairs(run.derivation.pairing, run.forward, run.backward)
+        kept = run.derivation.kept
+        self.returned = kept_gradients(kept, run.backward, run.after) if kept else (
+            returned_gradients(run.forward, run.backward, tuple(run.arguments)))
+        self.precision = precision_of(run.forward, run.backward)
         sizes = [np.abs(gradient.value).max(initial=0.0) for gradient in self.returned]
         self.floor = ROUNDING * float(max(sizes, default=0.0)) or 1e-300
         self.results = [self.numbers(gradient.partner, gradient.value, gradient.value.shape)
@@ -61,14 +57,15 @@ class Compared:
         """The derivatives for a gradient of this value, of which perhaps only a part is kept."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
-        derivative = self.runs(self.forward).derivative(bump, entries_of(self.forward, bump),
-                                                   self.precision)
+        derivative = self.derivative(self.forward, bump)
         status, error = self.verdict(derivative, value, where)
         return Numbers(where, derivative, status, error)
 
-    def runs(self, forward: Trace) -> Runs:
-        """Runs of the forward with perturbed variables, by a trace of it."""
-        return Runs(forward, self.arguments, self.loss, self.named)
+    def derivative(self, forward: Trace, bump: Bumps) -> Derivative:
+        """The derivative of the entries of a forward variable, by a trace of the forward."""
+        runs = self.run.runs(forward)
+        assert isinstance(runs, OwnRuns)
+        return runs.derivative(bump, entries_of(forward, bump), self.precision)
 
     def verdict(self, derivative: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
         """The status and the error of a gradient of this value, by the derivative of some

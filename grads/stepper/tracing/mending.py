@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
-from grads.stepper.trace import Origin, Trace
+from grads.stepper.trace import Origin
+from grads.stepper.tracing.compared import Compared
 from grads.stepper.tracing.replay import Replay
-from grads.stepper.tracing.returned import Kept, Returned
 from grads.stepper.tracing.values import at
 
 
@@ -24,16 +24,12 @@ class Put(Replay):
 class Mending:
     """A backward with a wrong result, to be run again.
 
-    Arguments: given, its arguments; returned, its gradients, and statuses, that of each; verdict, a
-    function that returns the status of another value of one of them, by its number; kept, how
-    gradients are read that are not returned in the order of the inputs.
+    Arguments: pair, its gradients beside the derivatives.
     """
 
-    def __init__(self, backward: Trace, given: Sequence[Any], returned: Sequence[Returned],
-                 statuses: Sequence[str], verdict: Callable[[int, Any], str],
-                 kept: Kept | None = None) -> None:
-        self.backward, self.given, self.returned = backward, given, returned
-        self.statuses, self.verdict, self.kept = statuses, verdict, kept
+    def __init__(self, pair: Compared) -> None:
+        self.pair = pair
+        self.statuses = [numbers.status for numbers in pair.results]
 
     @property
     def needed(self) -> bool:
@@ -44,10 +40,11 @@ class Mending:
            read: Mapping[int, np.ndarray] | None = None) -> int:
         """How many wrong results become right with these values in place of the assigned ones or of
         those read (by number of the reading); 0 if a right one becomes wrong."""
-        replay = Put(self.backward, [])
+        backward, run = self.pair.backward, self.pair.run
+        replay = Put(backward, [])
         replay.end = None
         for origin, value in assigned.items():
-            target = self.backward.target(origin)
+            target = backward.target(origin)
             if target.sliced or target.place is None:
                 return 0
             replay.steps[origin[0]].append((target.place, value))
@@ -55,10 +52,11 @@ class Mending:
             replay.readings[number].append(((), value))
         try:
             with np.errstate(all="ignore"):
-                result = replay.run(self.given, {})
-            gradients = self.kept.gradients(replay.arguments, result) if self.kept else result
-            after = [self.verdict(i, at(gradients, gradient.path))
-                     for i, gradient in enumerate(self.returned)]
+                result = replay.run(run.given, {})
+            kept = run.derivation.kept
+            gradients = kept.gradients(replay.arguments, result) if kept else result
+            after = [self.pair.status(i, at(gradients, gradient.path))
+                     for i, gradient in enumerate(self.pair.returned)]
         except (UserError, ArithmeticError, LookupError, TypeError, ValueError):
             return 0
         both = list(zip(self.statuses, after, strict=True))

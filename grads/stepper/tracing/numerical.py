@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from grads.check.differentiate import Numeric, Probe, complex_step, ridders
 from grads.check.evaluate import Line
 from grads.stepper.trace import Trace
-from grads.stepper.tracing.replay import Bumps, rerun
+from grads.stepper.tracing.replay import Bumps, Runs
 from grads.stepper.tracing.values import is_array
-from grads.stepper.tracing.verify import groups
 
 AGREE = 1e-5  # relative difference of two methods that agree
 EPS = float(np.finfo(np.float64).eps)
@@ -100,12 +99,8 @@ class Losses(Probe):
         return [self.known[t.tobytes()][:, None]]
 
 
-class Runs:
-    """Runs of a user's forward with perturbed variables; NaN is the loss of a run that fails."""
-
-    def __init__(self, forward: Trace, arguments: Sequence[Any], loss: Callable[[Any], Any],
-                 named: dict[str, Any]) -> None:
-        self.forward, self.arguments, self.loss, self.named = forward, arguments, loss, named
+class OwnRuns(Runs):
+    """Runs of a user's forward; NaN is the loss of a run that fails."""
 
     def derivative(self, bump: Bumps, size: np.ndarray, precision: float) -> Derivative:
         """Both derivatives of the entries of one variable.
@@ -144,26 +139,16 @@ class Runs:
                 entries[i].known[wanted[i].tobytes()] = made
         return [numerics[i] for i in range(len(entries))]
 
-    def losses(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each of the bumps the losses with its steps added; many share a run."""
-        by_bump: dict[int, np.ndarray] = {}
-        for group in groups(self.forward, bumps):
-            by_bump |= zip(group, self.together([bumps[i] for i in group],
-                                              [steps[i] for i in group]), strict=True)
-        return [by_bump[i] for i in range(len(bumps))]
-
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The losses of one run; where that fails, of one for each of the bumps."""
+        """The losses of one run; where that fails, of a run for each of the bumps."""
         kind = np.result_type(*steps, float)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                return [losses.astype(kind) for losses in rerun(
-                    self.forward, self.arguments, bumps, np.concatenate(steps), self.named,
-                    self.loss)]
+                return [losses.astype(kind) for losses in super().together(bumps, steps)]
         except Exception:  # whatever the user's code raises there
             if len(bumps) == 1:
-                return [np.full(len(steps[0]), np.nan, kind)]
+                return [np.full(len(bumps[0].entries), np.nan, kind)]
             return [made for bump, added in zip(bumps, steps, strict=True)
                     for made in self.together([bump], [added])]
 

@@ -29,6 +29,9 @@ from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, at, changed, is_array, spread
 
+LANES = 512  # perturbations in one run
+MEMORY = 2**21  # numbers of one array in all lanes
+
 
 @dataclass(frozen=True, eq=False)
 class Held:
@@ -79,20 +82,62 @@ def assigned(trace: Trace, origin: Origin) -> Places:
     return Places(steps=((origin[0], target.place),))
 
 
+class Runs:
+    """Runs of a traced forward with perturbed variables.
+
+    Arguments: forward, its trace; arguments and named, what it was called with; loss, from its
+    result.
+    """
+
+    def __init__(self, forward: Trace, arguments: Sequence[Any], loss: Callable[[Any], Any],
+                 named: dict[str, Any]) -> None:
+        self.forward, self.arguments, self.loss, self.named = forward, arguments, loss, named
+
+    def losses(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each of the bumps the losses with its steps added, one for all or one for each entry;
+        many share a run."""
+        by_bump: dict[int, np.ndarray] = {}
+        for group in groups(self.forward, bumps):
+            by_bump |= zip(group, self.together([bumps[i] for i in group],
+                                                [steps[i] for i in group]), strict=True)
+        return [by_bump[i] for i in range(len(bumps))]
+
+    def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The losses of one run."""
+        added = np.concatenate([np.broadcast_to(step, len(bump.entries))
+                                for bump, step in zip(bumps, steps, strict=True)])
+        return rerun(self.forward, self.arguments, bumps, added, self.named, self.loss)
+
+
+def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
+    """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
+    fewer lanes where arrays are large, those perturbed or computed after it."""
+    sizes = [max(forward.largest_after[min((number for number, _ in bump.places.steps), default=0)],
+                 int(np.prod(bump.shape))) for bump in bumps]
+    group: list[int] = []
+    for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
+        lanes = sum(len(bumps[j].entries) for j in (*group, i))
+        if group and lanes > min(LANES, MEMORY // sizes[i]):
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
 def rerun(
-    trace: Trace, arguments: Sequence[Any], bumps: Sequence[Bumps], step: Any,
+    trace: Trace, arguments: Sequence[Any], bumps: Sequence[Bumps], steps: np.ndarray,
     named: dict[str, Any], loss: Callable[[Any], Any],
 ) -> list[np.ndarray]:
-    """The loss with `step` added to one entry at a time.
+    """The loss with a step added to one entry at a time.
 
     Arguments: trace, of the function; arguments and named, what it was called with; bumps, whose
-    entries are perturbed in turn; step, 1e-30j for a complex step, or one for each entry of all
-    bumps; loss, from the function's result.
+    entries are perturbed in turn; steps, one for each entry of all bumps; loss, from the function's
+    result.
     Returns one array (n,) for each of the bumps.
     Raises `UserError` if a perturbed run takes another path through the function.
     """
-    width = sum(len(bump.entries) for bump in bumps)
-    steps = np.broadcast_to(step, (width,))
+    width = len(steps)
     is_users = isinstance(arguments, Untouched)
     kind = continued if is_users and np.iscomplexobj(steps) else np.asarray
     try:

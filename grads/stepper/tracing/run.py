@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.result import StepErrors
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Step, Trace, trace
 from grads.stepper.tracing.nearest import nearest
+from grads.stepper.tracing.numerical import OwnRuns
 from grads.stepper.tracing.pairing import Pairing, root_of
-from grads.stepper.tracing.replay import Untouched
+from grads.stepper.tracing.replay import Runs, Untouched
 from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.values import KEEP
-from grads.stepper.tracing.verify import Verification, curve, losses, verify
-from grads.stepper.tracing.verify_own import Own
+from grads.stepper.tracing.verify import Verification, verify
 
 HELD = 2**14  # numbers of the largest array that a trace of ours holds
 
@@ -162,22 +161,17 @@ class Run:
         """The loss, from what the forward returned."""
         return self.derivation.loss(self.example, result)
 
+    def runs(self, forward: Trace) -> Runs:
+        """Runs of the forward with perturbed variables, by a trace of it."""
+        kind = OwnRuns if self.derivation.own else Runs
+        return kind(forward, self.arguments, self.loss, self.example.named)
+
     def verifications(
         self, central: bool = True, most: int | None = None, gradients_most: int | None = None
     ) -> list[Verification]:
-        """The verification of every gradient; `most` entries of each are compared, None for all; if
-        there are more than `gradients_most` gradients, only the first and the last of each line."""
-        pairing, named = self.derivation.pairing, self.example.named
-        if self.derivation.own:
-            return self.own(most).verifications()
-        return verify(pairing, self.forward, self.backward, self.arguments, self.loss, named,
-                      central, most, gradients_most=gradients_most)
-
-    def own(self, most: int | None) -> Own:
-        """The verification of a user's own functions."""
-        return Own(self.derivation.pairing, self.forward, self.backward, self.arguments,
-                   self.given, self.loss, self.example.named, most, self.parts,
-                   self.example.upstream is not None, self.derivation.kept, self.after)
+        """The verification of every gradient of a derivation; arguments as of `verify`."""
+        return verify(self.derivation.pairing, self.backward, self.runs(self.forward), central,
+                      most, gradients_most)
 
     def parts(self) -> Trace:
         """The trace of the forward with the parts of its expressions."""
@@ -195,16 +189,6 @@ class Run:
             steps = [step for step in self.forward.steps if not (
                 self.derivation.loss_at and self.backward.is_backward(step.number))]
         return [step for step in steps if step.kind == "assign"]
-
-    def losses(self, verification: Verification, entry: int, steps: Sequence[float]) -> np.ndarray:
-        """The loss with each of `steps` added to one entry (flat) of a verification's gradient."""
-        return losses(verification, self.forward, self.arguments, entry, steps, self.loss,
-                      self.example.named)
-
-    def curve(self, verification: Verification, entry: int) -> StepErrors:
-        """How the error of numerical derivatives for one entry depends on the step size."""
-        return curve(verification, self.forward, self.arguments, entry, self.loss,
-                     self.example.named)
 
     @cached_property
     def links(self) -> dict[Origin, Origin]:

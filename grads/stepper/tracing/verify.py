@@ -7,14 +7,12 @@ change of the loss, by complex step and by central differences, is compared with
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.result import StepErrors
-from grads.check.step_sizes import step_errors
-from grads.stepper.trace import Loops, Origin, Trace, plain, relative_error
+from grads.stepper.trace import Loops, Origin, Trace, relative_error
 from grads.stepper.tracing.pairing import (
     AssignedGradient,
     Pairing,
@@ -23,17 +21,13 @@ from grads.stepper.tracing.pairing import (
     loops_text,
     root_of,
 )
-from grads.stepper.tracing.replay import Bumps, rerun
+from grads.stepper.tracing.replay import Bumps, Runs
 
 COMPLEX_STEP = 1e-30
 CENTRAL_STEP = 6e-6  # cube root of the rounding error of float64
 TOLERANCE = 1e-10  # relative error of a verified gradient
 ROUNDING = 1e-4  # of the largest gradient, or of 1, the floor of relative errors
-LANES = 512  # perturbations in one run
 SUMMED = 20_000  # entries of a gradient whose stages are verified where not all entries are
-MEMORY = 2**21  # numbers of one array in all lanes
-
-Loss = Callable[[Any], Any]  # from what the forward returned
 
 
 class Verification(NamedTuple):
@@ -68,38 +62,19 @@ class Verification(NamedTuple):
         """The name of the forward variable, "" where nothing was compared."""
         return self.partner.name if self.partner else self.expression
 
-    @property
-    def forward_step(self) -> int | None:
-        """The step of the forward trace that assigned it."""
-        return self.partner.step if self.partner else None
-
-    def to_json(self, digits: int | None = None) -> dict[str, Any]:
-        """All but the partner's places, in plain values; digits as in `Trace.to_json`."""
-        kept = {name: value for name, value in self._asdict().items() if name != "partner"}
-        return {**plain(kept, digits), "forward": self.forward, "forward_step": self.forward_step}
-
-    def __str__(self) -> str:
-        where = f"{self.function}:{self.line}" + f" ({loops_text(self.loops)})" * bool(self.loops)
-        said = f"error {self.error:.1e} against d loss / d {self.forward}" if (
-            self.error is not None) else self.reason
-        return f"{self.status:8} {self.name:14} {where:32} {said}"
-
 
 def verify(
-    pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
-    loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
-    central: bool = True, most: int | None = None,
+    pairing: Pairing, backward: Trace, runs: Runs, central: bool = True, most: int | None = None,
     gradients_most: int | None = None,
 ) -> list[Verification]:
-    """One line for every gradient that the backward assigned, in order.
+    """The verification of every gradient that the backward assigned, in order.
 
-    Arguments: pairing of names; the two traces; arguments and named, those of the forward; loss,
-    from the forward's result; central, whether central differences are taken too; most, how many
-    entries of each gradient are compared (and of a sum over time with more than SUMMED entries
-    only the last stage), None for all that the trace keeps; gradients_most, with more gradients
-    than this, only the first and the last of each line are compared.
+    Arguments: pairing of names; runs of the forward; central, whether central differences are taken
+    too; most, how many entries of each gradient are compared (and of a sum over time with more than
+    SUMMED entries only the last stage), None for all that the trace keeps; gradients_most, with
+    more gradients than this, only the first and the last of each line are compared.
     """
-    gradients = Pairs(pairing, forward, backward).gradients()
+    gradients = Pairs(pairing, runs.forward, backward).gradients()
     if most is not None:
         gradients = without_stages(gradients, backward)
     if gradients_most is not None:
@@ -110,8 +85,8 @@ def verify(
     bumps = [bumps_of(gradient.partner, np.shape(target.value), target.shape or (), where)
              for (gradient, target), where in zip(final, compared, strict=True)
              if gradient.partner is not None]
-    exact = derivatives(forward, bumps, arguments, loss, named or {})
-    both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
+    exact = derivatives(runs, bumps)
+    both = central_differences(runs, bumps) if central else exact
     slopes = {gradient.origin: tuple(by_method) for (gradient, _), *by_method in zip(
         final, compared, exact, both, strict=True)}
     floor = floor_of(exact)
@@ -179,74 +154,16 @@ def bumps_of(partner: Partner, kept_shape: tuple[int, ...], shape: tuple[int, ..
 # --- numerical derivatives ----------------------------------------------------------------------
 
 
-def derivatives(forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
-                named: dict[str, Any]) -> list[np.ndarray]:
+def derivatives(runs: Runs, bumps: Sequence[Bumps]) -> list[np.ndarray]:
     """For each of the bumps (n,) d loss / d entry, by complex step."""
-    perturbed_losses = perturbed(forward, bumps, arguments, loss, named, COMPLEX_STEP * 1j)
-    return [perturbed_loss.imag / COMPLEX_STEP for perturbed_loss in perturbed_losses]
+    losses = runs.losses(bumps, [np.array(COMPLEX_STEP * 1j)] * len(bumps))
+    return [perturbed.imag / COMPLEX_STEP for perturbed in losses]
 
 
-def central_differences(
-    forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
-    named: dict[str, Any],
-) -> list[np.ndarray]:
+def central_differences(runs: Runs, bumps: Sequence[Bumps]) -> list[np.ndarray]:
     """For each of the bumps (n,) d loss / d entry, by central differences."""
-    ends = [perturbed(forward, bumps, arguments, loss, named, h)
-            for h in (CENTRAL_STEP, -CENTRAL_STEP)]
+    ends = [runs.losses(bumps, [np.array(h)] * len(bumps)) for h in (CENTRAL_STEP, -CENTRAL_STEP)]
     return [(right - left) / (2 * CENTRAL_STEP) for right, left in zip(*ends, strict=True)]
-
-
-def losses(
-    verification: Verification, forward: Trace, arguments: Sequence[Any], entry: int, steps: Any,
-    loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
-) -> np.ndarray:
-    """The loss with each of `steps` added to the variable of one entry (flat) of a gradient."""
-    if verification.partner is None or not 0 <= entry < np.size(verification.analytic):
-        raise ValueError("entry: expected one of a verified gradient's "
-                         f"{np.size(verification.analytic)}, got {entry} of {verification.name}")
-    bump = bumps_of(verification.partner, np.shape(verification.analytic), verification.shape,
-                    np.full(len(steps), entry))
-    return rerun(forward, arguments, [bump], np.asarray(steps), named or {}, loss)[0]
-
-
-def curve(
-    verification: Verification, forward: Trace, arguments: Sequence[Any], entry: int,
-    loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
-) -> StepErrors:
-    """How the error of numerical derivatives depends on the step size: 1, 0.1, ... 1e-20."""
-    h = 10.0 ** -np.arange(21)
-    steps = np.concatenate([1j * h, h, -h, [0.0]])
-    all_losses = losses(verification, forward, arguments, entry, steps, loss, named)
-    return step_errors(all_losses[len(h):].real, all_losses[:len(h)],
-                       float(np.ravel(verification.analytic)[entry]), h)
-
-
-def perturbed(
-    forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
-    named: dict[str, Any], step: Any,
-) -> list[np.ndarray]:
-    """For each of the bumps the losses with `step` added; bumps of like size are run together."""
-    by_bump: dict[int, np.ndarray] = {}
-    for group in groups(forward, bumps):
-        by_bump |= zip(group, rerun(forward, arguments, [bumps[i] for i in group], step, named,
-                                  loss), strict=True)
-    return [by_bump[i] for i in range(len(bumps))]
-
-
-def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
-    """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
-    fewer lanes where arrays are large, those perturbed or computed after it."""
-    sizes = [max(forward.largest_after[min((number for number, _ in bump.places.steps), default=0)],
-                 int(np.prod(bump.shape))) for bump in bumps]
-    group: list[int] = []
-    for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
-        lanes = sum(len(bumps[j].entries) for j in (*group, i))
-        if group and lanes > min(LANES, MEMORY // sizes[i]):
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
 
 
 def _verification(

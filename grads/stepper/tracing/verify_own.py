@@ -8,18 +8,19 @@ again with the derivative in place of that variable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from grads.stepper.trace import Origin, Trace
+from grads.stepper.trace import Origin
 from grads.stepper.tracing.blame import COMPLETE, Blame, same_variable
 from grads.stepper.tracing.compared import Compared, Numbers
 from grads.stepper.tracing.filled import written_over
 from grads.stepper.tracing.guesses import Candidate
-from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Partner
-from grads.stepper.tracing.returned import Kept, Returned, kept_gradients
+from grads.stepper.tracing.pairing import AssignedGradient, Partner
+from grads.stepper.tracing.returned import Returned
+from grads.stepper.tracing.run import Run
 from grads.stepper.tracing.suspects import suspects
 from grads.stepper.tracing.verify import Verification, line_of, placed, unverified
 
@@ -35,18 +36,17 @@ KINK = "the methods disagree, and the differences do not settle: is there a kink
 
 
 class Own:
-    """The verification of one user's forward and backward."""
+    """The verification of a user's forward and backward.
 
-    def __init__(
-        self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
-        given: Sequence[Any], loss: Callable[[Any], Any], named: dict[str, Any], most: int | None,
-        parts: Callable[[], Trace], upstream: bool, kept: Kept | None, after: Sequence[Any],
-    ) -> None:
-        returned = None if kept is None else kept_gradients(kept, backward, after)
-        self.pair = Compared(pairing, forward, backward, arguments, loss, named, most, returned)
-        self.blame = Blame(self.pair, given, parts, kept)
-        self.backward, self.floor = backward, self.pair.floor
-        self.written_over = written_over(backward, given) if upstream else None
+    Arguments: run, of both; most, the entries of a gradient that are compared, None for all.
+    """
+
+    def __init__(self, run: Run, most: int | None) -> None:
+        self.pair = Compared(run, most)
+        self.blame = Blame(self.pair)
+        self.backward, self.floor = run.backward, self.pair.floor
+        has_upstream = run.example.upstream is not None
+        self.written_over = written_over(run.backward, run.given) if has_upstream else None
 
     @property
     def verdict(self) -> str:

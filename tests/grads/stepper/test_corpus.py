@@ -56,7 +56,7 @@ def marked(example, found):
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_nothing_right_is_red(pair, tmp_path):
     example, found = opened(tmp_path, pair)
-    assert not [str(one) for one in found if one.status in ("wrong", "suspect")]
+    assert not [(one.name, one.line) for one in found if one.status in ("wrong", "suspect")]
     assert example.verdict != "wrong"
 
 

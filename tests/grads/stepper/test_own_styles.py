@@ -157,7 +157,8 @@ def status_of(*arguments):
 @pytest.mark.parametrize("name", STYLES)
 def test_what_is_right_is_verified_in_every_style(name, tmp_path):
     found = verified(written(tmp_path), name)
-    assert not [str(one) for one in found if one.status in ("wrong", "suspect", "unpaired")]
+    assert not [(one.name, one.line) for one in found
+                if one.status in ("wrong", "suspect", "unpaired")]
     assert sum(one.status == "verified" for one in found) > 3
 
 

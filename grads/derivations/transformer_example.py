@@ -85,8 +85,8 @@ def drawn(request: Request) -> tuple[Array, Array, Attention, Array, dict[int, A
     d, (T, S) = width(request.sizes), WORDS
     values = draw(request.rng, {"Y": (T, d), "X": (S, d), "W_O": (d, d), "b_O": (1, d),
                                 "dZ": (T, d)})
-    part = d // HEADS
-    shapes = {**{f"W_{letter}": (d, part) for letter in "QKV"}, "b_Q": (1, part), "b_V": (1, part)}
+    d_k = d // HEADS
+    shapes = {**{f"W_{letter}": (d, d_k) for letter in "QKV"}, "b_Q": (1, d_k), "b_V": (1, d_k)}
     heads = {i: Head(**draw(request.rng, shapes)) for i in range(1, HEADS + 1)}
     dead = np.triu(np.ones((T, T), bool), 1)
     return (values["Y"], values["X"], Attention(heads, values["W_O"], values["b_O"]), dead,

@@ -167,10 +167,10 @@ def operand(x: Any) -> Any:
 
 def lane_key(key: Any) -> tuple[Any, ...]:
     """An index of the user's axes, with all lanes. What lanes are indexed with must agree."""
-    parts = tuple(part.agreed() if isinstance(part, LaneArray) else part
-                  for part in (key if isinstance(key, tuple) else (key,)))
-    has_ellipsis = any(part is Ellipsis for part in parts)
-    return (*parts, slice(None)) if has_ellipsis else (*parts, Ellipsis, slice(None))
+    indices = tuple(index.agreed() if isinstance(index, LaneArray) else index
+                    for index in (key if isinstance(key, tuple) else (key,)))
+    has_ellipsis = any(index is Ellipsis for index in indices)
+    return (*indices, slice(None)) if has_ellipsis else (*indices, Ellipsis, slice(None))
 
 
 # --- one lane after another ---------------------------------------------------------------------
@@ -202,7 +202,7 @@ def method_of(name: str) -> Callable[..., Any]:
 def is_new(result: Any, lanes: Sequence[LaneArray]) -> bool:
     """Whether a result has memory of its own, and not that of a lane."""
     if isinstance(result, (list, tuple)):
-        return any(is_new(part, lanes) for part in result)
+        return any(is_new(entry, lanes) for entry in result)
     return not any(np.may_share_memory(result, lane.values) for lane in lanes)
 
 
@@ -233,8 +233,8 @@ def joined(results: list[Any], lanes: Sequence[LaneArray]) -> Any:
     """The results of all lanes as one. What is a view of the first lane becomes one of all."""
     first = results[0]
     if isinstance(first, (list, tuple)):
-        parts = [joined(list(part), lanes) for part in zip(*results, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+        entries = [joined(list(entry), lanes) for entry in zip(*results, strict=True)]
+        return type(first)(*entries) if hasattr(first, "_fields") else type(first)(entries)
     if isinstance(first, np.ndarray) and not is_new(first, lanes):
         P, stride = next((lane.values.shape[-1], lane.values.strides[-1]) for lane in lanes
                          if np.may_share_memory(first, lane.values))
@@ -379,22 +379,23 @@ def making_lanes(namespaces: list[Namespace], P: int, kind: Callable[[Array], Ar
     def created(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: in_lanes(function(*args, **kwargs))
 
-    def array(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of_array(function: Callable[..., Any]) -> Callable[..., Any]:
         def make(a: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(a, LaneArray):
                 return a.copy() if function is np.array else a
             if next(arrays_in(a), None) is not None:
                 return stack([make(entry) for entry in a])
-            made = function(a, *args, **kwargs)
-            return made if made is a else in_lanes(made)
+            array = function(a, *args, **kwargs)
+            return array if array is a else in_lanes(array)
 
         return make
 
     functions = {name: created(getattr(np, name)) for name in (
         "zeros", "ones", "empty", "full", "copy", "zeros_like", "ones_like", "empty_like",
-        "full_like")} | {"array": array(np.array), "asarray": array(np.asarray)}
+        "full_like")} | {"array": of_array(np.array), "asarray": of_array(np.asarray)}
     numpy = types.ModuleType(np.__name__)
     vars(numpy).update(vars(np) | functions)
     with substituted(namespaces, {id(np): (np, numpy)} | {
-            id(getattr(np, name)): (getattr(np, name), made) for name, made in functions.items()}):
+            id(getattr(np, name)): (getattr(np, name), function)
+            for name, function in functions.items()}):
         yield

@@ -87,18 +87,18 @@ def _frozen(model: Any) -> frozenset[str]:
     return _frozen(model.model) | names
 
 
-def model_case(made: RandomModel) -> Case:
+def model_case(drawn: RandomModel) -> Case:
     """The case of a model's loss and its gradient with respect to every parameter."""
-    batch = made.batch
-    trained = {name: a for name, a in made.parameters.items() if name not in made.frozen}
-    fixed = {name: made.parameters[name] for name in made.frozen}
+    batch = drawn.batch
+    trained = {name: a for name, a in drawn.parameters.items() if name not in drawn.frozen}
+    fixed = {name: drawn.parameters[name] for name in drawn.frozen}
 
     def forward(a: Inputs) -> Any:
         like = next(iter(a.values()))
-        model = made.model if backend.module() is np else made.build()
+        model = drawn.model if backend.module() is np else drawn.build()
         parameters = {**_moved(fixed, like), **a}
         loss, cache = model.loss(parameters, replace(batch, state=_moved(batch.state, like)),
-                                 _noise(made.noise, like))
+                                 _noise(drawn.noise, like))
         return {"loss": loss}, (model, cache)
 
     def vjp(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def model_case(made: RandomModel) -> Case:
         return {name: dense(gradient) * d["loss"]
                 for name, gradient in model.backward(cache).items()}
 
-    labels = {name: labels_of(weight) for name, weight in made.model.weights().items()}
+    labels = {name: labels_of(weight) for name, weight in drawn.model.weights().items()}
     return Case(trained, forward, vjp, labels={**labels, "loss": Labels(())})
 
 

@@ -120,7 +120,7 @@ def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
 
 
 def check_model(
-    made: RandomModel, title: str, seed: int = 0, vanish: bool = True, **extent: Any
+    drawn: RandomModel, title: str, seed: int = 0, vanish: bool = True, **extent: Any
 ) -> Report:
     """Check the gradients of a random model, and that it follows the rules.
 
@@ -129,13 +129,13 @@ def check_model(
     `grads.check.check_case`: by default all tensors along two directions each, and for one entry,
     by complex step.
     """
-    case = on_device(model_case(made))
+    case = on_device(model_case(drawn))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
     with backend.using("numpy"):  # numerical differentiation; the case knows its device
         report = check_case(case, rng=np.random.default_rng(seed), title=title, vanish=vanish,
                             **how)
     if report.rows:
-        report.findings.extend(rules(case, made))
+        report.findings.extend(rules(case, drawn))
     return report
 
 

@@ -75,11 +75,11 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
     reports = [catalogue.check(entry, seed)]
     if entry.tier == "tiny":
         reports.append(catalogue.check(entry, seed, every_entry=True))
-    made = catalogue.random_model(entry, seed)
-    case = model_case(made)
+    drawn = catalogue.random_model(entry, seed)
+    case = model_case(drawn)
     gradients = gradients_of(case)
     errors: Errors = {
-        "torch": against_reference(entry, made, gradients),
+        "torch": against_reference(entry, drawn, gradients),
         "float32": distance(gradients_of(case, np.float32), gradients),
         "cupy": NO_GPU}
     if device is not None:
@@ -107,7 +107,7 @@ def family_of_derivation(name: str) -> str:
 
 
 def against_reference(
-    entry: catalogue.Entry, made: RandomModel, gradients: Mapping[str, np.ndarray]
+    entry: catalogue.Entry, drawn: RandomModel, gradients: Mapping[str, np.ndarray]
 ) -> float | str:
     """The distance to PyTorch's gradients of an independent implementation; or why there is none.
     """
@@ -118,8 +118,8 @@ def against_reference(
     loss = references.reference_of(catalogue.architectures()[entry.architecture].config)
     if loss is None:
         return "no reference"
-    _, theirs = references.gradients(loss, made.model.config, made.parameters, made.batch,
-                                     made.noise, **references.options_of(loss, made.tables))
+    _, theirs = references.gradients(loss, drawn.model.config, drawn.parameters, drawn.batch,
+                                     drawn.noise, **references.options_of(loss, drawn.tables))
     return distance(gradients, theirs)
 
 

@@ -115,8 +115,9 @@ def build(config: ParametrizedConfig, tables: Tables) -> Parametrized:
                                    output_norm=2.0 if "h~" in config.parametrization else None,
                                    dropout=config.dropout), V, V, tables.reverse_source)
     name = config.parametrization
-    made = Parametrized(model, TABLES[name.removesuffix(", pruned")](model))
-    return Parametrized(made, _pruned(made)) if name.endswith(", pruned") else made
+    parametrized = Parametrized(model, TABLES[name.removesuffix(", pruned")](model))
+    is_pruned = name.endswith(", pruned")
+    return Parametrized(parametrized, _pruned(parametrized)) if is_pruned else parametrized
 
 
 def variants() -> dict[str, Variants]:

@@ -36,11 +36,11 @@ class Passes(NamedTuple):
     gradients: Gradients  # of the loss, as full arrays
 
 
-def rules(case: Case, made: RandomModel) -> Iterator[Finding]:
+def rules(case: Case, drawn: RandomModel) -> Iterator[Finding]:
     """Findings on the rules that the case of a random model breaks."""
     right = passes(case)
-    yield from padding(made, right)
-    yield from unused_rows(case, made, right)
+    yield from padding(drawn, right)
+    yield from unused_rows(case, drawn, right)
     yield from dtypes(case, right.gradients)
 
 
@@ -57,13 +57,13 @@ def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
     return dict(passes(case, dtype).gradients)
 
 
-def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
+def padding(drawn: RandomModel, right: Passes) -> Iterator[Finding]:
     """Findings unless, with other words on padding, the loss is the same to the last bit, and the
     gradients are the same up to the order of sums."""
-    batch = made.batch
+    batch = drawn.batch
     repadded = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                        target=_repadded(batch.target, 1))
-    again = passes(on_device(model_case(made._replace(batch=repadded))))
+    again = passes(on_device(model_case(drawn._replace(batch=repadded))))
     for name in same_bits(again.loss, right.loss):
         yield Finding("padding", name, "the output depends on what stands on padding")
     error = distance(again.gradients, right.gradients)
@@ -90,12 +90,12 @@ def _padded_by(filling: int, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray
     return np.where(np.arange(len(ids))[:, None] < lengths, ids, filling)
 
 
-def unused_rows(case: Case, made: RandomModel, right: Passes) -> Iterator[Finding]:
+def unused_rows(case: Case, drawn: RandomModel, right: Passes) -> Iterator[Finding]:
     """Findings unless rows of a table that no step reads have a gradient of exactly zero."""
     rng = np.random.default_rng([0, 1])  # not an entry's seed, which might draw the same rows
-    for name, weight in made.model.weights().items():
-        is_table = weight.axes[0].name in ("word", "character") and name not in made.frozen
-        for used in _sides(made) if is_table else ():
+    for name, weight in drawn.model.weights().items():
+        is_table = weight.axes[0].name in ("word", "character") and name not in drawn.frozen
+        for used in _sides(drawn) if is_table else ():
             unread = np.setdiff1d(np.arange(weight.shape[0]), used)
             if not right.gradients[name][unread].any():
                 continue
@@ -106,9 +106,9 @@ def unused_rows(case: Case, made: RandomModel, right: Passes) -> Iterator[Findin
                               "step reads")
 
 
-def _sides(made: RandomModel) -> Iterator[np.ndarray]:
+def _sides(drawn: RandomModel) -> Iterator[np.ndarray]:
     """The words that each side of the batch has at its real steps, and their characters."""
-    batch = made.batch
+    batch = drawn.batch
     for ids, side in [*((side.ids, side) for side in batch.sources),
                       (batch.target_in, batch.target)]:
         yield np.unique(ids[np.arange(len(ids))[:, None] < side.lengths])

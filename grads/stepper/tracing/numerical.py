@@ -125,18 +125,18 @@ class OwnRuns(Runs):
         numerics: dict[int, Numeric] = {}
         while len(numerics) < len(entries):
             wanted: dict[int, np.ndarray] = {}
-            for i, losses in enumerate(entries):
+            for i, known in enumerate(entries):
                 if i in numerics:
                     continue
                 try:
                     with np.errstate(all="ignore"):  # the error estimate shows a left domain
-                        numerics[i] = method(losses)
+                        numerics[i] = method(known)
                 except Wanted as error:
                     wanted[i] = error.args[0]
             bumps = [bump._replace(entries=np.full(len(steps), bump.entries[i]))
                      for i, steps in wanted.items()]
-            for i, made in zip(wanted, self.losses(bumps, list(wanted.values())), strict=True):
-                entries[i].known[wanted[i].tobytes()] = made
+            for i, losses in zip(wanted, self.losses(bumps, list(wanted.values())), strict=True):
+                entries[i].known[wanted[i].tobytes()] = losses
         return [numerics[i] for i in range(len(entries))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -149,8 +149,8 @@ class OwnRuns(Runs):
         except Exception:  # whatever the user's code raises there
             if len(bumps) == 1:
                 return [np.full(len(bumps[0].entries), np.nan, kind)]
-            return [made for bump, added in zip(bumps, steps, strict=True)
-                    for made in self.together([bump], [added])]
+            return [losses for bump, added in zip(bumps, steps, strict=True)
+                    for losses in self.together([bump], [added])]
 
 
 def entries_of(forward: Trace, bump: Bumps) -> np.ndarray:

@@ -55,10 +55,10 @@ class Parts(ast.NodeTransformer):
         text, value = ast.unparse(node), node if chain else self.inside(node)
         self.texts.append(text)
         name = ast.Name(f"{PART}{len(self.texts) - 1}", ast.Store())
-        made = ast.NamedExpr(target=name, value=value)
-        for child in (made, name):
+        named = ast.NamedExpr(target=name, value=value)
+        for child in (named, name):
             ast.copy_location(child, node)
-        return made
+        return named
 
     def inside(self, node: ast.expr) -> ast.expr:
         """An expression whose parts have names."""

@@ -17,8 +17,8 @@ from grads.stepper.tracing.program import Program
 from grads.stepper.tracing.rewrite import Site
 from grads.stepper.tracing.syntax import Written
 from grads.stepper.tracing.values import (
+    Binding,
     Field,
-    Given,
     Kept,
     Path,
     is_array,
@@ -28,8 +28,8 @@ from grads.stepper.tracing.values import (
     leaves,
     memory_of,
     shortened,
-    spread,
     text_of,
+    unpack,
 )
 
 STEPS = 100_000  # assignments and loop iterations after which a run is stopped
@@ -120,26 +120,25 @@ class Frame:
 
     # --- what a rewritten function calls
 
-    def given(self, number: int, values: tuple[Any, ...]) -> Any:
+    def entered(self, number: int, values: tuple[Any, ...]) -> Any:
         held: list[Any] = []
         if "." in self.function:  # a method
             calls = self.recorder.calls
             calls[self.number] = calls[self.number]._replace(owner=id(values[0]))
-            held = [(Given(Written("self", (f".{name}",), f"self.{name}"), None, value), ())
+            held = [(Binding(Written("self", (f".{name}",), f"self.{name}"), None, value), ())
                     for name, value in attributes_of(values[0]).items() if has_arrays(value)]
         return self.assign(number, values, ((),) * len(values), held)
 
     def assign(self, number: int, value: Any, indices: tuple[Path, ...],
-               held: Sequence[tuple[Given, Path]] = ()) -> Any:
+               held: Sequence[tuple[Binding, Path]] = ()) -> Any:
         site = self.recorder.program.sites[number]
         self.around = site.loops
-        targets: list[tuple[Given, Path]] = []
-        given: list[Given] | None
+        targets: list[tuple[Binding, Path]] = []
         for pattern in site.targets:
-            value, given = spread(pattern, value)
-            if given is None:
+            value, bindings = unpack(pattern, value)
+            if bindings is None:
                 return value
-            targets += zip(given, indices[len(targets):], strict=False)
+            targets += zip(bindings, indices[len(targets):], strict=False)
         self.recorder.step(self, number, [*targets, *held])
         return value
 
@@ -198,7 +197,7 @@ class Recorder:
         self.current: Frame | None = None
         self.counted = 0
         self.alive: dict[Origin, Any] = {}  # what memory addresses and ids below refer to
-        self.given = {id(owner_of(leaf)) for _, leaf in leaves(arguments)}  # alive in any case
+        self.arguments = {id(owner_of(leaf)) for _, leaf in leaves(arguments)}  # alive in any case
         self.references: list[weakref.ref[Any]] = []  # to what is larger than `held`
         self.places: dict[tuple[Any, ...], Origin] = {}  # memory -> the latest target in it
         self.memory: dict[Origin, tuple[Any, ...]] = {}  # target -> its memory
@@ -222,34 +221,34 @@ class Recorder:
 
     # --- steps
 
-    def step(self, frame: Frame, place: int, given: list[tuple[Given, Path]]) -> None:
-        """Records what a statement assigned."""
+    def step(self, frame: Frame, place: int, bindings: list[tuple[Binding, Path]]) -> None:
+        """Record the assignments of a statement."""
         self.count()
         site = self.program.sites[place]
         number = len(self.steps)
         inner = frame.loops(site.loops)
         reads = self.reads(frame, site)
         targets: list[Target] = []
-        for assigned, indices in given:
-            root = path_of(assigned.target.parts, indices)
-            name = assigned.target.name + text_of(root)
+        for binding, indices in bindings:
+            root = path_of(binding.target.parts, indices)
+            name = binding.target.name + text_of(root)
             known = {old: was for old, was in frame.known.items() if not belongs(old, name)}
             if not root:
-                frame.roots[name] = assigned.value
-            for path, leaf in leaves(assigned.value):
+                frame.roots[name] = binding.value
+            for path, leaf in leaves(binding.value):
                 origin = (number, len(targets))
                 if site.kind != "return":
                     known[name + text_of(path)] = origin, (*root, *path)
-                targets.append(self.target(assigned, name + text_of(path), path, leaf, targets))
+                targets.append(self.target(binding, name + text_of(path), path, leaf, targets))
             frame.known = known
         self.steps.append(Step(
             number, site.kind, site.function, site.file, site.line, site.end_line, site.text,
             site.comment, site.equations, (*frame.outer, *inner), inner, frame.number, frame.depth,
             tuple(targets), reads, place))
 
-    def target(self, given: Given, name: str, path: Path, leaf: Any,
+    def target(self, binding: Binding, name: str, path: Path, leaf: Any,
                before: list[Target]) -> Target:
-        """A leaf of a value that was assigned; `before`, the step's targets so far."""
+        """The record of a leaf of an assigned value; `before`, the step's targets so far."""
         kept, memory, same = keep(leaf, self.limit), memory_of(leaf), None
         if memory is not None:
             same = self.places.get(memory)
@@ -258,15 +257,15 @@ class Recorder:
                 earlier = (self.steps[step].targets if step < len(self.steps) else before)[i]
                 same = same if equal(earlier.value, kept.value) else None
             self.hold(leaf, memory, (len(self.steps), len(before)))
-        place = None if given.path is None else (*given.path, *path)
-        return Target(name, given.target.text, *kept, same, place)
+        place = None if binding.path is None else (*binding.path, *path)
+        return Target(name, binding.target.text, *kept, same, place)
 
     def hold(self, leaf: Any, memory: tuple[Any, ...], origin: Origin) -> None:
         """Notes the target that lies in a memory, until the memory is free for other arrays."""
         self.places[memory], self.memory[origin] = origin, memory
         owner = owner_of(leaf)
         if (not isinstance(owner, np.ndarray) or owner.size <= self.held
-                or id(owner) in self.given):
+                or id(owner) in self.arguments):
             self.alive[origin] = leaf
         else:
             self.references.append(weakref.ref(owner, partial(self.forget, origin)))
@@ -326,7 +325,7 @@ def has_arrays(value: Any) -> bool:
 def path_of(parts: Iterable[str], indices: Path) -> Path:
     """The path that a target or an operand writes, with the values of its indices."""
     where = iter(indices)
-    return tuple(next(where) if part == "[" else Field(part[1:]) for part in parts)
+    return tuple(next(where) if step == "[" else Field(step[1:]) for step in parts)
 
 
 def owner_of(value: Any) -> Any:

@@ -27,7 +27,7 @@ from grads.check.state import State
 from grads.stepper.lanes import LaneArray, making_lanes
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.record import Origin
-from grads.stepper.tracing.values import Path, at, changed, is_array, spread
+from grads.stepper.tracing.values import Path, at, changed, is_array, unpack
 
 LANES = 512  # perturbations in one run
 MEMORY = 2**21  # numbers of one array in all lanes
@@ -247,7 +247,7 @@ class Replay:
     def item(self, number: int, value: Any, indices: Path) -> Any:
         return value
 
-    def given(self, number: int, values: Any) -> Any:
+    def entered(self, number: int, values: Any) -> Any:
         return self.assign(number, values, ())
 
     def returned(self, number: int, value: Any) -> Any:
@@ -255,12 +255,12 @@ class Replay:
 
     def assign(self, number: int, value: Any, indices: Any) -> Any:
         if isinstance(value, Iterator):  # what it calls was recorded before the assignment
-            value = spread(self.sites[number].targets[0], value)[0]
+            value = unpack(self.sites[number].targets[0], value)[0]
         here, self.step_number = self.step_number, self.step_number + 1
         bumps = self.steps.get(here)
         if bumps:
             self.same_path(number, here)
-            value = spread(self.sites[number].targets[0], value)[0]
+            value = unpack(self.sites[number].targets[0], value)[0]
             for path, added in bumps:
                 value = changed(value, path, partial(self.other, added=added))
         if self.end is not None and here == self.end[0]:

@@ -83,7 +83,7 @@ class Rewriter(ast.NodeTransformer):
         self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
         self.function, self.names, self.returns = function, names, returns
         self.own_code = own_code
-        self.own: set[str] = set()  # names that are assigned in this function
+        self.local: set[str] = set()  # names that are assigned in this function
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
 
     def rewrite(self, node: ast.FunctionDef) -> ast.FunctionDef:
@@ -91,15 +91,16 @@ class Rewriter(ast.NodeTransformer):
         that is left."""
         if is_generator(node):
             return node
-        self.own = names_of(node)
-        self.names = self.names | self.own
+        self.local = names_of(node)
+        self.names = self.names | self.local
         parameters = parameters_of(node)
         targets: Pattern = tuple(Written(name, (), name) for name in parameters)
         site = self.site("call", node, (targets,), len(self.chains))
         body = [new for old in node.body for new in as_list(self.visit(old))]
-        given = "".join(f"{name}, " for name in parameters)
+        names = "".join(f"{name}, " for name in parameters)
         enter = statements(f"{FRAME} = {LISTENER}.enter({site})", node)
-        enter += statements(f"({given}) = {FRAME}.given({site}, ({given}))", node) if given else []
+        if names:
+            enter += statements(f"({names}) = {FRAME}.entered({site}, ({names}))", node)
         leave = statements(f"{FRAME}.leave()", node)
         node.body = [*enter, ast.Try(body=body, handlers=[], orelse=[], finalbody=leave)]
         node.returns = None
@@ -162,7 +163,7 @@ class Rewriter(ast.NodeTransformer):
         target = as_store(node.target)
         if not is_settled(target):
             chain = chain_of(target)
-            if chain is None or chain[0].id not in self.own:
+            if chain is None or chain[0].id not in self.local:
                 return node
             target = as_store(chain[0])
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
@@ -185,7 +186,7 @@ class Rewriter(ast.NodeTransformer):
         written = place if appends else next(
             (keyword.value for keyword in value.keywords if keyword.arg == "out"),
             value.args[0] if function.attr == "at" and value.args else None)
-        if not isinstance(written, ast.Name) or written.id not in self.own:
+        if not isinstance(written, ast.Name) or written.id not in self.local:
             return None
         text = f"{written.id}[len({written.id}) - 1]" if appends else written.id
         return as_store(ast.copy_location(ast.parse(text, mode="eval").body, value))
@@ -285,11 +286,11 @@ class Rewriter(ast.NodeTransformer):
             return node
         number = len(self.chains)
         self.chains.append(Chain(name.id, parts, ast.unparse(node), self.around))
-        whole = rooted(node, self.recorded("read", number, ast.Name(name.id, ast.Load())))
+        read = rooted(node, self.recorded("read", number, ast.Name(name.id, ast.Load())))
         if not parts:
-            return whole
+            return read
         values = ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())
-        return self.recorded("item", number, whole, values)
+        return self.recorded("item", number, read, values)
 
     # --- pieces
 

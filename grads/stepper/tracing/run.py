@@ -176,10 +176,10 @@ class Run:
     def parts(self) -> Trace:
         """The trace of the forward with the parts of its expressions."""
         arguments = Untouched(self.arguments).copied()
-        made = trace(self.derivation.forward, *arguments, follow=self.derivation.follow, parts=True,
-                     returns=self.derivation.own, **self.example.named)
+        parts = trace(self.derivation.forward, *arguments, follow=self.derivation.follow,
+                      parts=True, returns=self.derivation.own, **self.example.named)
         loss_at = self.derivation.loss_at
-        return made if loss_at is None else passes(made, loss_at(made))[0]
+        return parts if loss_at is None else passes(parts, loss_at(parts))[0]
 
     def assigned(self, name: str) -> list[Step]:
         """The assignments of a pass."""
@@ -197,30 +197,29 @@ class Run:
             return {(step.number, i): (step.number, i) for step in self.forward.steps
                     if not self.backward.is_backward(step.number)
                     for i in range(len(step.targets))}
-        made: dict[tuple[Any, ...], list[Origin]] = defaultdict(list)
+        origins: dict[tuple[Any, ...], list[Origin]] = defaultdict(list)
         for origin, memory in self.forward.memory.items():
             if self.forward.steps[origin[0]].kind != "return":
-                made[memory].append(origin)
-        return {origin: self._nearest(self.backward.target(origin).name, made[memory])
+                origins[memory].append(origin)
+        return {origin: self._nearest(self.backward.target(origin).name, origins[memory])
                 for origin, memory in self.backward.memory.items()
-                if origin[0] == 0 and memory in made and (
-                    not self.derivation.own or self._as_made(origin, made[memory]))}
+                if origin[0] == 0 and memory in origins and (
+                    not self.derivation.own or self._is_unchanged(origin, origins[memory]))}
 
-    def _as_made(self, origin: Origin, made: list[Origin]) -> bool:
-        """Whether what the backward was given are the numbers that the forward assigned there; an
-        array that was filled later has others."""
+    def _is_unchanged(self, origin: Origin, origins: list[Origin]) -> bool:
+        """Whether an argument of the backward has the numbers that the forward assigned. An array
+        that the forward filled later has other numbers."""
         target = self.backward.target(origin)
-        before = self.forward.target(self._nearest(target.name, made))
+        before = self.forward.target(self._nearest(target.name, origins))
         return bool(np.array_equal(np.asarray(target.value), np.asarray(before.value)))
 
-    def _nearest(self, name: str, made: list[Origin]) -> Origin:
-        """Of the places where the same numbers were assigned, the one of the same name, the
-        forward's own before its helpers'."""
-        outermost = [origin for origin in made if self.forward.steps[origin[0]].frame == 0]
-        same = [origin
-                for origin in outermost
+    def _nearest(self, name: str, origins: list[Origin]) -> Origin:
+        """The assignment to the same name among those of the same numbers. If there is none: the
+        first in the forward itself, before those in its helpers."""
+        outermost = [origin for origin in origins if self.forward.steps[origin[0]].frame == 0]
+        same = [origin for origin in outermost
                 if self.forward.target(origin).name == name.partition(".")[2]]
-        return (same or outermost or made)[0]
+        return (same or outermost or origins)[0]
 
 
 def passes(both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:

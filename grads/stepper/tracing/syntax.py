@@ -156,10 +156,10 @@ def as_store(node: ast.expr) -> ast.expr:
 
 
 def _with_context(node: ast.expr, context: ast.expr_context) -> ast.expr:
-    made = copy.deepcopy(node)
-    if hasattr(made, "ctx"):
-        made.ctx = context
-    return made
+    copied = copy.deepcopy(node)
+    if hasattr(copied, "ctx"):
+        copied.ctx = context
+    return copied
 
 
 def is_load(node: ast.expr) -> bool:
@@ -169,11 +169,11 @@ def is_load(node: ast.expr) -> bool:
 
 def statements(code: str, near: ast.AST) -> list[ast.stmt]:
     """Parsed statements, at another's place in the file."""
-    made = ast.parse(code).body
-    for statement in made:
+    parsed = ast.parse(code).body
+    for statement in parsed:
         for child in ast.walk(statement):
             ast.copy_location(child, near)
-    return made
+    return parsed
 
 
 def rooted(node: ast.expr, root: ast.expr) -> ast.expr:

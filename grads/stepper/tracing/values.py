@@ -192,7 +192,7 @@ def memory_of(value: Any) -> tuple[Any, ...] | None:
 # --- targets ------------------------------------------------------------------------------------
 
 
-class Given(NamedTuple):
+class Binding(NamedTuple):
     """The value that one target of an assignment gets."""
 
     target: Written
@@ -200,13 +200,13 @@ class Given(NamedTuple):
     value: Any
 
 
-def spread(target: Pattern, value: Any, path: Path = ()) -> tuple[Any, list[Given] | None]:
+def unpack(target: Pattern, value: Any, path: Path = ()) -> tuple[Any, list[Binding] | None]:
     """The value, iterators made into tuples, and what each target of a pattern gets of it.
 
     None where it does not fit: the assignment itself will raise Python's error.
     """
     if isinstance(target, Written):
-        return value, [Given(target, path, value)]
+        return value, [Binding(target, path, value)]
     assert not isinstance(target, Star)
     star = next((i for i, pattern in enumerate(target) if isinstance(pattern, Star)), None)
     try:
@@ -216,14 +216,14 @@ def spread(target: Pattern, value: Any, path: Path = ()) -> tuple[Any, list[Give
     surplus = len(parts) - len(target)  # how many the starred target gets beyond one
     if surplus < -1 or (star is None and surplus):
         return tuple(parts), None
-    targets: list[Given] = []
+    targets: list[Binding] = []
     for i, pattern in enumerate(target):
         if isinstance(pattern, Star):
             if isinstance(pattern.target, Written):
-                targets.append(Given(pattern.target, None, parts[i : i + surplus + 1]))
+                targets.append(Binding(pattern.target, None, parts[i : i + surplus + 1]))
             continue
         j = i if star is None or i < star else i + surplus
-        parts[j], inner = spread(pattern, parts[j], (*path, j))
+        parts[j], inner = unpack(pattern, parts[j], (*path, j))
         if inner is None:
             return tuple(parts), None
         targets += inner

@@ -146,8 +146,8 @@ def chosen(value: Any, most: int | None) -> np.ndarray:
 def bumps_of(partner: Partner, kept_shape: tuple[int, ...], shape: tuple[int, ...],
              where: np.ndarray) -> Bumps:
     """The perturbations that verify entries (flat, of what is kept) of a gradient of a shape."""
-    whole = partner.entries.reshape(shape)
-    kept = whole[tuple(slice(0, n) for n in kept_shape)]
+    entries = partner.entries.reshape(shape)
+    kept = entries[tuple(slice(0, n) for n in kept_shape)]
     return Bumps(partner.places, partner.shape, kept.ravel()[where])
 
 

@@ -31,15 +31,15 @@ LANGUAGE = ("rnn", "lstm")
 def main(output: Path, names: Sequence[str] = ()) -> None:
     """Train the models, or those named, each in a directory below `output`, and write `models.json`
     there."""
-    made = dict(facts()) if (DIRECTORY / FACTS).exists() else {}
+    by_name = dict(facts()) if (DIRECTORY / FACTS).exists() else {}
     for name in names or [path.parent.name for path in sorted(DIRECTORY.glob(f"*/{RECIPE}"))]:
         train = train_language_model if name in LANGUAGE else train_translator
         train(DIRECTORY / name / RECIPE, (output / name).resolve())
         for rest in (LAST, LOG):
             (output / name / rest).unlink()
-        made[name] = described(output / name / BEST)
-        print(f"{name}: {made[name]}", flush=True)
-    write_text(output / FACTS, json.dumps(made, indent=1, sort_keys=True) + "\n")
+        by_name[name] = described(output / name / BEST)
+        print(f"{name}: {by_name[name]}", flush=True)
+    write_text(output / FACTS, json.dumps(by_name, indent=1, sort_keys=True) + "\n")
 
 
 def train_translator(recipe: Path, directory: Path) -> None:
@@ -52,8 +52,8 @@ def train_translator(recipe: Path, directory: Path) -> None:
 def train_language_model(recipe: Path, directory: Path) -> None:
     """The English side, from files where the recipe has them: in the working directory."""
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
-        for file, part in (("train.en", slice(DEV, None)), ("dev.en", slice(DEV))):
-            write_lines(Path(file), [" ".join(target) for _, target in phrases()[part]])
+        for file, rows in (("train.en", slice(DEV, None)), ("dev.en", slice(DEV))):
+            write_lines(Path(file), [" ".join(target) for _, target in phrases()[rows]])
         language_models.train(load_recipe(LanguageModelRecipe, recipe), directory, Observer())
 
 

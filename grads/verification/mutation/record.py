@@ -178,7 +178,7 @@ def poisoned() -> Iterator[None]:
 
 def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
     """All changes of the functions, by path and place."""
-    made: list[Mutant] = []
+    changes: list[Mutant] = []
     for path, passes in sorted(functions.items()):
         operators = operators_for(path, passes)
         lines, start = inspect.getsourcelines(find(path))
@@ -187,9 +187,9 @@ def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
             name = f"{path}: {site.old} -> {site.new}"
             names[name] += 1
             name += f" ({names[name]})" * (names[name] > 1)
-            made.append(Mutant(name, path, site.operator, file,
+            changes.append(Mutant(name, path, site.operator, file,
                                 range(start + site.first - 1, start + site.last), site.source))
-    return made
+    return changes
 
 
 def operators_for(path: str, passes: set[str]) -> list[str]:

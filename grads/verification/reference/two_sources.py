@@ -55,5 +55,5 @@ def combine(W: Tensor, ends: Sequence[State]) -> State:
 
 def attend_both(attends: Sequence[Attend | None]) -> Attend | None:
     """[c_t^1; c_t^2] of h_t."""
-    made = [attend for attend in attends if attend is not None]
-    return (lambda h, t: torch.cat([attend(h, t) for attend in made], dim=-1)) if made else None
+    both = [attend for attend in attends if attend is not None]
+    return (lambda h, t: torch.cat([attend(h, t) for attend in both], dim=-1)) if both else None

@@ -28,7 +28,13 @@ from grads.derivations.calculus import Array
 from grads.derivations.declaration import Declaration
 from grads.derivations.encoders import encode, encode_grad, source_states
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, SCORED, TRANSLATION, translation_example
+from grads.derivations.examples import (
+    PAIR,
+    SCORED,
+    TRANSLATION,
+    attention_example,
+    translation_shapes,
+)
 from grads.derivations.lstm import FORGOTTEN_DC
 from grads.derivations.nmt import END, Weights, by_name, weights, zero_gradients
 from grads.derivations.rnn import (
@@ -208,5 +214,6 @@ MISTAKES = {
 }
 DECLARATIONS = (Declaration(
     "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
-    attentional_nmt_forward, attentional_nmt_backward, partial(translation_example, True), PAIR,
+    attentional_nmt_forward, attentional_nmt_backward,
+    partial(attention_example, translation_shapes), PAIR,
     (*TRANSLATION, "layers", *SCORED, "feeding"), mistakes=MISTAKES),)

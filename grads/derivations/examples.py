@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from backend.errors import UserError
 from grads.derivations.scores import CONTENT, SCORES, Variant, weight_shapes
 
+Shapes = dict[str, tuple[int, ...]]  # by name of the parameter
 WINDOWS = ("global", "local-m", "local-p")
 L_MAX = 6  # rows of W_a for the score location
 LANGUAGE = ("sentence", "model", "checkpoint")  # the settings of a language model
@@ -81,20 +82,29 @@ def language_example(rows: int, request: Request) -> Example:
     vocabulary = list(request.words.get("W_e", vocabulary_of(text)))
     ids = numbers(text, vocabulary)
     V, E, H = len(vocabulary), request.sizes.embedding, request.sizes.hidden
-    shapes: dict[str, tuple[int, ...]] = {"W_e": (V, E), "T": (rows * H, E + H), "W_hy": (V, H)}
+    shapes: Shapes = {"W_e": (V, E), "T": (rows * H, E + H), "W_hy": (V, H)}
     shapes |= {"b": (rows * H,), "b_hy": (V,)} if request.sizes.biases else {}
     parameters = dict(request.parameters or draw(request.rng, shapes))
     return Example((parameters, ids, [*ids[1:], END]), {}, {"W_e": vocabulary})
 
 
-def translation_example(attentional: bool, request: Request) -> Example:
-    """A sentence and its translation, "source ||| target"."""
+def translation_example(
+    shapes: Callable[[int, int, Sizes], Shapes], request: Request, **named: Any
+) -> Example:
+    """A sentence and its translation, "source ||| target".
+
+    Arguments: shapes, of the parameters by name, from the sizes of both vocabularies; named, other
+    arguments of the forward.
+    """
     ids, words = pair_of(request)
     V_s, V_t = map(len, words.values())
-    shapes = translation_shapes(V_s, V_t, request.sizes, attentional)
-    parameters = dict(request.parameters or draw(request.rng, shapes))
-    named = {"variant": request.sizes.variant}
-    return Example((parameters, *ids), named if attentional else {}, words)
+    parameters = dict(request.parameters or draw(request.rng, shapes(V_s, V_t, request.sizes)))
+    return Example((parameters, *ids), named, words)
+
+
+def attention_example(shapes: Callable[[int, int, Sizes], Shapes], request: Request) -> Example:
+    """The same for a model with attention, in the variant that is asked for."""
+    return translation_example(shapes, request, variant=request.sizes.variant)
 
 
 def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
@@ -129,11 +139,10 @@ def no_sentence(request: Request) -> None:
 # --- shapes -------------------------------------------------------------------------------------
 
 
-def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool
-                       ) -> dict[str, tuple[int, ...]]:
+def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool = True) -> Shapes:
     """The parameters of an encoder-decoder, under the kernels' names."""
     H, E = sizes.hidden, sizes.embedding
-    shapes: dict[str, tuple[int, ...]] = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
+    shapes: Shapes = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
     for side in ("encoder", "decoder"):
         for l in range(sizes.layers):
             fed = H if side == "decoder" and attentional and sizes.input_feeding and not l else 0
@@ -152,10 +161,10 @@ def is_fed(parameters: Any) -> bool:
     return bool(columns > parameters["decoder.W_e"].shape[1] + rows // 4)
 
 
-def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+def score_shapes(sizes: Sizes) -> Shapes:
     """The parameters of a score, and of a predicted position."""
     H, A = sizes.hidden, sizes.hidden + 1  # differs from H, so that shapes identify tensors
-    position: dict[str, tuple[int, ...]] = {"W_p": (A, H), "v_p": (A,)}
+    position: Shapes = {"W_p": (A, H), "v_p": (A,)}
     shapes = weight_shapes(sizes.score, H, A, L_MAX)
     shapes |= position if sizes.window == "local-p" else {}
     return {f"attention.{name}": shape for name, shape in shapes.items()}

@@ -51,7 +51,7 @@ def hybrid_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """The parameters by name; words and characters: the vocabularies' sizes, source and target."""
     H, E, Ec = sizes.hidden, sizes.embedding, sizes.embedding + 2
-    shapes = translation_shapes(words[0], words[1], sizes, attentional=True)
+    shapes = translation_shapes(words[0], words[1], sizes)
     for name, C, width in ((SOURCE, characters[0], E), (TARGET, characters[1], H)):
         shapes[f"{name}.W_e"] = (C, Ec)
         for l in range(sizes.layers):

@@ -18,6 +18,7 @@ f_t, and f_s by the encoder and by f_t.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +39,9 @@ from grads.derivations.examples import (
     PAIR,
     SCORED,
     TRANSLATION,
-    Example,
-    Request,
-    draw,
-    pair_of,
+    Shapes,
+    Sizes,
+    attention_example,
     translation_shapes,
 )
 from grads.derivations.nmt import END
@@ -165,13 +165,10 @@ def lexical_backward(
 # --- the example --------------------------------------------------------------------------------
 
 
-def lexical_example(request: Request) -> Example:
-    """A sentence and its translation, "source ||| target"."""
-    ids, words = pair_of(request)
-    (V_s, V_t), E = map(len, words.values()), request.sizes.embedding
-    shapes = translation_shapes(V_s, V_t, request.sizes, attentional=True)
-    shapes |= {W_NAME: (E, E), W_L_NAME: (V_t, E)}
-    return Example((draw(request.rng, shapes), *ids), {"variant": request.sizes.variant}, words)
+def lexical_shapes(V_s: int, V_t: int, sizes: Sizes) -> Shapes:
+    """The parameters by name."""
+    E = sizes.embedding
+    return {**translation_shapes(V_s, V_t, sizes), W_NAME: (E, E), W_L_NAME: (V_t, E)}
 
 
 HERE = "grads.derivations"
@@ -188,7 +185,7 @@ MISTAKES = {
 }
 DECLARATIONS = (Declaration(
     "lexical", "Attention with the lexical module ({score}, {window}{feeding}), Nguyen 3.2.4",
-    lexical_forward, lexical_backward, lexical_example, PAIR,
+    lexical_forward, lexical_backward, partial(attention_example, lexical_shapes), PAIR,
     (*TRANSLATION, "layers", *SCORED, "feeding"),
     {"predictions_grad": "lexical_forward", "predict_grad": "predict_both"},
     mistakes=MISTAKES),)

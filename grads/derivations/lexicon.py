@@ -12,6 +12,7 @@ logits, through the probabilities of the words that it attends to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +34,7 @@ from grads.derivations.examples import (
     SCORED,
     Example,
     Request,
-    draw,
-    pair_of,
+    attention_example,
     translation_shapes,
 )
 from grads.derivations.nmt import END
@@ -140,15 +140,13 @@ def lexicon_backward(
 def lexicon_example(request: Request) -> Example:
     """A sentence and its translation, "source ||| target", and a lexicon in which each source word
     has two translations."""
-    ids, words = pair_of(request)
-    V_s, V_t = map(len, words.values())
-    parameters = draw(request.rng, translation_shapes(V_s, V_t, request.sizes, attentional=True))
+    example = attention_example(translation_shapes, request)
+    V_s, V_t = map(len, example.words.values())
     lexicon = np.zeros((V_t, V_s))
     for f in range(V_s):
         for p in (0.6, 0.3):
             lexicon[request.rng.integers(V_t), f] += p
-    named = {"variant": request.sizes.variant, "lexicon": lexicon}
-    return Example((parameters, *ids), named, words)
+    return replace(example, named={**example.named, "lexicon": lexicon})
 
 
 HERE = "grads.derivations"

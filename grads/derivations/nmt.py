@@ -16,7 +16,12 @@ import numpy as np
 from grads.derivations.calculus import Array, bias, softmax
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, TRANSLATION, translation_example
+from grads.derivations.examples import (
+    PAIR,
+    TRANSLATION,
+    translation_example,
+    translation_shapes,
+)
 from grads.derivations.lstm import FORGOTTEN_DC, NO_DH_PREV
 from grads.derivations.rnn import (
     ONE_EMBEDDING,
@@ -190,5 +195,5 @@ MISTAKES = {
 }
 DECLARATIONS = (Declaration(
     "nmt", "Encoder-decoder, Algorithms 3 and 4", forward, backward,
-    partial(translation_example, False), PAIR, (*TRANSLATION, "layers"), attentive=False,
-    mistakes=MISTAKES),)
+    partial(translation_example, partial(translation_shapes, attentional=False)), PAIR,
+    (*TRANSLATION, "layers"), attentive=False, mistakes=MISTAKES),)

@@ -18,11 +18,17 @@ from functools import partial
 
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
-from grads.derivations.examples import PAIR, TRANSLATION, Example, Request, Sizes, draw, pair_of
+from grads.derivations.examples import (
+    PAIR,
+    TRANSLATION,
+    Example,
+    Request,
+    Shapes,
+    Sizes,
+    translation_example,
+)
 from grads.derivations.rnn import ONE_EMBEDDING, PRINTED_SIGN
 from grads.derivations.translator import Model, translator_backward, translator_forward
-
-Shapes = dict[str, tuple[int, ...]]
 
 
 def encoder_decoder_shapes(V_s: int, V_t: int, sizes: Sizes) -> Shapes:
@@ -59,11 +65,8 @@ MODELS = {
 
 def notes_example(name: str, request: Request) -> Example:
     """A sentence and its translation for a model of MODELS."""
-    ids, words = pair_of(request)
     shapes, model = MODELS[name]
-    V_s, V_t = map(len, words.values())
-    parameters = dict(request.parameters or draw(request.rng, shapes(V_s, V_t, request.sizes)))
-    return Example((parameters, *ids), {"model": model._replace(H=request.sizes.hidden)}, words)
+    return translation_example(shapes, request, model=model._replace(H=request.sizes.hidden))
 
 
 READING = "grads.derivations.reading"

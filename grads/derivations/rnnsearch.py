@@ -25,6 +25,7 @@ with `query` "state-word" the query is [s_{i-1}; E y_{i-1}], and W_a is (A, H + 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +37,9 @@ from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
     PAIR,
     TRANSLATION,
-    Example,
-    Request,
+    Shapes,
     Sizes,
-    draw,
-    pair_of,
+    translation_example,
 )
 from grads.derivations.gru import (
     OUTSIDE,
@@ -284,19 +283,10 @@ def plus(total: Any, term: Any) -> Any:
 # --- the example ----------------------------------------------------------------------------------
 
 
-def search_example(request: Request) -> Example:
-    """A sentence and its translation for RNNsearch."""
-    ids, words = pair_of(request)
-    V_s, V_t = map(len, words.values())
-    shapes = search_shapes(V_s, V_t, request.sizes)
-    parameters = dict(request.parameters or draw(request.rng, shapes))
-    return Example((parameters, *ids), {}, words)
-
-
-def search_shapes(V_s: int, V_t: int, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+def search_shapes(V_s: int, V_t: int, sizes: Sizes) -> Shapes:
     """The parameters of RNNsearch."""
     H, E, A, M = sizes.hidden, sizes.embedding, sizes.hidden + 1, sizes.hidden
-    shapes: dict[str, tuple[int, ...]] = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
+    shapes: Shapes = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
     for prefix, He in (("encoder.0.forward", 0), ("encoder.0.backward", 0), ("decoder.0", 2 * H)):
         unit = unit_shapes(H, E, He, sizes.biases)
         shapes |= {f"{prefix}.{name}": shape for name, shape in unit.items()}
@@ -329,5 +319,5 @@ MISTAKES = {
     **OUTSIDE, **ONE_EMBEDDING,
 }
 DECLARATIONS = (Declaration(
-    "rnnsearch", "RNNsearch, Bahdanau et al. A.2", forward, backward, search_example, PAIR,
-    TRANSLATION, mistakes=MISTAKES),)
+    "rnnsearch", "RNNsearch, Bahdanau et al. A.2", forward, backward,
+    partial(translation_example, search_shapes), PAIR, TRANSLATION, mistakes=MISTAKES),)

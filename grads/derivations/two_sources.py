@@ -245,7 +245,7 @@ def two_sources_example(request: Request) -> Example:
 def two_sources_shapes(words: Sequence[int], sizes: Any) -> dict[str, tuple[int, ...]]:
     """The parameters, under the kernels' names; words, of the three vocabularies."""
     V_1, V_2, V_t = words
-    H, shapes = sizes.hidden, translation_shapes(V_1, V_t, sizes, attentional=True)
+    H, shapes = sizes.hidden, translation_shapes(V_1, V_t, sizes)
     second = translation_shapes(V_2, V_t, sizes, attentional=False)
     second = {name: shape for name, shape in second.items() if name.startswith("encoder")}
     second |= score_shapes(sizes)

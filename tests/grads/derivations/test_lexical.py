@@ -7,8 +7,8 @@ import pytest
 from literal import assert_as_derived, translator_config
 
 from grads.check import check_gradients
-from grads.derivations.examples import Request, Sizes
-from grads.derivations.lexical import lexical_backward, lexical_example, lexical_forward
+from grads.derivations.examples import Request, Sizes, attention_example
+from grads.derivations.lexical import lexical_backward, lexical_forward, lexical_shapes
 from grads.derivations.scores import Variant
 from nmt.models.translator import Translator
 
@@ -18,7 +18,7 @@ REVERSED = Variant(reverse=True)
 
 def example(sizes=SIZES):
     request = Request("a b a ||| c d", sizes, np.random.default_rng(1), None, {})
-    return lexical_example(request).arguments
+    return attention_example(lexical_shapes, request).arguments
 
 
 def run(parameters, x, y, variant):

@@ -14,12 +14,10 @@ import numpy as np
 
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.compared import Compared, Numbers
-from grads.stepper.tracing.filled import held, readings_after
-from grads.stepper.tracing.guesses import Candidate, Guesses, joined_of, joints
+from grads.stepper.tracing.guesses import Candidate, Guesses
 from grads.stepper.tracing.mending import Mending
 from grads.stepper.tracing.numerical import Derivative
 from grads.stepper.tracing.pairing import Partner, root_of
-from grads.stepper.tracing.replay import Places
 from grads.stepper.tracing.verify import bumps_of
 
 GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
@@ -57,74 +55,10 @@ class Blame:
         self.made: Made = {}
         self.mending = Mending(pair)
 
-    def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
-        """Among the variables that differ from their derivative, those that make a result wrong:
-        line by line, and all entries of one array if these are wrong earlier."""
-        if not self.mending.needed:
-            return set()
-        exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
-                 if self.pair.is_whole(origin, numbers)}
-        guilty: set[Origin] = set()
-        entries = [origin for origin in exact if "[" in self.backward.target(origin).name
-                   and not any(gradient.last is not None
-                               and same_variable(self.backward, gradient.last, origin)
-                               for gradient in self.pair.returned)]
-        for group in (*self.lines(exact), *self.grouped(entries, self.variable)):
-            if (not guilty or group[0] < min(guilty) or self.is_line(group)) and (
-                    self.mending.by({origin: exact[origin] for origin in group})):
-                guilty.update(group)
-        return guilty
-
-    def is_line(self, origins: Sequence[Origin]) -> bool:
-        """Whether assignments are of one line."""
-        return len({self.backward.steps[origin[0]].site for origin in origins}) == 1
-
-    def filled(self, origins: Sequence[Origin]) -> dict[Origin, str]:
-        """The last assignment to parts of an array that, once filled, makes a result wrong; and its
-        message."""
-        messages: dict[Origin, str] = {}
-        if not self.mending.needed:
-            return messages
-        for group in self.grouped(origins, self.variable):
-            partner, value = self.guesses.whole(group), held(self.backward, group)
-            if partner is None or value is None or value.shape != partner.shape or (
-                    self.pair.most is not None and value.size > self.pair.most):
-                continue
-            numbers = self.pair.numbers(partner, value, value.shape)
-            read = {number: numbers.exact(self.floor)
-                    for number in readings_after(self.backward, group[-1])}
-            if numbers.status == "wrong" and read and self.mending.by({}, read):
-                messages[group[-1]] = COMPLETE.format(numbers.error, partner.name)
-        return messages
-
     def lines(self, origins: Iterable[Origin]) -> list[list[Origin]]:
         """Assignments by the line and the variable that they are of."""
         return self.grouped(origins, lambda origin: (
             self.backward.steps[origin[0]].site, root_of(self.backward.target(origin).name)))
-
-    def written(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Partner, Numbers]]:
-        """Arrays that are changed in place, entry by entry, after they were made in the same
-        iteration (`dy = p.copy(); dy[k] -= 1`), by the last change, when they are complete."""
-        last: dict[Origin, Origin] = {}
-        for origin in origins:
-            step, name = self.backward.steps[origin[0]], self.backward.target(origin).name
-            made = [earlier for earlier in self.made if earlier < origin and self.variable(earlier)
-                    == self.variable(origin) and "[" not in self.backward.target(earlier).name]
-            if "[" in name and made and self.backward.steps[made[-1][0]].own_loops == (
-                    step.own_loops):
-                last[made[-1]] = origin
-        completed = {}
-        for made_at, origin in last.items():
-            partner, value = self.made[made_at][0], self.backward.alive.get(made_at)
-            if partner is not None and value is not None and np.size(value) == (
-                    partner.entries.size):
-                completed[origin] = partner, self.pair.numbers(partner, np.array(value),
-                                                               value.shape)
-        return completed
-
-    def variable(self, origin: Origin) -> tuple[Any, ...]:
-        """The call and the variable that an assignment is of."""
-        return self.backward.steps[origin[0]].frame, root_of(self.backward.target(origin).name)
 
     def grouped(self, origins: Iterable[Origin], key: Callable[[Origin], Any]
                 ) -> list[list[Origin]]:
@@ -134,21 +68,19 @@ class Blame:
             groups[key(origin)].append(origin)
         return list(groups.values())
 
-    def carried(self, origins: Sequence[Origin], before: Origin | None
-                ) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """The first of the lines that, paired by a guess, make a result wrong, if it is before the
-        first one found by name: with all variables that it assigns (`dright, dleft = ...`).
+    def faulty(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """The first line whose correction makes a wrong result right, with all variables that it
+        assigns (`dright, dleft = ...`).
 
-        The pairing is a guess, but that the correction makes a result right is measured. A line
-        that is right by name or by another guess is not taken: something computed from it may be
-        wrong.
+        A guess pairs the line with forward variables, but that its correction makes a result right
+        is measured. A line that is right by name or by another guess is not taken: something
+        computed from it may be wrong.
         """
         if not self.mending.needed:
             return {}
         guesses = [self.best_guess(line) for line in self.lines(origins)
-                  if (before is None or line[0] < before) and not all(map(self.is_right, line))]
-        mending = [guess for guess in guesses if guess.first is not None and not guess.is_right
-                 and (before is None or guess.first < before)]
+                   if not all(map(self.is_right, line))]
+        mending = [guess for guess in guesses if guess.first is not None and not guess.is_right]
         first = min((guess.first[0] for guess in mending if guess.first), default=None)
         return {origin: pair for guess in mending if guess.first and guess.first[0] == first
                 for origin, pair in guess.guess.items()}
@@ -175,19 +107,12 @@ class Blame:
         return best._replace(is_right=right[True] or (right[False] and not best.is_named))
 
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:
-        """The guesses at a line's variable with their numbers, then what it may be joined of."""
+        """The guesses at a line's variable with their numbers."""
         for guess in self.guesses.of(line):
             made = {origin: (candidate, numbers) for origin, candidate in guess.items()
                     if (numbers := self.guessed(origin, candidate)) is not None}
             if len(made) == len(guess):
                 yield made
-        pieces = {origin: self.pieces(origin) for origin in line}
-        for order, axis in joints(pieces.values()):
-            joined = {origin: joined_of(variables, order, axis)
-                      for origin, variables in pieces.items()}
-            if all(np.shape(exact) == self.backward.target(origin).shape
-                   for origin, (_, exact) in joined.items()):
-                yield {origin: self.joined(origin, *pieces) for origin, pieces in joined.items()}
 
     def confirmed(self, line: list[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
         """The guess at a line's variable that the numbers confirm for most of its assignments, the
@@ -217,30 +142,9 @@ class Blame:
         return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
                     <= NEAR * max(abs(value[entry]), self.floor))
 
-    def pieces(self, origin: Origin) -> list[tuple[Partner, np.ndarray]]:
-        """The variables of the gradients that an assignment reads, with the derivatives."""
-        variables = []
-        for read in self.backward.steps[origin[0]].reads:
-            partner, numbers = self.made.get(read.origins[0], (None, None))
-            if partner is None or numbers is None or (
-                    not self.pair.is_whole(read.origins[0], numbers)):
-                return []
-            shape = np.shape(self.backward.target(read.origins[0]).value)
-            variables.append((partner, np.reshape(numbers.exact(self.floor), shape)))
-        return variables
-
-    def joined(self, origin: Origin, name: str, exact: np.ndarray) -> tuple[Candidate, Numbers]:
-        """The numbers of a gradient for several variables of the forward joined."""
-        derivative, where = Derivative(exact.ravel(), exact.ravel(), 0.0), np.arange(exact.size)
-        partner = Partner(name, 0, Places(), exact.shape, where)
-        value = self.backward.target(origin).value
-        return Candidate(self.pair.forward, partner, False), Numbers(
-            where, derivative, *self.pair.verdict(derivative, value, where))
-
     def says_something(self, made: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
-        """Whether what a guess verifies is not zero throughout, nor pieces joined in some order."""
-        return any(np.any(numbers.exact(self.floor)) and bool(candidate.partner.places.steps)
-                   for candidate, numbers in made.values())
+        """Whether the derivatives of a guess are not zero throughout."""
+        return any(np.any(numbers.exact(self.floor)) for _, numbers in made.values())
 
     def guessed(self, origin: Origin, candidate: Candidate) -> Numbers | None:
         """The numbers of a guess; None where it has too many, or too many were taken before."""

@@ -1,9 +1,8 @@
 """Guesses of the forward variable that a line of a user's backward differentiates, without a name.
 
 A gradient that is passed from step to step belongs to the variable of another iteration than its
-own; `dz` to the argument of a tanh, which no variable holds; `da` to several variables joined. A
-guess
-alone proves nothing: it counts only if the numbers confirm it (`grads.stepper.tracing.blame`).
+own; `dz` to the argument of a tanh, which no variable holds. A guess alone proves nothing: it
+counts only if the numbers confirm it (`grads.stepper.tracing.blame`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +18,6 @@ from grads.stepper.trace import Origin, Step, Target, Trace
 from grads.stepper.tracing.pairing import Pairs, Partner, root_of, squeezed
 from grads.stepper.tracing.parts import PART
 from grads.stepper.tracing.replay import assigned
-
-JOINED = 4  # variables that a gradient may be joined of
 
 
 class Candidate(NamedTuple):
@@ -59,18 +55,6 @@ class Guesses:
                     seen.add(places)
                     yield {origin: Candidate(trace, self.partner(trace, variable), is_named)
                            for origin, variable in guess.items()}
-
-    def whole(self, assignments: Sequence[Origin]) -> Partner | None:
-        """The forward variable of an array that these assignments fill, if it is assigned at once
-        and has not the name of one of its entries."""
-        step, target = (self.backward.steps[assignments[-1][0]],
-                        self.backward.target(assignments[-1]))
-        frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
-        if frame is None or name is None or "[" not in target.name:
-            return None
-        origins = self.pairs.variables[frame].get(root_of(name), [])
-        return self.pairs.whole(origins[-1]) if origins and is_real(
-            self.forward.target(origins[-1]).value) else None
 
     # --- what the forward assigned, one after another
 
@@ -117,25 +101,18 @@ class Guesses:
 
     def orders(self, line: Sequence[Origin], trace: Trace, sequence: list[Origin]
                ) -> Iterator[dict[Origin, Origin]]:
-        """Ways to pair a line's assignments with those of the forward: in reverse, all or
-        without the last one; call by call; or, for a complete sum, with the only one or the
-        last."""
+        """Ways to pair a line's assignments with those of the forward: in reverse, with all or
+        without the last; call by call; or, for a complete sum, with the last alone."""
         if len(sequence) > 1:
             yield dict(zip(line, reversed(sequence), strict=False))
             yield dict(zip(line, reversed(sequence[:-1]), strict=False))
-        calls, made = self.by_call(self.backward, line), self.by_call(trace, sequence)
-        if len(calls) > 1 and len(calls) == len(made):
-            for order in (made, made[::-1]):
-                yield {gradient: variable for mine, its in zip(calls, order, strict=True)
-                       for gradient, variable in zip(mine, reversed(its), strict=False)}
+        calls, forward_calls = by_call(self.backward, line), by_call(trace, sequence)
+        if len(calls) > 1 and len(calls) == len(forward_calls):
+            for order in (forward_calls, forward_calls[::-1]):
+                yield {gradient: variable
+                       for gradients, variables in zip(calls, order, strict=True)
+                       for gradient, variable in zip(gradients, reversed(variables), strict=False)}
         yield {line[-1]: sequence[-1]}
-
-    def by_call(self, trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
-        """Assignments by the call of the function that they were made in."""
-        calls: dict[int, list[Origin]] = defaultdict(list)
-        for origin in origins:
-            calls[trace.steps[origin[0]].frame].append(origin)
-        return list(calls.values())
 
     def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
         """Whether shapes agree."""
@@ -161,25 +138,9 @@ def is_real(value: Any) -> bool:
     return not isinstance(value, str) and np.asarray(value).dtype.kind == "f"
 
 
-# --- several variables joined --------------------------------------------------------------------
-
-
-def joints(pieces: Iterable[Sequence[tuple[Partner, np.ndarray]]]
-           ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Orders and axes in which the pieces of each assignment of a line can be joined."""
-    known = list(pieces)
-    count, axes = len(known[0]), min((array.ndim for pieces in known for _, array in pieces),
-                                     default=0)
-    if 2 <= count <= JOINED and all(len(pieces) == count for pieces in known):
-        yield from product(permutations(range(count)), range(axes))
-
-
-def joined_of(pieces: Sequence[tuple[Partner, np.ndarray]], order: Sequence[int], axis: int
-              ) -> tuple[str, np.ndarray]:
-    """The names of pieces and their numbers, joined in an order; nothing where they do not fit."""
-    chosen = [pieces[i] for i in order]
-    name = ", ".join(partner.name for partner, _ in chosen)
-    try:
-        return f"{name} joined", np.concatenate([array for _, array in chosen], axis)
-    except ValueError:
-        return name, np.zeros(0)
+def by_call(trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
+    """Assignments by the call of the function that they were made in."""
+    calls: dict[int, list[Origin]] = defaultdict(list)
+    for origin in origins:
+        calls[trace.steps[origin[0]].frame].append(origin)
+    return list(calls.values())

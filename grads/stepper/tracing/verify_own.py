@@ -29,7 +29,6 @@ OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; 
 FILLED = "filled later, by a function that is called"
 WRITTEN_OVER = ("written over: this array is the upstream gradient, which the caller still has; "
                 "assign to a new one")
-COMPLETED = "complete here: d loss / d {}"
 SUSPECT = ("not verified by itself; {}, the first wrong one, in line {}, is computed from it: the "
            "mistake may be here")
 KINK = "the methods disagree, and the differences do not settle: is there a kink?"
@@ -84,34 +83,20 @@ class Own:
             gradients.setdefault(origin, AssignedGradient(origin, "final", None, None))
         self.blame.made = made = {
             origin: self.pair.inside(gradients[origin]) for origin in sorted(gradients)}
-        differing = {origin: pair for origin, pair in made.items()
-                     if pair[1] is not None and pair[1].status == "wrong" and origin not in ends}
-        filled = self.blame.filled([origin for origin in sorted(gradients) if origin not in ends])
-        guilty = self.blame.guilty(differing)
-        carried = self.blame.carried([origin for origin in sorted(gradients) if origin not in ends],
-                               min([*guilty, *filled], default=None))
-        explained = bool(guilty or filled or carried)
-        open_ones = [origin for origin in sorted(gradients)
-                     if origin not in {*ends, *filled, *carried, *guilty}
-                     and ((numbers := made[origin][1]) is None or numbers.status == "wrong")]
-        written = {origin: completed for origin, completed in self.blame.written(open_ones).items()
-                   if completed[1].status == "verified"}
-        carried |= self.confirmed([origin for origin in open_ones if origin not in written])
+        faulty = self.blame.faulty([origin for origin in sorted(gradients) if origin not in ends])
+        guesses = faulty | self.confirmed([
+            origin for origin in sorted(gradients) if origin not in {*ends, *faulty}
+            and ((numbers := made[origin][1]) is None or numbers.status == "wrong")])
         verifications = []
         for origin in sorted(gradients):
             if origin == self.written_over:
                 verifications.append(unverified(self.backward, origin, "wrong", WRITTEN_OVER))
             elif origin in ends:
-                verifications.append(self.end(origin, *ends[origin], explained))
-            elif origin in filled:
-                verifications.append(unverified(self.backward, origin, "wrong", filled[origin]))
-            elif origin in carried:
-                verifications.append(self.guess(origin, *carried[origin]))
-            elif origin in written:
-                verifications.append(unverified(self.backward, origin, "verified", COMPLETED.format(
-                    written[origin][0].name)))
+                verifications.append(self.end(origin, *ends[origin], bool(faulty)))
+            elif origin in guesses:
+                verifications.append(self.guess(origin, *guesses[origin]))
             else:
-                verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
+                verifications.append(self.said(gradients[origin], *made[origin]))
         return self.with_suspects(verifications)
 
     def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
@@ -164,14 +149,14 @@ class Own:
                      "wrong": f"{FILLED}; then it is {numbers.error:.1e} from d loss / d {name}"}
         return unverified(self.backward, origin, numbers.status, said[numbers.status])
 
-    def said(self, gradient: AssignedGradient, partner: Partner | None, numbers: Numbers | None,
-             guilty: bool) -> Verification:
+    def said(self, gradient: AssignedGradient, partner: Partner | None, numbers: Numbers | None
+             ) -> Verification:
         """The verification of any other assignment."""
         origin = gradient.origin
         last = next((result.last for result in self.pair.returned if result.last is not None
                      and same_variable(self.backward, result.last, origin)), None)
         if numbers is not None and partner is not None:
-            if numbers.status != "wrong" or guilty:
+            if numbers.status != "wrong":
                 return self.compared(origin, partner, numbers)
             if last is None and gradient.other is None:
                 return unverified(self.backward, origin, "other", OTHER.format(partner.name))
@@ -191,7 +176,7 @@ class Own:
         """The verification of a gradient whose forward variable was found by its numbers; a part of
         an expression is no variable of the forward's trace."""
         verification = self.compared(origin, candidate.partner, numbers)
-        is_variable = candidate.trace is self.pair.forward and bool(candidate.partner.places.steps)
+        is_variable = candidate.trace is self.pair.forward
         return verification if is_variable else verification._replace(
             partner=None, expression=candidate.partner.name)
 

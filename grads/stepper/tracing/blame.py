@@ -14,6 +14,7 @@ import numpy as np
 
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.compared import Compared, Numbers
+from grads.stepper.tracing.filled import held, readings_after
 from grads.stepper.tracing.guesses import Candidate, Guesses
 from grads.stepper.tracing.mending import Mending
 from grads.stepper.tracing.numerical import Derivative
@@ -55,10 +56,54 @@ class Blame:
         self.made: Made = {}
         self.mending = Mending(pair)
 
+    def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
+        """Among the variables that differ from their derivative, those that make a result wrong:
+        line by line, and all entries of one array if these are wrong earlier."""
+        if not self.mending.needed:
+            return set()
+        exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
+                 if self.pair.is_whole(origin, numbers)}
+        guilty: set[Origin] = set()
+        entries = [origin for origin in exact if "[" in self.backward.target(origin).name
+                   and not any(gradient.last is not None
+                               and same_variable(self.backward, gradient.last, origin)
+                               for gradient in self.pair.returned)]
+        for group in (*self.lines(exact), *self.grouped(entries, self.variable)):
+            if (not guilty or group[0] < min(guilty) or self.is_line(group)) and (
+                    self.mending.by({origin: exact[origin] for origin in group})):
+                guilty.update(group)
+        return guilty
+
+    def is_line(self, origins: Sequence[Origin]) -> bool:
+        """Whether assignments are of one line."""
+        return len({self.backward.steps[origin[0]].site for origin in origins}) == 1
+
+    def filled(self, origins: Sequence[Origin]) -> dict[Origin, str]:
+        """The last assignment to parts of an array that, once filled, makes a result wrong; and its
+        message."""
+        messages: dict[Origin, str] = {}
+        if not self.mending.needed:
+            return messages
+        for group in self.grouped(origins, self.variable):
+            partner, value = self.guesses.whole(group), held(self.backward, group)
+            if partner is None or value is None or value.shape != partner.shape or (
+                    self.pair.most is not None and value.size > self.pair.most):
+                continue
+            numbers = self.pair.numbers(partner, value, value.shape)
+            read = {number: numbers.exact(self.floor)
+                    for number in readings_after(self.backward, group[-1])}
+            if numbers.status == "wrong" and read and self.mending.by({}, read):
+                messages[group[-1]] = COMPLETE.format(numbers.error, partner.name)
+        return messages
+
     def lines(self, origins: Iterable[Origin]) -> list[list[Origin]]:
         """Assignments by the line and the variable that they are of."""
         return self.grouped(origins, lambda origin: (
             self.backward.steps[origin[0]].site, root_of(self.backward.target(origin).name)))
+
+    def variable(self, origin: Origin) -> tuple[Any, ...]:
+        """The call and the variable that an assignment is of."""
+        return self.backward.steps[origin[0]].frame, root_of(self.backward.target(origin).name)
 
     def grouped(self, origins: Iterable[Origin], key: Callable[[Origin], Any]
                 ) -> list[list[Origin]]:
@@ -68,19 +113,21 @@ class Blame:
             groups[key(origin)].append(origin)
         return list(groups.values())
 
-    def faulty(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """The first line whose correction makes a wrong result right, with all variables that it
-        assigns (`dright, dleft = ...`).
+    def carried(self, origins: Sequence[Origin], before: Origin | None
+                ) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """The first of the lines that, paired by a guess, make a result wrong, if it is before the
+        first one found by name: with all variables that it assigns (`dright, dleft = ...`).
 
-        A guess pairs the line with forward variables, but that its correction makes a result right
-        is measured. A line that is right by name or by another guess is not taken: something
-        computed from it may be wrong.
+        The pairing is a guess, but that the correction makes a result right is measured. A line
+        that is right by name or by another guess is not taken: something computed from it may be
+        wrong.
         """
         if not self.mending.needed:
             return {}
         guesses = [self.best_guess(line) for line in self.lines(origins)
-                   if not all(map(self.is_right, line))]
-        mending = [guess for guess in guesses if guess.first is not None and not guess.is_right]
+                  if (before is None or line[0] < before) and not all(map(self.is_right, line))]
+        mending = [guess for guess in guesses if guess.first is not None and not guess.is_right
+                 and (before is None or guess.first < before)]
         first = min((guess.first[0] for guess in mending if guess.first), default=None)
         return {origin: pair for guess in mending if guess.first and guess.first[0] == first
                 for origin, pair in guess.guess.items()}

@@ -1,14 +1,37 @@
-"""Arguments that a user's backward overwrites."""
+"""Arrays of a user's backward that are filled part by part, and arguments that it overwrites.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.pairing import root_of
+from grads.stepper.tracing.record import belongs
 from grads.stepper.tracing.values import at, is_array
+
+
+def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
+    """The array that these assignments filled, at the end of the run; None if it is not known."""
+    step, root = trace.steps[assignments[0][0]], root_of(trace.target(assignments[0]).name)
+    for origin, value in trace.alive.items():
+        written = trace.steps[origin[0]]
+        if written.frame == step.frame and trace.target(origin).name == root:
+            return np.asarray(value)
+    return None
+
+
+def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
+    """The readings of a variable, by number, from its last assignment on."""
+    frame, root = trace.steps[last[0]].frame, root_of(trace.target(last).name)
+    for number, reading in enumerate(trace.readings):
+        if reading.frame == frame and reading.name == root and any(
+                origin == last
+                for name, (origin, _) in reading.known.items() if belongs(name, root)):
+            yield number
 
 
 def written_over(trace: Trace, arguments: Sequence[Any]) -> Origin | None:

@@ -56,6 +56,18 @@ class Guesses:
                     yield {origin: Candidate(trace, self.partner(trace, variable), is_named)
                            for origin, variable in guess.items()}
 
+    def whole(self, assignments: Sequence[Origin]) -> Partner | None:
+        """The forward variable of an array that these assignments fill, if it is assigned at once
+        and has not the name of one of its entries."""
+        step, target = (self.backward.steps[assignments[-1][0]],
+                        self.backward.target(assignments[-1]))
+        frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
+        if frame is None or name is None or "[" not in target.name:
+            return None
+        origins = self.pairs.variables[frame].get(root_of(name), [])
+        return self.pairs.whole(origins[-1]) if origins and is_real(
+            self.forward.target(origins[-1]).value) else None
+
     # --- what the forward assigned, one after another
 
     def sequences(self, step: Step, target: Target
@@ -101,18 +113,25 @@ class Guesses:
 
     def orders(self, line: Sequence[Origin], trace: Trace, sequence: list[Origin]
                ) -> Iterator[dict[Origin, Origin]]:
-        """Ways to pair a line's assignments with those of the forward: in reverse, with all or
-        without the last; call by call; or, for a complete sum, with the last alone."""
+        """Ways to pair a line's assignments with those of the forward: in reverse, all or
+        without the last one; call by call; or, for a complete sum, with the only one or the
+        last."""
         if len(sequence) > 1:
             yield dict(zip(line, reversed(sequence), strict=False))
             yield dict(zip(line, reversed(sequence[:-1]), strict=False))
-        calls, forward_calls = by_call(self.backward, line), by_call(trace, sequence)
-        if len(calls) > 1 and len(calls) == len(forward_calls):
-            for order in (forward_calls, forward_calls[::-1]):
-                yield {gradient: variable
-                       for gradients, variables in zip(calls, order, strict=True)
-                       for gradient, variable in zip(gradients, reversed(variables), strict=False)}
+        calls, made = self.by_call(self.backward, line), self.by_call(trace, sequence)
+        if len(calls) > 1 and len(calls) == len(made):
+            for order in (made, made[::-1]):
+                yield {gradient: variable for mine, its in zip(calls, order, strict=True)
+                       for gradient, variable in zip(mine, reversed(its), strict=False)}
         yield {line[-1]: sequence[-1]}
+
+    def by_call(self, trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
+        """Assignments by the call of the function that they were made in."""
+        calls: dict[int, list[Origin]] = defaultdict(list)
+        for origin in origins:
+            calls[trace.steps[origin[0]].frame].append(origin)
+        return list(calls.values())
 
     def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
         """Whether shapes agree."""
@@ -136,11 +155,3 @@ class Guesses:
 def is_real(value: Any) -> bool:
     """Whether a value is of real numbers."""
     return not isinstance(value, str) and np.asarray(value).dtype.kind == "f"
-
-
-def by_call(trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
-    """Assignments by the call of the function that they were made in."""
-    calls: dict[int, list[Origin]] = defaultdict(list)
-    for origin in origins:
-        calls[trace.steps[origin[0]].frame].append(origin)
-    return list(calls.values())

@@ -15,7 +15,7 @@ from grads.stepper.tracing.values import at
 
 
 class Put(Replay):
-    """A run in which variables are given other values where they are assigned."""
+    """A run in which variables are given other values where they are assigned or read."""
 
     def other(self, old: Any, added: Any) -> Any:
         return np.array(added).reshape(np.shape(old))[()]  # a copy: the run may write into it
@@ -36,9 +36,10 @@ class Mending:
         """Whether anything returned is wrong."""
         return "wrong" in self.statuses
 
-    def by(self, assigned: Mapping[Origin, np.ndarray]) -> int:
-        """The number of wrong results that become right with these values in place of the assigned
-        ones; 0 if a right result becomes wrong."""
+    def by(self, assigned: Mapping[Origin, np.ndarray],
+           read: Mapping[int, np.ndarray] | None = None) -> int:
+        """How many wrong results become right with these values in place of the assigned ones or of
+        those read (by number of the reading); 0 if a right one becomes wrong."""
         backward, run = self.pair.backward, self.pair.run
         replay = Put(backward, [])
         replay.end = None
@@ -47,6 +48,8 @@ class Mending:
             if target.sliced or target.place is None:
                 return 0
             replay.steps[origin[0]].append((target.place, value))
+        for number, value in (read or {}).items():
+            replay.readings[number].append(((), value))
         try:
             with np.errstate(all="ignore"):
                 result = replay.run(run.given, {})

@@ -83,20 +83,29 @@ class Own:
             gradients.setdefault(origin, AssignedGradient(origin, "final", None, None))
         self.blame.made = made = {
             origin: self.pair.inside(gradients[origin]) for origin in sorted(gradients)}
-        faulty = self.blame.faulty([origin for origin in sorted(gradients) if origin not in ends])
-        guesses = faulty | self.confirmed([
-            origin for origin in sorted(gradients) if origin not in {*ends, *faulty}
-            and ((numbers := made[origin][1]) is None or numbers.status == "wrong")])
+        differing = {origin: pair for origin, pair in made.items()
+                     if pair[1] is not None and pair[1].status == "wrong" and origin not in ends}
+        filled = self.blame.filled([origin for origin in sorted(gradients) if origin not in ends])
+        guilty = self.blame.guilty(differing)
+        carried = self.blame.carried([origin for origin in sorted(gradients) if origin not in ends],
+                               min([*guilty, *filled], default=None))
+        explained = bool(guilty or filled or carried)
+        unknown = [origin for origin in sorted(gradients)
+                   if origin not in {*ends, *filled, *carried, *guilty}
+                   and ((numbers := made[origin][1]) is None or numbers.status == "wrong")]
+        carried |= self.confirmed(unknown)
         verifications = []
         for origin in sorted(gradients):
             if origin == self.written_over:
                 verifications.append(unverified(self.backward, origin, "wrong", WRITTEN_OVER))
             elif origin in ends:
-                verifications.append(self.end(origin, *ends[origin], bool(faulty)))
-            elif origin in guesses:
-                verifications.append(self.guess(origin, *guesses[origin]))
+                verifications.append(self.end(origin, *ends[origin], explained))
+            elif origin in filled:
+                verifications.append(unverified(self.backward, origin, "wrong", filled[origin]))
+            elif origin in carried:
+                verifications.append(self.guess(origin, *carried[origin]))
             else:
-                verifications.append(self.said(gradients[origin], *made[origin]))
+                verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
         return self.with_suspects(verifications)
 
     def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
@@ -149,14 +158,14 @@ class Own:
                      "wrong": f"{FILLED}; then it is {numbers.error:.1e} from d loss / d {name}"}
         return unverified(self.backward, origin, numbers.status, said[numbers.status])
 
-    def said(self, gradient: AssignedGradient, partner: Partner | None, numbers: Numbers | None
-             ) -> Verification:
+    def said(self, gradient: AssignedGradient, partner: Partner | None, numbers: Numbers | None,
+             guilty: bool) -> Verification:
         """The verification of any other assignment."""
         origin = gradient.origin
         last = next((result.last for result in self.pair.returned if result.last is not None
                      and same_variable(self.backward, result.last, origin)), None)
         if numbers is not None and partner is not None:
-            if numbers.status != "wrong":
+            if numbers.status != "wrong" or guilty:
                 return self.compared(origin, partner, numbers)
             if last is None and gradient.other is None:
                 return unverified(self.backward, origin, "other", OTHER.format(partner.name))

@@ -137,23 +137,22 @@ class LaneArray(NDArrayOperatorsMixin):
         return known(*args, **kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if not kwargs and method == "__call__" and ufunc.signature is None:
+            result = ufunc(*map(operand, inputs))
+            return tuple(map(LaneArray, result)) if ufunc.nout > 1 else LaneArray(result)
         out = kwargs.get("out", ())
         if not all(isinstance(target, LaneArray) for target in out):
             raise LanesError("a plain array cannot receive lanes")
         if method == "__call__" and ufunc is np.matmul and not kwargs:
             return matmul(*inputs)
         if method != "__call__" or ufunc.signature is not None:
-            if out:
-                kwargs["out"] = out[0]
+            kwargs |= {"out": out[0]} if out else {}
             return by_lane(getattr(ufunc, method))(*inputs, **kwargs)
-        if out:
-            kwargs["out"] = tuple(target.values for target in out)
+        kwargs |= {"out": tuple(target.values for target in out)} if out else {}
         if "where" in kwargs:
             kwargs["where"] = operand(kwargs["where"])
         result = ufunc(*map(operand, inputs), **kwargs)
-        if out:
-            return out[0] if len(out) == 1 else out
-        return tuple(map(LaneArray, result)) if ufunc.nout > 1 else LaneArray(result)
+        return out[0] if len(out) == 1 else out or LaneArray(result)
 
 
 def operand(x: Any) -> Any:

@@ -101,6 +101,26 @@ class Blame:
         return self.grouped(origins, lambda origin: (
             self.backward.steps[origin[0]].site, root_of(self.backward.target(origin).name)))
 
+    def written(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Partner, Numbers]]:
+        """Arrays that are changed in place, entry by entry, after they were made in the same
+        iteration (`dy = p.copy(); dy[k] -= 1`), by the last change, when they are complete."""
+        last: dict[Origin, Origin] = {}
+        for origin in origins:
+            step, name = self.backward.steps[origin[0]], self.backward.target(origin).name
+            made = [earlier for earlier in self.made if earlier < origin and self.variable(earlier)
+                    == self.variable(origin) and "[" not in self.backward.target(earlier).name]
+            if "[" in name and made and self.backward.steps[made[-1][0]].own_loops == (
+                    step.own_loops):
+                last[made[-1]] = origin
+        completed = {}
+        for made_at, origin in last.items():
+            partner, value = self.made[made_at][0], self.backward.alive.get(made_at)
+            if partner is not None and value is not None and np.size(value) == (
+                    partner.entries.size):
+                completed[origin] = partner, self.pair.numbers(partner, np.array(value),
+                                                               value.shape)
+        return completed
+
     def variable(self, origin: Origin) -> tuple[Any, ...]:
         """The call and the variable that an assignment is of."""
         return self.backward.steps[origin[0]].frame, root_of(self.backward.target(origin).name)

@@ -104,7 +104,7 @@ class Runs:
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The losses of one run."""
-        added = np.concatenate([np.broadcast_to(step, len(bump.entries))
+        added = np.concatenate([step if step.ndim else np.full(len(bump.entries), step)
                                 for bump, step in zip(bumps, steps, strict=True)])
         return rerun(self.forward, self.arguments, bumps, added, self.named, self.loss)
 
@@ -115,11 +115,12 @@ def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
     sizes = [max(forward.largest_after[min((number for number, _ in bump.places.steps), default=0)],
                  int(np.prod(bump.shape))) for bump in bumps]
     group: list[int] = []
+    lanes = 0
     for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
-        lanes = sum(len(bumps[j].entries) for j in (*group, i))
+        lanes += len(bumps[i].entries)
         if group and lanes > min(LANES, MEMORY // sizes[i]):
             yield group
-            group = []
+            group, lanes = [], len(bumps[i].entries)
         group.append(i)
     if group:
         yield group

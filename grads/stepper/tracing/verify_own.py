@@ -26,6 +26,7 @@ from grads.stepper.tracing.verify import Verification, line_of, placed, unverifi
 
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
          "returns does not depend on it being so")
+COMPLETED = "complete here: d loss / d {}"
 FILLED = "filled later, by a function that is called"
 WRITTEN_OVER = ("written over: this array is the upstream gradient, which the caller still has; "
                 "assign to a new one")
@@ -93,7 +94,9 @@ class Own:
         unknown = [origin for origin in sorted(gradients)
                    if origin not in {*ends, *filled, *carried, *guilty}
                    and ((numbers := made[origin][1]) is None or numbers.status == "wrong")]
-        carried |= self.confirmed(unknown)
+        written = {origin: completed for origin, completed in self.blame.written(unknown).items()
+                   if completed[1].status == "verified"}
+        carried |= self.confirmed([origin for origin in unknown if origin not in written])
         verifications = []
         for origin in sorted(gradients):
             if origin == self.written_over:
@@ -104,6 +107,9 @@ class Own:
                 verifications.append(unverified(self.backward, origin, "wrong", filled[origin]))
             elif origin in carried:
                 verifications.append(self.guess(origin, *carried[origin]))
+            elif origin in written:
+                verifications.append(unverified(self.backward, origin, "verified", COMPLETED.format(
+                    written[origin][0].name)))
             else:
                 verifications.append(self.said(gradients[origin], *made[origin], origin in guilty))
         return self.with_suspects(verifications)

@@ -84,6 +84,19 @@ def scale_backward(dy, x):
     dx -= dx.mean()
     return dx
 
+def picked_forward(s):
+    p = np.exp(s) / np.sum(np.exp(s))
+    return -np.log(p[2]), p
+
+def picked_backward(dy, p):
+    ds = np.copy(p)
+    ds[2] -= 1
+    dz = ds * dy
+    return dz
+
+def picked_inputs(rng):
+    return rng.normal(size=5)
+
 def scale_inputs(rng):
     return rng.normal(size=6)
 
@@ -167,6 +180,13 @@ def test_what_initialisations_and_parts_are_called(tmp_path):
     assert [one.status for one in parts] == ["verified"] * 3
     scaled = {one.name: one for one in opened(tmp_path, "attention").verifications()}["ds"]
     assert scaled.status == "verified" and scaled.forward not in ("s", "")
+
+
+def test_an_array_that_is_changed_entry_by_entry_is_verified_where_it_is_complete(tmp_path):
+    """As the gradient of a softmax is often written: a copy of p, and 1 less at the word."""
+    [changed] = [one for one in opened(tmp_path, "picked").verifications()
+                 if one.text == "ds[2] -= 1"]
+    assert (changed.status, changed.reason) == ("verified", "complete here: d loss / d s")
 
 
 def test_a_kink_is_undecided(tmp_path):

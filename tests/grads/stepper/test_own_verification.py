@@ -85,16 +85,20 @@ def scale_backward(dy, x):
     return dx
 
 def picked(x, W):
-    s = W @ x
-    p = np.exp(s) / np.sum(np.exp(s))
-    loss = -np.log(p[2])
-    ds = np.copy(p)
-    ds[2] -= 1
-    dW = np.outer(ds, x)
+    ys, ps, loss = {}, {}, 0
+    for t in range(len(x)):
+        ys[t] = W @ x[t]
+        ps[t] = np.exp(ys[t]) / np.sum(np.exp(ys[t]))
+        loss += -np.log(ps[t][t])
+    dW = np.zeros_like(W)
+    for t in reversed(range(len(x))):
+        dy = np.copy(ps[t])
+        dy[t] -= 1
+        dW += np.outer(dy, x[t])
     return loss, dW
 
 def picked_inputs(rng):
-    return rng.normal(size=3), rng.normal(size=(5, 3))
+    return rng.normal(size=(2, 3)), rng.normal(size=(5, 3))
 
 def scale_inputs(rng):
     return rng.normal(size=6)
@@ -183,9 +187,10 @@ def test_what_initialisations_and_parts_are_called(tmp_path):
 
 def test_an_array_that_is_changed_entry_by_entry_is_verified_where_it_is_complete(tmp_path):
     """As the gradient of a softmax is often written: a copy of p, and 1 less at the word."""
-    [changed] = [one for one in opened(tmp_path, "picked").verifications()
-                 if one.text == "ds[2] -= 1"]
-    assert (changed.status, changed.reason) == ("verified", "complete here: d loss / d s")
+    changed = [one for one in opened(tmp_path, "picked").verifications()
+               if one.text == "dy[t] -= 1"]
+    assert [(one.status, one.reason) for one in changed] == [
+        ("verified", f"complete here: d loss / d ys[{t}]") for t in (1, 0)]
 
 
 def test_a_kink_is_undecided(tmp_path):

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 import pytest
+from axe import COLOURS, findings
 
 for _name in ("mkdocs", "material", "mkdocstrings", "nbclient"):
     pytest.importorskip(_name, reason="the site's builder (extra `docs`) is not installed")
@@ -97,6 +98,15 @@ def test_pages_load_nothing_else_and_complain_of_nothing(browser: Any, address: 
     window.open("stepper.html").frame_locator("iframe.stepper").locator("#slider").wait_for(
         state="attached")
     assert not window.said
+
+
+@pytest.mark.parametrize("colours", COLOURS)
+@pytest.mark.parametrize("name", ["index.html", "lessons/02_lstm.html", "lessons/lecturing.html",
+                                  "derivations/lstm.html", "equations.html"])
+def test_axe_finds_nothing_grave(name: str, colours: str, barred: Any, site: Path) -> None:
+    barred.emulate_media(color_scheme=colours)
+    barred.goto(f"{site.as_uri()}/{name}", wait_until="domcontentloaded")
+    assert findings(barred) == []
 
 
 def test_search_finds_words_and_leads_there(browser: Any, address: str) -> None:

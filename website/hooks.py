@@ -55,6 +55,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return sources.rewritten(name, titled(name, markdown, files))
 
 
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The theme's search dialog with a name, for screen readers."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
 def text_of(files: Files, derivation: str) -> str:
     """The text of a derivation's page. Raises ValueError where the site has none."""
     file = files.get_file_from_path(f"explorer/{derivation}.html")

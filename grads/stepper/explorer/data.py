@@ -116,7 +116,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(),
         "verdict": example.verdict, "notes": [*filter(None, [shown.note]), *example.said],
-        "sources": steps.sources, "steps": steps.entries,
+        "sources": steps.sources, "steps": steps.entries, "typeset": steps.typeset,
         "cited": all_said(step["cited"] for step in steps.entries),
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),

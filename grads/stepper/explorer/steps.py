@@ -13,6 +13,7 @@ from typing import Any
 from grads.stepper.explorer.cited import cited
 from grads.stepper.explorer.expand import Tree, expansions
 from grads.stepper.explorer.formulas import formulas, functions, key
+from grads.stepper.explorer.mathml import typeset
 from grads.stepper.explorer.network import cell
 from grads.stepper.explorer.operands import Operands
 from grads.stepper.explorer.partners import Partners
@@ -35,6 +36,7 @@ class Steps:
         self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
+        self.typeset: dict[str, dict[str, str]] = {}  # a user's own lines, as `formulas()` has ours
         self.operands = Operands(run, table) if run.derivation.own else None
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
@@ -49,13 +51,16 @@ class Steps:
         note = formulas()[formula]["note"] if formula else ""
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
+        is_bookkeeping = formula is None and self.is_bookkeeping(step)
+        if self.run.derivation.own and not is_bookkeeping:
+            formula = self.own_formula(name, step)
         ids = list(dict.fromkeys(tensor for _, tensor in reads))
         return {
             "pass": name, "source": self.source(name, step), "line": step.line,
             "end_line": step.end_line, "depth": step.depth,
             "loops": [list(loop) for loop in step.loops], "text": step.text,
             "comment": step.comment, "equations": list(step.equations), "formula": formula,
-            **({"bookkeeping": True} if formula is None and self.is_bookkeeping(step) else {}),
+            **({"bookkeeping": True} if is_bookkeeping else {}),
             "cited": cited(f"{step.comment} {note}"),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
             "reads": [{"written": written, "tensor": tensor} for written, tensor in reads],
@@ -71,6 +76,15 @@ class Steps:
         if self.operands is not None:
             return self.operands.trees(name, step)
         return expansions(step.text, self.single_reads(name, step), len(step.targets))
+
+    def own_formula(self, name: str, step: Step) -> str | None:
+        """The key of a user's own line in `typeset`; None for one that has no notation."""
+        trace, text = self.table.traces[name], step.text
+        numbers = {read.written for read in step.reads
+                   if all(trace.target(origin).shape == () for origin in read.origins)}
+        if text not in self.typeset and (written := typeset(text, numbers)):
+            self.typeset[text] = {"html": written, "tag": "", "note": ""}
+        return text if text in self.typeset else None
 
     def is_bookkeeping(self, step: Step) -> bool:
         """Whether a line without an equation is one that a reader may skip: of a user's own

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from axe import COLOURS, findings
 
 from grads.check import check_gradients
 from grads.check.case import Labels
@@ -136,6 +137,16 @@ def test_in_a_browser_nothing_overflows_nothing_is_loaded(browser, tmp_path):
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         assert page.locator(".map i").count() == 2 * 30 * 30
         context.close()
+
+
+@pytest.mark.parametrize("colours", COLOURS)
+def test_axe_finds_nothing_grave(colours, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(html_page([wrong_report()]), encoding="utf-8")
+    page = browser.new_page(color_scheme=colours)
+    page.goto(path.as_uri())
+    assert findings(page) == []
+    page.context.close()
 
 
 def test_error_against_step_size_of_one_entry_of_each_tensor():

@@ -4,7 +4,7 @@ import { root } from "./format.js";
 import { unpacked } from "./packed.js";
 
 export const data = await unpacked("data");
-export const formulas = await unpacked("formulas");
+export const formulas = { ...await unpacked("formulas"), ...data.typeset };
 
 /** The numbers computed in the page after a change (live.js): of a tensor, and the loss; null before any. */
 export const now = { values: null, loss: null };

@@ -26,7 +26,7 @@ function equation(step) {
   }
   const box = el("div", { class: "formula" }, el("pre", { class: "line-here" }, step.text));
   const set = el("div", { class: "typeset" });
-  set.innerHTML = formula.html; // KaTeX's, made at development time
+  set.innerHTML = formula.html; // KaTeX's, made at development time; MathML of own code, made with the page
   box.append(set);
   requestAnimationFrame(() => fit(set));
   if (formula.tag) box.append(el("p", { class: "tag" }, `(${formula.tag})`));
@@ -43,7 +43,7 @@ function citation(name) {
 
 /** An equation that is too wide breaks between its terms (derivation.css), then shrinks; what is then still cut shows that it scrolls. */
 function fit(set) {
-  const inner = set.querySelector(".katex-display > .katex");
+  const inner = set.querySelector(".katex-display > .katex, .own-line");
   if (!inner) return;
   const over = set.scrollWidth / set.clientWidth;
   if (over > 1) inner.style.fontSize = `${Math.max(SMALLEST, 1.25 / over)}em`;

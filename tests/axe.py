@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 
 GRAVE = ("serious", "critical")  # the impacts that no page may have
-COLOURS = ("light", "dark")
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+RUNS = {"light": {}, "dark": COLOURS}
 
 
 def findings(page: Any) -> list[str]:
-    """What is grave: the rule, and the first elements that break it. Skips where the package that
-    brings axe-core (extra `browser`) is not installed."""
+    """What is grave in light and dark colours: the rule, and the first elements that break it.
+    Skips where the package that brings axe-core (extra `browser`) is not installed."""
     package = find_spec("axe_playwright_python")
     if package is None or package.origin is None:
         pytest.skip("axe-core (extra `browser`) is not installed")
     page.evaluate(Path(package.origin).with_name("axe.min.js").read_text("utf-8"))
-    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
-    return [f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:5]]}"
-            for one in found if one["impact"] in GRAVE]
+    found = []
+    for colours, options in RUNS.items():
+        page.emulate_media(color_scheme=colours)
+        violations = page.evaluate("(options) => axe.run(options)", options)["violations"]
+        found += [f"{one['id']}, {colours}: {[node['html'][:160] for node in one['nodes'][:5]]}"
+                  for one in violations if one["impact"] in GRAVE]
+    return found

@@ -12,7 +12,7 @@ import pytest
 from grads.stepper.explorer.search import SearchSettings, build_search
 from nmt.pages.page import SEARCH, write_page
 from tests.grads.stepper.explorer.conftest import Opened
-from tests.grads.stepper.explorer.test_page import NARROW, number
+from tests.grads.stepper.explorer.test_page import NARROW, TO, number, slow_steps
 
 WIDE = {"width": 1400, "height": 900}
 SENTENCE = "one two ten <script>"
@@ -199,3 +199,10 @@ def test_a_step_takes_no_time(opened: Any) -> None:
         }
         return all.sort((a, b) => a - b)[6]; }""")
     assert decile < 30
+
+
+@pytest.mark.alone
+def test_a_step_takes_less_than_50_ms(opened: Any) -> None:
+    page = opened().page
+    steps = list(range(2, int(page.get_attribute("#slider", "max")) + 1))
+    assert steps and slow_steps(page, TO, steps, 5) == []

@@ -16,6 +16,7 @@ from grads.derivations.rnn import rnn, rnn_grad
 from grads.stepper.explorer.flow import size
 from grads.stepper.explorer.vanishing import build_vanishing, explore_vanishing
 from tests.grads.stepper.explorer.conftest import Opened
+from tests.grads.stepper.explorer.test_page import TO, slow_steps
 
 H = 24
 
@@ -86,6 +87,13 @@ def test_norms_are_those_of_the_derivations(width: int, path: Path, browser: Any
     assert window.complaints == [] and window.requests == [path.as_uri()]
     assert path.stat().st_size < 1_000_000
     window.context.close()
+
+
+@pytest.mark.alone
+def test_a_move_of_the_slider_takes_less_than_50_ms(path: Path, browser: Any) -> None:
+    page = Opened(browser, path, "").page
+    assert slow_steps(page, TO.replace('"slider"', '"length"'), [3, 20, 40, 60], 5) == []
+    page.context.close()
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

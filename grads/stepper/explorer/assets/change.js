@@ -21,9 +21,9 @@ export function drawChange(panel) {
   const what = el("select", { id: "change-what", onchange: () => show() }, options());
   parts = { what, value: el("div", { class: "controls" }), loss: el("p", { id: "change-loss", class: "loss", role: "status" }),
     list: el("ul", { class: "names" }), chart: el("div", { class: "panels" }), made: null };
-  panel.append(el("p", { class: "note" }, "Everything after it is computed anew, in this page: forward, loss, backward. Or select a number of a weight in the tensors below."),
+  panel.append(el("p", { class: "note" }, "The page then repeats the forward pass, the loss and the backward pass. You can also select a number of a weight in the tensors below."),
     el("div", { class: "controls" }, el("label", { for: "change-what" }, "Change "), what,
-      el("button", { type: "button", id: "restore", onclick: () => restore() }, "As it was")),
+      el("button", { type: "button", id: "restore", onclick: () => restore() }, "Undo")),
     parts.value, parts.loss, parts.list, parts.chart);
   show();
 }

@@ -49,7 +49,7 @@ export function showHunt() {
   if (isHunted()) hunt.solved = false;
   const step = steps[state.step];
   box.replaceChildren(
-    el("p", { class: "note" }, "One line of the backward pass is wrong. Its lines are shown as they ran; the equations are right. Go to the line that you think is wrong, and mark it."),
+    el("p", { class: "note" }, "One line of the backward pass is wrong. The code is shown as it ran, with the bug; the equations are right. Go to the line that you think is wrong, and mark it."),
     el("p", { class: "controls" },
       hunt.solved ? null : el("button", { type: "button", id: "mark", onclick: mark }, "Mark this line"), hunt.solved ? null : el("code", {}, step.text.split("\n")[0]),
       hunt.solved ? null : el("button", { type: "button", id: "check", onclick: check }, "Verify what it writes"),
@@ -76,9 +76,9 @@ function hint(step) {
   if (step.pass === "forward") return "The forward pass is right: the bug is in the backward pass.";
   const wrong = new Set([...state.variant.wrong, ...Object.keys(state.variant.values).map(Number)]);
   const read = step.reads.find(({ tensor }) => wrong.has(tensor));
-  if (read) return `It is right, but ${read.written}, which it reads, is wrong already.`;
-  if (sources.get(step.source).function !== sources.get(bug.source).function) return "What it reads is right, and so is what it writes. The bug is in another function.";
-  return `What it reads is right, and so is what it writes. The bug is ${bug.line < step.line ? "above" : "below"} it in this function.`;
+  if (read) return `This line is right, but it reads ${read.written}, which is already wrong.`;
+  if (sources.get(step.source).function !== sources.get(bug.source).function) return "It reads and writes right values. The bug is in another function.";
+  return `It reads and writes right values. The bug is ${bug.line < step.line ? "above" : "below"} it in this function.`;
 }
 
 /** The verification of what the step writes: it may be asked for, and is counted. */

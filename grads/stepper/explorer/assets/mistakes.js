@@ -41,7 +41,7 @@ function here([kind, a, b]) {
   if (kind === "*") return [[a, b], [b, a]].filter(([kept]) => kept[0] !== "n").map(([kept, left]) => ({ tree: kept, hint: `The factor ${code(left)} is forgotten.` }));
   if (kind === "+") return [[a, b], [b, a]].map(([kept, left]) => ({ tree: kept, hint: `The term ${code(left)} is forgotten.` }));
   if (kind === "-" && a[0] === "n") return [{ tree: b, hint: `That is ${code(b)}, not ${code(["-", a, b])}.` }];
-  if (kind === "-") return [{ tree: ["+", a, b], hint: `${code(b)} is subtracted, not added.` }, { tree: a, hint: `The term ${code(b)} is forgotten.` }];
+  if (kind === "-") return [{ tree: ["+", a, b], hint: `${code(b)} must be subtracted, not added.` }, { tree: a, hint: `The term ${code(b)} is forgotten.` }];
   if (kind === "f" && a.endsWith("_prime")) return [{ tree: ["f", a.replace("_prime", ""), b], hint: `That is ${a.replace("_prime", "")}, not its derivative.` }];
   if (kind === "f") return [{ tree: b, hint: `${a}(...) is forgotten.` }];
   return [];
@@ -49,7 +49,7 @@ function here([kind, a, b]) {
 
 function ofProduct(a, b) {
   const bare = (one) => (one[0] === "T" ? one[1] : ["T", one]);
-  const said = (one) => (one[0] === "T" ? `${code(one[1])} has to be transposed.` : `${code(one)} is not transposed here.`);
+  const said = (one) => (one[0] === "T" ? `${code(one[1])} must be transposed.` : `${code(one)} is not transposed here.`);
   return [{ tree: ["@", bare(a), b], hint: said(a) }, { tree: ["@", a, bare(b)], hint: said(b) }, { tree: ["@", b, a], hint: "The order of the factors is reversed." }];
 }
 

@@ -100,19 +100,19 @@ function askShape({ id, step, tree }) {
   const right = tensors[id].shape;
   const options = [{ text: inWords(right), right: true }];
   const add = (shape, hint) => { if (shape && options.length < OPTIONS && !options.some(({ text }) => text === inWords(shape))) options.push({ text: inWords(shape), hint }); };
-  if (right.length === 2) add([right[1], right[0]], "That is the transpose: rows and columns change places.");
+  if (right.length === 2) add([right[1], right[0]], "That is the shape of the transpose: rows and columns are swapped.");
   for (const one of tree ? mistakes(tree) : []) add(shapeOf(one.tree), one.hint);
   for (const { tensor, written: name } of steps[step].reads) if (tensors[tensor].shape?.length) add(tensors[tensor].shape, `That is the shape of ${name}, which the line reads.`);
   add([right[0] + 1, ...right.slice(1)], "No tensor that the line reads has this many rows.");
   add([1, ...right.slice(1)], "Nothing here sums over the rows.");
-  return { text: ["Which shape has ", el("code", {}, tensors[id].name), "?"], options: mixed(options, step) };
+  return { text: ["What is the shape of ", el("code", {}, tensors[id].name), "?"], options: mixed(options, step) };
 }
 
 function askSign({ id, entry, step, tree }) {
   const value = valuesOf(id)[entry];
   const hint = signs(tree, id, entry) || "Look at the numbers that the line reads.";
   const options = [["positive", 1], ["negative", -1], ["zero", 0]].map(([text, sign]) => ({ text, right: Math.sign(value) === sign, hint }));
-  return { text: ["Which sign has ", el("code", {}, tensors[id].name + place(entry, tensors[id].shape)), "?"], options, step };
+  return { text: ["What is the sign of ", el("code", {}, tensors[id].name + place(entry, tensors[id].shape)), "?"], options, step };
 }
 
 /** The signs of the numbers that an entry is computed from. */
@@ -124,12 +124,12 @@ function signs(tree, id, entry) {
 
 function askFormula({ id, tree, step }) {
   const wrong = mixed(mistakes(tree), step).slice(0, OPTIONS - 1);
-  return { text: ["Which line gives ", el("code", {}, tensors[id].name), "?"],
+  return { text: ["Which expression gives ", el("code", {}, tensors[id].name), "?"],
     options: mixed([{ text: code(tree), right: true }, ...wrong.map((one) => ({ text: code(one.tree), hint: one.hint }))], step + 1) };
 }
 
 function askValue({ id, entry }) {
-  return { text: ["Which value has ", el("code", {}, tensors[id].name + place(entry, tensors[id].shape)), "? Two digits are enough."], options: null };
+  return { text: ["What is the value of ", el("code", {}, tensors[id].name + place(entry, tensors[id].shape)), "? Two digits are enough."], options: null };
 }
 
 /** The same order at the same step. */

@@ -177,7 +177,21 @@ def test_an_answer_that_raises_is_refused_with_its_error(
     functions = [n for n in EXERCISES if callable(lesson.scope[f"solution_{n}"])]
     assert functions
     for number in functions:
-        assert "ZeroDivisionError: mine" in ask(lesson, number, broken, capsys)
+        said = ask(lesson, number, broken, capsys)
+        assert "ZeroDivisionError: mine" in said and "Hint" not in said
+
+
+def test_a_list_of_one_number_will_do_and_text_will_not(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    with helpers():
+        from exercises import exercise
+
+        check = exercise(1, "think")(lambda answer: None if answer == 6 else "not six")
+        for answer, said in ((6, "right."), ([6], "right."), (7, "not six"),
+                             ("6", "expected no text, got '6': leave out the quotes")):
+            check(answer)
+            assert said in capsys.readouterr().out
 
 
 # --- form, scripts and notebooks ----------------------------------------------------------------
@@ -200,6 +214,7 @@ def test_form(path: Path, tool: Any) -> None:
             assert cell["source"].count("$") % 2 == 0
         else:
             compile(cell["source"], path.name, "exec")
+            assert max(map(len, cell["source"].split("\n"))) <= 80  # fits the page
 
 
 def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:

@@ -31,9 +31,11 @@ def rate(f, x, step=1e-6):
 x = np.linspace(-3, 3, 121)
 figure, axes = plt.subplots(figsize=(6, 2.8))
 axes.plot(x, np.tanh(x), color=BLUE, label="tanh(x)")
-axes.plot(x, 1 - np.tanh(x) ** 2, color=ORANGE, label="its derivative, 1 - tanh(x)^2")
+axes.plot(x, 1 - np.tanh(x) ** 2, color=ORANGE,
+          label="its derivative, 1 - tanh(x)^2")
 points = np.array([-2.0, -0.5, 0.0, 1.0])
-axes.plot(points, [rate(math.tanh, point) for point in points], "o", color=GREY, label="measured")
+axes.plot(points, [rate(math.tanh, point) for point in points], "o", color=GREY,
+          label="measured")
 axes.set(title="a function and its rate of change", xlabel="x")
 axes.legend()
 plt.show()
@@ -66,7 +68,8 @@ da = (1 - h**2) * dh
 dw = x * da
 db = 1.0 * da
 dx = w * da
-print(f"dw by hand {dw:.6f}, measured {rate(lambda w: (np.tanh(w * x + b) - y) ** 2, w):.6f}")
+print(f"dw by hand {dw:.6f}, measured "
+      f"{rate(lambda w: (np.tanh(w * x + b) - y) ** 2, w):.6f}")
 
 # %% [markdown]
 # The three gradients share $da$. It is computed once. That is the whole advantage of going
@@ -123,8 +126,10 @@ figure, axes = plt.subplots(figsize=(6, 2.8))
 for weight, color in ((0.5, BLUE), (0.9, GREY), (1.3, ORANGE)):
     dh = {T: 1.0}
     for t in range(T, 0, -1):
-        dh[t - 1] = weight * dh[t]              # where h is near 0, so that 1 - h^2 is near 1
-    axes.semilogy([T - t for t in dh], list(dh.values()), color=color, label=f"w = {weight}")
+        # where h is near 0, so that 1 - h^2 is near 1
+        dh[t - 1] = weight * dh[t]
+    axes.semilogy([T - t for t in dh], list(dh.values()), color=color,
+                  label=f"w = {weight}")
 axes.set(title="a gradient of 1, some steps back", xlabel="steps back")
 axes.legend()
 plt.show()
@@ -148,8 +153,8 @@ class Number:
 
     def __init__(self, value, parts=()):
         self.value = value
-        self.parts = parts                      # pairs: a number, and the rate of this one by it
-        self.d = 0.0                            # the gradient of the loss with respect to it
+        self.parts = parts     # pairs: a number, and the rate of this one by it
+        self.d = 0.0               # the gradient of the loss with respect to it
 
     def __add__(self, other):
         return Number(self.value + other.value, ((self, 1.0), (other, 1.0)))
@@ -158,11 +163,13 @@ class Number:
         return Number(self.value - other.value, ((self, 1.0), (other, -1.0)))
 
     def __mul__(self, other):
-        return Number(self.value * other.value, ((self, other.value), (other, self.value)))
+        return Number(self.value * other.value,
+                      ((self, other.value), (other, self.value)))
 
     def __truediv__(self, other):
         ratio = self.value / other.value
-        return Number(ratio, ((self, 1 / other.value), (other, -ratio / other.value)))
+        return Number(ratio,
+                      ((self, 1 / other.value), (other, -ratio / other.value)))
 
     def tanh(self):
         h = math.tanh(self.value)
@@ -176,12 +183,13 @@ class Number:
         return Number(math.log(self.value), ((self, 1 / self.value),))
 
     def backward(self):
-        """The gradient of this number with respect to all that it was made of."""
+        """The gradient of this number by all that it was made of."""
         order = in_order(self)
         for number in order:
             number.d = 0.0
         self.d = 1.0
-        for number in reversed(order):          # a number after all that were made of it
+        # a number after all that were made of it
+        for number in reversed(order):
             for part, part_rate in number.parts:
                 part.d += part_rate * number.d  # += : every use adds a term
         return order
@@ -213,7 +221,8 @@ def with_numbers(w, u, xs, y):
 loss, w_number, u_number = with_numbers(w, u, xs, y)
 order = loss.backward()
 print(f"by hand    dw {dw:.12f}  du {du:.12f}")
-print(f"by program dw {w_number.d:.12f}  du {u_number.d:.12f}, from {len(order)} numbers")
+print(f"by program dw {w_number.d:.12f}  du {u_number.d:.12f}, from "
+      f"{len(order)} numbers")
 assert math.isclose(dw, w_number.d) and math.isclose(du, u_number.d)
 
 # %% [markdown]
@@ -234,12 +243,14 @@ total = exponentials[0] + exponentials[1] + exponentials[2] + exponentials[3]
 p = [e / total for e in exponentials]
 order = (Number(0.0) - p[2].log()).backward()
 by_hand = [q.value - (k == 2) for k, q in enumerate(p)]
-print("by program", np.round([score.d for score in scores], 6), "from", len(order), "numbers")
+print("by program", np.round([score.d for score in scores], 6), "from",
+      len(order), "numbers")
 print("by hand   ", np.round(by_hand, 6))
 
 figure, axes = plt.subplots(figsize=(6, 1.6))
-heat_map(axes, np.array([[q.value for q in p], by_hand]), "four words; the third is right",
-         ["p", "ds = p - 1_y"], [f"word {k}" for k in (1, 2, 3, 4)])
+heat_map(axes, np.array([[q.value for q in p], by_hand]),
+         "four words; the third is right", ["p", "ds = p - 1_y"],
+         [f"word {k}" for k in (1, 2, 3, 4)])
 plt.show()
 assert np.allclose([score.d for score in scores], by_hand)
 
@@ -257,7 +268,8 @@ assert np.allclose([score.d for score in scores], by_hand)
 # alone.
 
 # %%
-@exercise(1, hint="differentiate 1 / (1 + e^-a) by a, and write e^-a as 1/s - 1",
+@exercise(1,
+          hint="differentiate 1 / (1 + e^-a) by a, and write e^-a as 1/s - 1",
           mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     a = np.linspace(-3, 3, 7)
@@ -286,15 +298,18 @@ check_exercise_1(solution_1, "Solution")
 # %% [markdown]
 # ## Exercise 2: count the uses
 #
-# $a = w x$, $h = \tanh(a)$, $l = h \cdot a + w$. Which number of terms does each gradient have?
+# $a = w x$, $h = \tanh(a)$, $l = h \cdot a + w$. How many terms does each gradient have?
 # Return three numbers: for $dh$, $da$ and $dw$.
 
 # %%
-@exercise(2, hint="go through the three lines and count where each of h, a and w is read",
-          mistakes=MISTAKES[2])
+@exercise(2, hint="go through the three lines and count where each of h, a and "
+          "w is read", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
+    if np.shape(answer) != (3,):
+        return f"expected three numbers, got {answer!r}"
     terms = [int(count) for count in answer]
-    return None if terms == [1, 2, 2] else f"{terms} is not the number of uses of h, a and w"
+    return (None if terms == [1, 2, 2]
+            else f"{terms} is not the number of uses of h, a and w")
 
 
 # %%
@@ -306,7 +321,8 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
-solution_2 = 1, 2, 2  # a is read by tanh and by the product, w by the first line and by the last
+# a is read by tanh and by the product, w by the first line and by the last
+solution_2 = 1, 2, 2
 check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
@@ -317,8 +333,8 @@ check_exercise_2(solution_2, "Solution")
 # unit of lesson 8.)
 
 # %%
-@exercise(3, hint="h has two products. Each factor's gradient is dh times the other factor, and z "
-          "is a factor of both", mistakes=MISTAKES[3])
+@exercise(3, hint="h has two products. Each factor's gradient is dh times the "
+          "other factor, and z is a factor of both", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     z, n, o, dh = 0.3, 0.9, -0.4, 1.7
     found = answer(dh, z, n, o)

@@ -22,7 +22,8 @@ from grads.derivations import calculus, rnn
 from grads.derivations.calculus import tanh_prime
 from nmt.data.vocabulary import Vocabulary
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## A language of six sentences
@@ -43,7 +44,7 @@ V, E, H = len(vocabulary), 4, 8
 
 
 def example(words):
-    """x and y: y is x one word on, and the end marker </s> begins and ends a sentence."""
+    """x and y, which is x one word on; </s> begins and ends a sentence."""
     ids = vocabulary.ids(words)
     return [1, *ids], [*ids, 1]
 
@@ -69,16 +70,18 @@ names_in, names_out = vocabulary.tokens(x), vocabulary.tokens(y)
 
 # %%
 rng = np.random.default_rng(3)
-parameters = {"W_e": rng.normal(size=(V, E)), "T": rng.normal(size=(H, E + H)) * 0.5,
+parameters = {"W_e": rng.normal(size=(V, E)),
+              "T": rng.normal(size=(H, E + H)) * 0.5,
               "W_hy": rng.normal(size=(V, H)) * 0.5}
 J, trace = rnn.forward(parameters, x, y)
 
-h = np.zeros((H, 1))                                                       # the same by hand
+h = np.zeros((H, 1))                                          # the same by hand
 W_xh, W_hh = np.split(parameters["T"], [E], axis=1)
 for t, word in enumerate(x, 1):
-    h = np.tanh(W_xh @ parameters["W_e"][word][:, None] + W_hh @ h)        # (2.3)
+    h = np.tanh(W_xh @ parameters["W_e"][word][:, None] + W_hh @ h)  # (2.3)
     assert np.allclose(h, trace.h[t])
-print(f"loss {J:.3f} nats over {len(x)} words; with uniform p: {len(x) * np.log(V):.3f}")
+print(f"loss {J:.3f} nats over {len(x)} words; with uniform p: "
+      f"{len(x) * np.log(V):.3f}")
 
 # %% [markdown]
 # ## Backward through the prediction
@@ -94,13 +97,16 @@ print(f"loss {J:.3f} nats over {len(x)} words; with uniform p: {len(x) * np.log(
 
 # %%
 t = 3
-ds = trace.p[t] - calculus.one_hot(y[t - 1], V)                            # (2.21)
+ds = trace.p[t] - calculus.one_hot(y[t - 1], V)               # (2.21)
 figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
 words = vocabulary.words
 axes[0].barh(words, trace.p[t][:, 0], color=GREY)
-axes[0].set(title=f"p_{t}, after reading '{' '.join(names_in[1:t])}'", xlabel="probability")
-axes[1].barh(words, ds[:, 0], color=[ORANGE if d > 0 else BLUE for d in ds[:, 0]])
-axes[1].set(title=f"ds_{t} = p_{t} - 1_y for y = '{names_out[t - 1]}'", xlabel="gradient")
+axes[0].set(title=f"p_{t}, after reading '{' '.join(names_in[1:t])}'",
+            xlabel="probability")
+axes[1].barh(words, ds[:, 0],
+             color=[ORANGE if d > 0 else BLUE for d in ds[:, 0]])
+axes[1].set(title=f"ds_{t} = p_{t} - 1_y for y = '{names_out[t - 1]}'",
+            xlabel="gradient")
 axes[1].axvline(0, color="black", linewidth=0.8)
 axes[0].invert_yaxis()
 plt.show()
@@ -172,13 +178,15 @@ print(check_pair(tanh_layer, tanh_layer_backward, inputs))
 # %%
 dh = {len(x): np.zeros((H, 1))}
 dW_hh, vertical = {}, {}
-for t in range(len(x), 0, -1):                                             # line 1
-    vertical[t], _, _ = rnn.predict_grad(y[t - 1], trace.p[t], trace.h[t], parameters["W_hy"])
-    dh[t] = dh[t] + vertical[t]                                            # line 4
-    dh[t - 1], _, dT, _ = rnn.rnn_grad(dh[t], trace.x[t], trace.h[t - 1], parameters["T"])
-    dW_hh[t] = dT[:, E:]                                                   # line 6, one term
+for t in range(len(x), 0, -1):                                # line 1
+    vertical[t], _, _ = rnn.predict_grad(y[t - 1], trace.p[t], trace.h[t],
+                                         parameters["W_hy"])
+    dh[t] = dh[t] + vertical[t]                               # line 4
+    dh[t - 1], _, dT, _ = rnn.rnn_grad(dh[t], trace.x[t], trace.h[t - 1],
+                                       parameters["T"])
+    dW_hh[t] = dT[:, E:]                                      # line 6, one term
 
-gradients, _ = rnn.backward(parameters, x, y, trace)                       # all of Algorithm 1
+gradients, _ = rnn.backward(parameters, x, y, trace)        # all of Algorithm 1
 assert np.allclose(sum(dW_hh.values()), gradients["T"][:, E:])
 print(check_gradients(lambda p: rnn.forward(p, x, y)[0], parameters, gradients))
 
@@ -191,7 +199,8 @@ print(check_gradients(lambda p: rnn.forward(p, x, y)[0], parameters, gradients))
 figure, axes = plt.subplots(1, len(x) + 1, figsize=(11, 1.9), sharey=True)
 top = max(np.abs(term).max() for term in dW_hh.values())
 for t, place in zip(range(1, len(x) + 1), axes, strict=False):
-    heat_map(place, dW_hh[t], f"t = {t}\n{names_in[t - 1]}", top=top, numbers="")
+    heat_map(place, dW_hh[t], f"t = {t}\n{names_in[t - 1]}", top=top,
+             numbers="")
 heat_map(axes[-1], sum(dW_hh.values()), "their sum\ndW_hh", top=top, numbers="")
 plt.show()
 
@@ -208,7 +217,7 @@ plt.show()
 
 # %%
 def descend(parameters, iterations=300, eta=0.03):
-    """The parameters before each iteration and at the end, and the loss per sentence in each."""
+    """The parameters and the loss per sentence, before each iteration."""
     history, losses = [parameters], []
     for _ in range(iterations):
         total, step = 0.0, dict.fromkeys(parameters, 0.0)
@@ -216,9 +225,10 @@ def descend(parameters, iterations=300, eta=0.03):
             x, y = example(words)
             J, trace = rnn.forward(history[-1], x, y)
             gradients, _ = rnn.backward(history[-1], x, y, trace)
-            total += J                                                     # (2.7)
+            total += J                                        # (2.7)
             step = {name: step[name] + gradients[name] for name in step}
-        history.append({name: history[-1][name] - eta * step[name] for name in step})  # (2.9)
+        history.append({name: history[-1][name] - eta * step[name]
+                        for name in step})  # (2.9)
         losses.append(total / len(SENTENCES))
     return history, losses
 
@@ -228,12 +238,14 @@ trained = history[-1]
 _, after = rnn.forward(trained, x, y)
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), width_ratios=[1, 2])
 axes[0].semilogy(np.array(losses) - np.log(6))
-axes[0].set(title="loss above the least possible", xlabel="iteration", ylabel="nats per sentence")
+axes[0].set(title="loss above the least possible", xlabel="iteration",
+            ylabel="nats per sentence")
 p = np.hstack([after.p[t] for t in range(1, len(x) + 1)])
-heat_map(axes[1], p, "p_t after training; columns: the word just read", vocabulary.words,
-         names_in, signed=False, top=1.0)
+heat_map(axes[1], p, "p_t after training; columns: the word just read",
+         vocabulary.words, names_in, signed=False, top=1.0)
 for t, word in enumerate(y):
-    frame = plt.Rectangle((t - 0.5, word - 0.5), 1, 1, fill=False, edgecolor=ORANGE, linewidth=2)
+    frame = plt.Rectangle((t - 0.5, word - 0.5), 1, 1, fill=False,
+                          edgecolor=ORANGE, linewidth=2)
     axes[1].add_patch(frame)
 plt.show()
 
@@ -253,7 +265,8 @@ def reach(parameters, trace, dh, t):
     """Norms of the gradients that dh, at step t, sends to the words 1 .. t."""
     norms = []
     for k in range(t, 0, -1):
-        dh, dx, _, _ = rnn.rnn_grad(dh, trace.x[k], trace.h[k - 1], parameters["T"])
+        dh, dx, _, _ = rnn.rnn_grad(dh, trace.x[k], trace.h[k - 1],
+                                    parameters["T"])
         norms.append(np.linalg.norm(dx))
     return np.array(norms[::-1])
 
@@ -264,19 +277,22 @@ for t in range(1, len(x) + 1):
 
 SINGULAR, PLURAL = vocabulary.ids(["sleeps", "sleep"])
 odds = calculus.one_hot(PLURAL, V) - calculus.one_hot(SINGULAR, V)
-VERB, NOUN = 6, 3  # the steps at which the verb is predicted, and the noun is read
+# the steps at which the verb is predicted, and the noun is read
+VERB, NOUN = 6, 3
 right, far = [], []
 for p in history:
     _, now = rnn.forward(p, x, y)
-    right.append(now.p[VERB][PLURAL, 0] / (now.p[VERB][PLURAL, 0] + now.p[VERB][SINGULAR, 0]))
+    right.append(now.p[VERB][PLURAL, 0]
+                 / (now.p[VERB][PLURAL, 0] + now.p[VERB][SINGULAR, 0]))
     far.append(reach(p, now, p["W_hy"].T @ odds, VERB)[NOUN - 1])
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), width_ratios=[1.5, 1, 1])
-heat_map(axes[0], influence, "influence on the loss before training", names_out, names_in,
-         signed=False)
+heat_map(axes[0], influence, "influence on the loss before training", names_out,
+         names_in, signed=False)
 axes[0].set(xlabel="word read", ylabel="word predicted")
 axes[1].plot(right)
-axes[1].set(title="p('sleep') among both verbs", xlabel="iteration", ylim=(0, 1.05))
+axes[1].set(title="p('sleep') among both verbs", xlabel="iteration",
+            ylim=(0, 1.05))
 axes[2].semilogy(far, color=ORANGE)
 axes[2].set(title="influence of 'cats' on their odds", xlabel="iteration")
 plt.show()
@@ -299,8 +315,8 @@ assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 # Write line 8: $d\mathbf{h}_{t-1}$ from $d\mathbf{h}_t$ (Eq. 2.28). All vectors are columns.
 
 # %%
-@exercise(1, hint="Lemma 1 (2.11) on h_t = tanh(T z_t); of its result the part for h_{t-1}",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="Lemma 1 (2.11) on h_t = tanh(T z_t); of its result the part "
+          "for h_{t-1}", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     x, h, dh = (draw.normal(size=(n, 1)) for n in (E, H, H))
@@ -308,8 +324,8 @@ def check_exercise_1(answer):
     found = answer(dh, x, h, T)
     if np.shape(found) != h.shape:
         return difference(found, h, "dh_prev")
-    return verdict(check_gradients(lambda h_prev: rnn.rnn(x, h_prev, T), [h], [found],
-                                   upstream=dh))
+    return verdict(check_gradients(lambda h_prev: rnn.rnn(x, h_prev, T), [h],
+                                   [found], upstream=dh))
 
 
 # %%
@@ -326,7 +342,7 @@ check_exercise_1(answer_1)
 # %% tags=["solution"]
 def solution_1(dh, x, h_prev, T):
     a = T @ np.vstack([x, h_prev])
-    return T[:, len(x):].T @ (tanh_prime(a) * dh)                          # (2.28)
+    return T[:, len(x):].T @ (tanh_prime(a) * dh)             # (2.28)
 
 
 check_exercise_1(solution_1, "Solution")
@@ -342,7 +358,8 @@ check_exercise_1(solution_1, "Solution")
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     nonzero = sum(bool(term.any()) for term in dW_hh.values())
-    return None if answer == nonzero else f"the figure above does not show {answer}"
+    return (None if answer == nonzero
+            else f"the figure above does not show {answer}")
 
 
 # %%
@@ -364,9 +381,8 @@ check_exercise_2(solution_2, "Solution")
 # is its gradient? You get the gradients that `rnn.backward` returns as if they were two matrices.
 
 # %%
-@exercise(3, hint="a weight that is used at several time steps has the same problem, and lines 3, "
-          "5 and 6 solve it",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="a weight that is used at several time steps has the same "
+          "problem, and lines 3, 5 and 6 solve it", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(6)
     tied = {"W_e": draw.normal(size=(V, H)), "T": draw.normal(size=(H, 2 * H))}

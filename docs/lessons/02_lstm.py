@@ -20,14 +20,19 @@ from grads.check import check_gradients, check_pair
 from grads.derivations import lstm, rnn
 from grads.derivations.calculus import sigm, tanh_prime
 from lstm.cells import CELLS
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    embedding_backward,
+    embedding_forward,
+    embedding_weight,
+)
 from lstm.parameters import Scheme, Weight, axis, initialise
 from lstm.prediction import prediction_backward, prediction_forward
 from lstm.recurrent import recurrent_backward, recurrent_forward
 from lstm.stack import Stack, stack_weights, zero_state
 from nmt.training.optimizers import Adam
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## The problem with line 8
@@ -53,16 +58,16 @@ W_xh = rng.normal(size=(H, E)) * 0.3
 
 
 def rnn_flow(rho):
-    """Norms of dh_{T-k} for k = 0 .. K, from a random dh_T of norm one, and the bound's factor."""
+    """Norms of dh_{T-k}, k = 0 .. K, for |dh_T| = 1; the bound's factor."""
     T = np.hstack([W_xh, rho * orthogonal])
     h = [np.zeros((H, 1))]
     for t in range(1, K + 1):
-        h.append(rnn.rnn(inputs[t], h[-1], T))                             # (2.3)
+        h.append(rnn.rnn(inputs[t], h[-1], T))                # (2.3)
     dh = rng.normal(size=(H, 1))
     norms, slopes = [1.0], []
     dh /= np.linalg.norm(dh)
     for t in range(K, 0, -1):
-        dh, _, _, _ = rnn.rnn_grad(dh, inputs[t], h[t - 1], T)             # line 8
+        dh, _, _, _ = rnn.rnn_grad(dh, inputs[t], h[t - 1], T)  # line 8
         norms.append(np.linalg.norm(dh))
         slopes.append(tanh_prime(T @ np.vstack([inputs[t], h[t - 1]])).max())
     return np.array(norms), rho * np.array(slopes)
@@ -107,13 +112,13 @@ def rnn_flow(rho):
 
 # %%
 #                 value write read wipe  h_{t-1}
-latch = np.array([[0.0, 12.0, 0.0, 0.0, 0.0],      # i opens to write
-                  [0.0, -12.0, 0.0, -12.0, 0.0],   # f closes to write and to wipe
-                  [0.0, 0.0, 12.0, 0.0, 0.0],      # o opens to read
-                  [2.0, 0.0, 0.0, 0.0, 0.0]])      # h_hat is the value
+latch = np.array([[0.0, 12.0, 0.0, 0.0, 0.0],     # i opens to write
+                  [0.0, -12.0, 0.0, -12.0, 0.0],  # f closes to write and wipe
+                  [0.0, 0.0, 12.0, 0.0, 0.0],     # o opens to read
+                  [2.0, 0.0, 0.0, 0.0, 0.0]])     # h_hat is the value
 b_latch = np.array([[-6.0], [6.0], [-6.0], [0.0]])
-wishes = {1: (0.8, "write"), 4: (0.0, "read"), 6: (-0.9, "write"), 9: (0.0, "read"),
-          11: (0.0, "wipe"), 12: (0.0, "read")}
+wishes = {1: (0.8, "write"), 4: (0.0, "read"), 6: (-0.9, "write"),
+          9: (0.0, "read"), 11: (0.0, "wipe"), 12: (0.0, "read")}
 steps = range(1, 14)
 order = ("write", "read", "wipe")
 noise = np.random.default_rng(0).uniform(-1, 1, len(steps) + 1)
@@ -121,8 +126,8 @@ h, c, rows = np.zeros((1, 1)), np.zeros((1, 1)), []
 for t in steps:
     value, wish = wishes.get(t, (noise[t], ""))
     x = np.array([[value], *([float(wish == name)] for name in order)])
-    u = lstm.g(latch @ np.vstack([x, h]) + b_latch)                        # (2.35)
-    h, c = lstm.lstm(h, c, x, latch, b_latch)                              # (2.36, 2.37)
+    u = lstm.g(latch @ np.vstack([x, h]) + b_latch)           # (2.35)
+    h, c = lstm.lstm(h, c, x, latch, b_latch)                 # (2.36, 2.37)
     rows.append([value, *u[:, 0], c[0, 0], h[0, 0]])
 
 figure, axes = plt.subplots(figsize=(10, 2.9))
@@ -187,9 +192,11 @@ def broken(unit):
     dh, dc = np.zeros((H, 1)), np.zeros((H, 1))
     d = {name: np.zeros_like(value) for name, value in p.items()}
     for t in range(len(x), 0, -1):
-        d_vertical, dW_hy, _ = rnn.predict_grad(y[t - 1], trace.p[t], trace.h[t], p["W_hy"])
-        dh, dc, dx, dT, db = unit(dh + d_vertical, dc, trace.h[t - 1], trace.c[t - 1], trace.x[t],
-                                  p["T"], p["b"][:, None])
+        d_vertical, dW_hy, _ = rnn.predict_grad(y[t - 1], trace.p[t],
+                                                trace.h[t], p["W_hy"])
+        dh, dc, dx, dT, db = unit(dh + d_vertical, dc, trace.h[t - 1],
+                                  trace.c[t - 1], trace.x[t], p["T"],
+                                  p["b"][:, None])
         d["W_hy"] += dW_hy
         d["T"] += dT
         d["b"] += db[:, 0]
@@ -221,8 +228,9 @@ for name, unit in CASES.items():
     errors.append([np.log10(max(row.error, 1e-16)) for row in report.rows])
     print(f"{name:22} wrong: {', '.join(wrong) or 'none'}")
 figure, axes = plt.subplots(figsize=(6, 2.3))
-heat_map(axes, np.array(errors) + 16, "digits lost: 16 + log10 of the relative error",
-         list(CASES), list(parameters), signed=False, numbers="{:.0f}", top=16)
+heat_map(axes, np.array(errors) + 16,
+         "digits lost: 16 + log10 of the relative error", list(CASES),
+         list(parameters), signed=False, numbers="{:.0f}", top=16)
 plt.show()
 
 # %% [markdown]
@@ -238,20 +246,22 @@ plt.show()
 
 # %%
 def lstm_flow(b_f):
-    """Norms of dc_{T-k} for k = 0 .. K from a random dc_T of norm one; the mean forget gate."""
+    """Norms of dc_{T-k}, k = 0 .. K, for |dc_T| = 1; the mean forget gate."""
     draw = np.random.default_rng(2)
     T = draw.normal(size=(4 * H, E + H)) * 0.1
     b = np.repeat([0.0, b_f, 0.0, 0.0], H)[:, None]
     h, c, f = [np.zeros((H, 1))], [np.zeros((H, 1))], []
     for t in range(1, K + 1):
         f.append(sigm(T @ np.vstack([inputs[t], h[-1]]) + b)[H:2 * H].mean())
-        for states, new in zip((h, c), lstm.lstm(h[-1], c[-1], inputs[t], T, b), strict=True):
-            states.append(new)                                             # (2.40)
+        for states, new in zip((h, c), lstm.lstm(h[-1], c[-1], inputs[t], T, b),
+                               strict=True):
+            states.append(new)                                # (2.40)
     dh, dc = np.zeros((H, 1)), draw.normal(size=(H, 1))
     dc /= np.linalg.norm(dc)
     norms = [1.0]
     for t in range(K, 0, -1):
-        dh, dc, _, _, _ = lstm.lstm_grad(dh, dc, h[t - 1], c[t - 1], inputs[t], T, b)
+        dh, dc, _, _, _ = lstm.lstm_grad(dh, dc, h[t - 1], c[t - 1], inputs[t],
+                                         T, b)
         norms.append(np.linalg.norm(dc))
     return np.array(norms), np.mean(f)
 
@@ -260,14 +270,17 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)
 for rho in (0.6, 0.9, 1.0, 1.5, 3.0):
     norms, factors = rnn_flow(rho)
     line, = axes[0].semilogy(norms, label=f"rho = {rho}")
-    axes[0].semilogy(np.cumprod([1.0, *factors]), ":", color=line.get_color(), linewidth=1)
-axes[0].set(title="vanilla unit: norm of dh; dotted: its bound", xlabel="steps back, k",
-            ylim=(1e-14, 1e18))
+    axes[0].semilogy(np.cumprod([1.0, *factors]), ":", color=line.get_color(),
+                     linewidth=1)
+axes[0].set(title="vanilla unit: norm of dh; dotted: its bound",
+            xlabel="steps back, k", ylim=(1e-14, 1e18))
 for b_f in (0, 1, 2, 4):
     norms, f = lstm_flow(b_f)
     line, = axes[1].semilogy(norms, label=f"b_f = {b_f}: f = {f:.2f}")
-    axes[1].semilogy(f ** np.arange(K + 1), ":", color=line.get_color(), linewidth=1)
-axes[1].set(title="LSTM: norm of dc; dotted: f to the k", xlabel="steps back, k")
+    axes[1].semilogy(f ** np.arange(K + 1), ":", color=line.get_color(),
+                     linewidth=1)
+axes[1].set(title="LSTM: norm of dc; dotted: f to the k",
+            xlabel="steps back, k")
 for place in axes:
     place.legend(loc="upper left", ncols=2)
 plt.show()
@@ -301,27 +314,35 @@ def train(unit, forget_bias, seed, updates=150):
     draw, adam, curve = np.random.default_rng(seed), Adam(0.01), []
     scheme, letter = Scheme("xavier", 1.0, forget_bias), axis("letter", 4)
     p = initialise({"W_e": embedding_weight(V, 8, scheme),
-                    **stack_weights("rnn", Stack(unit, 1, WIDTH), {"x": 8}, scheme),
-                    "W_hy": Weight((letter, axis("unit", WIDTH)), scheme.matrix())}, draw)
+                    **stack_weights("rnn", Stack(unit, 1, WIDTH), {"x": 8},
+                                    scheme),
+                    "W_hy": Weight((letter, axis("unit", WIDTH)),
+                                   scheme.matrix())}, draw)
     for _ in range(updates):
-        letters, noise = draw.integers(4, size=(1, B)), draw.integers(4, V, size=(DELAY, B))
-        x, read = embedding_forward(p["W_e"], row_index(np.concatenate([letters, noise])))
+        letters = draw.integers(4, size=(1, B))
+        noise = draw.integers(4, V, size=(DELAY, B))
+        x, read = embedding_forward(p["W_e"],
+                                    row_index(np.concatenate([letters, noise])))
         start = zero_state(np, unit, B, WIDTH, x.dtype)
-        _, last, ran = recurrent_forward(CELLS[unit], x, start, p["rnn.0.W"], p["rnn.0.b"])
-        loss, said = prediction_forward(last[0], letters[0], p["W_hy"])    # (2.8), at the end only
+        _, last, ran = recurrent_forward(CELLS[unit], x, start, p["rnn.0.W"],
+                                         p["rnn.0.b"])
+        # (2.8), at the end only
+        loss, said = prediction_forward(last[0], letters[0], p["W_hy"])
         dh, dW_hy, _ = prediction_backward(said)
         d_last = (dh, *[None] * (len(last) - 1))
-        dx, _, dT, db = recurrent_backward(None, d_last, ran)              # Algorithms 1 and 2
-        gradients = {"W_e": embedding_backward(dx, read), "rnn.0.W": dT, "rnn.0.b": db,
-                     "W_hy": dW_hy}
+        # Algorithms 1 and 2
+        dx, _, dT, db = recurrent_backward(None, d_last, ran)
+        gradients = {"W_e": embedding_backward(dx, read), "rnn.0.W": dT,
+                     "rnn.0.b": db, "W_hy": dW_hy}
         adam.update(p, gradients, 1 / B)
         curve.append(float(loss) / B)
     return np.array(curve)
 
 
-RUNS = {"vanilla": ("rnn", 0.0), "LSTM, b_f = 0": ("lstm", 0.0), "LSTM, b_f = 2": ("lstm", 2.0),
-        "LSTM, b_f = 4": ("lstm", 4.0)}
-curves = {name: [train(*how, seed) for seed in range(3)] for name, how in RUNS.items()}
+RUNS = {"vanilla": ("rnn", 0.0), "LSTM, b_f = 0": ("lstm", 0.0),
+        "LSTM, b_f = 2": ("lstm", 2.0), "LSTM, b_f = 4": ("lstm", 4.0)}
+curves = {name: [train(*how, seed) for seed in range(3)]
+          for name, how in RUNS.items()}
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.6), sharey=True)
 for place, (name, several) in zip(axes, curves.items(), strict=True):
     for curve in several:
@@ -330,9 +351,11 @@ for place, (name, several) in zip(axes, curves.items(), strict=True):
     place.set(title=name, xlabel="update", ylim=(0, 1.8))
 axes[0].set_ylabel("nats (mean of 10)")
 plt.show()
-ends = {name: [float(curve[-20:].mean()) for curve in several] for name, several in curves.items()}
+ends = {name: [float(curve[-20:].mean()) for curve in several]
+        for name, several in curves.items()}
 for name, losses in ends.items():
-    print(f"{name:14} final losses:", ", ".join(f"{loss:.3f}" for loss in losses))
+    print(f"{name:14} final losses:",
+          ", ".join(f"{loss:.3f}" for loss in losses))
 assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 
 # %% [markdown]
@@ -349,8 +372,8 @@ assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 # $d\mathbf{c}_t$, and $d\mathbf{c}_{t-1}$.
 
 # %%
-@exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its gradient is a sum",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its "
+          "gradient is a sum", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(7)
     dh, dc, o, f, c = draw.normal(size=(5, H, 1))
@@ -371,8 +394,8 @@ check_exercise_1(answer_1)
 
 # %% tags=["solution"]
 def solution_1(dh, dc, o, f, c):
-    dc = dc + tanh_prime(c) * o * dh                                       # (2.42), line 8
-    return dc, f * dc                                                      # (2.44), line 12
+    dc = dc + tanh_prime(c) * o * dh                          # (2.42), line 8
+    return dc, f * dc                                         # (2.44), line 12
 
 
 check_exercise_1(solution_1, "Solution")
@@ -384,15 +407,17 @@ check_exercise_1(solution_1, "Solution")
 # $d\mathbf{c}$ after 100 steps?
 
 # %%
-@exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); solve for b_f",
-          mistakes=MISTAKES[2])
+@exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); "
+          "solve for b_f", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     zero, b = np.zeros((1, 1)), np.array([[0.0], [answer], [0.0], [0.0]])
     dc = np.ones((1, 1))
     for _ in range(100):
-        _, dc, _, _, _ = lstm.lstm_grad(zero, dc, zero, zero, zero, np.zeros((4, 2)), b)
+        _, dc, _, _, _ = lstm.lstm_grad(zero, dc, zero, zero, zero,
+                                        np.zeros((4, 2)), b)
     left = float(dc[0, 0])
-    return None if abs(left - 0.5) < 0.005 else f"Algorithm 2 leaves {left:.3f} of dc"
+    return (None if abs(left - 0.5) < 0.005
+            else f"Algorithm 2 leaves {left:.3f} of dc")
 
 
 # %%
@@ -424,8 +449,8 @@ def coupled(f, c_prev, h_hat):
     return f * c_prev + (1 - f) * h_hat, (f, c_prev, h_hat)
 
 
-@exercise(3, hint="f occurs twice: once with c_{t-1}, once with a minus sign and h_hat. Remark 3, "
-          "Eqs. 2.17 and 2.18, on each product",
+@exercise(3, hint="f occurs twice: once with c_{t-1}, once with a minus sign "
+          "and h_hat. Remark 3, Eqs. 2.17 and 2.18, on each product",
           mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)

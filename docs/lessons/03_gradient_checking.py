@@ -23,7 +23,8 @@ from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.data.batches import stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Three numerical derivatives
@@ -45,10 +46,12 @@ limits = threadpool_limits(1)  # the arrays are small: one core is faster than s
 # $\epsilon$ is $2^{-52}$ in float64 and $2^{-23}$ in float32.
 
 # %%
-model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3, scale=0.8), 6)
+model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4,
+                                          embedding_size=3, scale=0.8), 6)
 parameters = model.initial_parameters(np.random.default_rng(1), "float64")
 text = [1, 4, 2, 5, 3, 3, 2, 5, 3, 4, 1]
-[batch] = stream_batches(text, batch_size=2, length=5)  # two streams of five predictions each
+# two streams of five predictions each
+[batch] = stream_batches(text, batch_size=2, length=5)
 
 
 def loss(p):
@@ -65,14 +68,15 @@ places = {"rnn.0.W": np.arange(by_hand.size)}
 
 def error_of(method, h):
     """The median relative error over all entries of rnn.0.W."""
-    found = at_entries(lambda p: {"J": loss(p)}, parameters, {"J": np.ones(())}, places, method,
-                       h=h)["rnn.0.W"].value[0]
+    found = at_entries(lambda p: {"J": loss(p)}, parameters, {"J": np.ones(())},
+                       places, method, h=h)["rnn.0.W"].value[0]
     return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
 
 
 def central_in_float32(h):
     """The same by a loop, all numbers float32."""
-    small = {name: value.astype(np.float32) for name, value in parameters.items()}
+    small = {name: value.astype(np.float32)
+             for name, value in parameters.items()}
     found = np.zeros(by_hand.size)
     for k in places["rnn.0.W"]:
         sides = []
@@ -91,16 +95,19 @@ best = {}
 for method, style in (("forward", "--"), ("central", "-"), ("complex", ":")):
     errors = np.array([error_of(method, h) for h in steps])
     best[method] = errors.min()
-    axes.loglog(steps, errors, style, label=f"{method}: best {errors.min():.0e}", linewidth=2)
+    axes.loglog(steps, errors, style,
+                label=f"{method}: best {errors.min():.0e}", linewidth=2)
 errors = np.array([central_in_float32(h) for h in coarse])
 best["float32"] = errors.min()
-axes.loglog(coarse, errors, "s-", markersize=4, label=f"central, float32: best {errors.min():.0e}")
+axes.loglog(coarse, errors, "s-", markersize=4,
+            label=f"central, float32: best {errors.min():.0e}")
 axes.set(title="error of a numerical derivative against its step", xlabel="h",
          ylabel="median relative error", ylim=(1e-17, 1e3))
 axes.invert_xaxis()
 axes.legend(loc="center right")
 plt.show()
-assert best["complex"] < 1e-13 < best["central"] < best["forward"] < best["float32"]
+assert (best["complex"] < 1e-13 < best["central"] < best["forward"]
+        < best["float32"])
 
 # %% [markdown]
 # Read it from left to right, from large steps to small. The error of the differences falls with
@@ -135,7 +142,9 @@ def signed_square(x):
 print("complex step", simple.complex_step(signed_square, x, np.ones(3)))
 print("derivative  ", 2 * np.abs(x))
 print("by the page:", simple.check(signed_square, x, 2 * np.abs(x) * d, d))
-print("by the tool:", check_gradients(signed_square, [x], [2 * np.abs(x) * d], upstream=d).verdict)
+print("by the tool:",
+      check_gradients(signed_square, [x], [2 * np.abs(x) * d],
+                      upstream=d).verdict)
 
 # %% [markdown]
 # The complex step needs a function that computes with complex numbers and is analytic. `abs` of a
@@ -161,16 +170,20 @@ t = np.linspace(-1, 1, 201)
 axes[0].plot(t, np.maximum(t, 0), color=GREY, linewidth=3)
 axes[0].plot([-0.8, 0.8], [0, 0.8], color=ORANGE, marker="o")
 axes[0].plot(0, 0, "o", color=BLUE)
-axes[0].set(title="a central difference across a kink has slope 1/2", xlabel="x", ylabel="relu(x)")
+axes[0].set(title="a central difference across a kink has slope 1/2",
+            xlabel="x", ylabel="relu(x)")
 for distance, style in ((0.0, "-"), (1e-6, "--"), (1e-3, ":")):
     ahead, behind = (np.maximum(distance + side * h, 0) for side in (1, -1))
     slopes = (ahead - behind) / (2 * h)
     axes[1].semilogx(h, slopes, style, label=f"x = {distance:g}", linewidth=2)
-axes[1].set(title="its slope, for three distances from the kink", xlabel="h", ylim=(0.4, 1.1))
+axes[1].set(title="its slope, for three distances from the kink", xlabel="h",
+            ylim=(0.4, 1.1))
 axes[1].legend()
 plt.show()
-print(find_kink(lambda p: {"f": relu(p["v"])}, {"v": np.zeros(1)}, {"f": 1.0}, "v", 0))
-print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1.0])]).remarks())
+print(find_kink(lambda p: {"f": relu(p["v"])}, {"v": np.zeros(1)}, {"f": 1.0},
+                "v", 0))
+print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])],
+                      [np.array([0.0, 0.0, 1.0])]).remarks())
 
 # %% [markdown]
 # The checker takes differences on both sides, finds that the slope jumps, and reports the entry as
@@ -186,16 +199,16 @@ print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1
 # $\mathbf{p}$. Seven mistakes can be switched on.
 
 # %%
-BUGS = ("zeros", "W_hh not transposed", "softmax: second term missing", "tanh' missing",
-        "last step only", "off by 0.1 %", "NaN")
+BUGS = ("zeros", "W_hh not transposed", "softmax: second term missing",
+        "tanh' missing", "last step only", "off by 0.1 %", "NaN")
 
 
 def forward(W_xh, W_hh, W_hy, x):
     T = np.hstack([W_xh, W_hh])
     h = [np.zeros((len(T), 1))]
     for t in range(len(x)):
-        h.append(rnn.rnn(x[t], h[-1], T))                                  # (2.3)
-    p = softmax(W_hy @ h[-1])                                              # (2.5)
+        h.append(rnn.rnn(x[t], h[-1], T))                     # (2.3)
+    p = softmax(W_hy @ h[-1])                                 # (2.5)
     return p, (W_xh, W_hh, W_hy, x, h, p)
 
 
@@ -204,16 +217,17 @@ def make_backward(bug=""):
     def backward(dp, cache):
         W_xh, W_hh, W_hy, x, h, p = cache
         ds = p * dp if bug == BUGS[2] else softmax_grad(p, dp)
-        dW_xh, dW_hh, dx = np.zeros_like(W_xh), np.zeros_like(W_hh), np.zeros_like(x)
-        dh = W_hy.T @ ds                                                   # (2.22)
+        dW_xh, dW_hh = np.zeros_like(W_xh), np.zeros_like(W_hh)
+        dx = np.zeros_like(x)
+        dh = W_hy.T @ ds                                      # (2.22)
         for t in range(len(x) - 1, -1, -1):
             slope = tanh_prime(W_xh @ x[t] + W_hh @ h[t])
             da = dh if bug == BUGS[3] else slope * dh
-            dW_xh += da @ x[t].T                                           # (2.29)
+            dW_xh += da @ x[t].T                              # (2.29)
             if bug != BUGS[4] or t == len(x) - 1:
-                dW_hh += da @ h[t].T                                       # (2.30)
-            dx[t] = W_xh.T @ da                                            # (2.27)
-            dh = (W_hh if bug == BUGS[1] else W_hh.T) @ da                 # (2.28)
+                dW_hh += da @ h[t].T                          # (2.30)
+            dx[t] = W_xh.T @ da                               # (2.27)
+            dh = (W_hh if bug == BUGS[1] else W_hh.T) @ da    # (2.28)
         found = [dW_xh, dW_hh, ds @ h[-1].T, dx]
         factor = {BUGS[0]: 0.0, BUGS[5]: 1.001, BUGS[6]: np.nan}.get(bug, 1.0)
         return [factor * d for d in found]
@@ -223,7 +237,8 @@ def make_backward(bug=""):
 def draw(steps=3, scale=1.0):
     rng = np.random.default_rng(2)
     shapes = ((4, 3), (4, 4), (5, 4), (steps, 3, 1))
-    return [rng.normal(size=shape) * (scale if k < 3 else 1) for k, shape in enumerate(shapes)]
+    return [rng.normal(size=shape) * (scale if k < 3 else 1)
+            for k, shape in enumerate(shapes)]
 
 
 check_pair(forward, make_backward(), draw()).raise_if_wrong()
@@ -262,14 +277,17 @@ def normal(shape):
 def shapes_only(backward):
     inputs = draw()
     p, cache = forward(*inputs)
-    return [d.shape for d in backward(normal(p.shape), cache)] == [a.shape for a in inputs]
+    return ([d.shape for d in backward(normal(p.shape), cache)]
+            == [a.shape for a in inputs])
 
 
 def against_itself(backward):
     p, cache = forward(*draw())
-    stored = backward(normal(p.shape), cache)       # "golden values", from the code to be tested
+    # "golden values", from the code to be tested
+    stored = backward(normal(p.shape), cache)
     return all(np.array_equal(a, b, equal_nan=True)
-               for a, b in zip(backward(normal(p.shape), cache), stored, strict=True))
+               for a, b in zip(backward(normal(p.shape), cache), stored,
+                               strict=True))
 
 
 def strictly(a, n):
@@ -284,20 +302,24 @@ CHECKS = {
     "small weights,\natol 1e-5": lambda b: naive(
         b, draw(scale=1e-3), normal, lambda a, n: np.allclose(a, n, atol=1e-5)),
     "float32, 1 %": lambda b: naive(
-        b, draw(), normal, lambda a, n: np.allclose(a, n, rtol=0.01, atol=1e-3), np.float32, 1e-2),
+        b, draw(), normal,
+        lambda a, n: np.allclose(a, n, rtol=0.01, atol=1e-3), np.float32, 1e-2),
     "fail if error > 1e-5": lambda b: naive(
         b, draw(), normal, lambda a, n: not (np.abs(a - n) > 1e-5).any()),
     "check_pair": lambda b: check_pair(forward, b, draw()).ok,
 }
-assert all(check(make_backward()) for check in CHECKS.values())  # the right one passes them all
-caught = np.array([[not check(make_backward(bug)) for check in CHECKS.values()] for bug in BUGS])
+# the right one passes them all
+assert all(check(make_backward()) for check in CHECKS.values())
+caught = np.array([[not check(make_backward(bug)) for check in CHECKS.values()]
+                   for bug in BUGS])
 
 figure, axes = plt.subplots(figsize=(9.5, 3.2))
-heat_map(axes, caught, "which check catches which mistake", BUGS, list(CHECKS), signed=False,
-         numbers="", top=2)
+heat_map(axes, caught, "which check catches which mistake", BUGS, list(CHECKS),
+         signed=False, numbers="", top=2)
 for (i, j), found in np.ndenumerate(caught):
-    axes.text(j, i, "caught" if found else "passed", ha="center", va="center", fontsize=8,
-              weight="bold" if found else "normal", color="black" if found else "#777777")
+    axes.text(j, i, "caught" if found else "passed", ha="center", va="center",
+              fontsize=8, weight="bold" if found else "normal",
+              color="black" if found else "#777777")
 axes.tick_params(axis="x", labelsize=7.5)
 plt.show()
 print(dict(zip(CHECKS, caught.sum(axis=0).tolist(), strict=True)))
@@ -331,17 +353,19 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # best? Do not try them all: set truncation and rounding errors equal.
 
 # %%
-@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = "
+          "2e-16", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     x = np.linspace(0.9, 1.1, 200)
 
     def error(h):
-        return np.abs((np.sin(x + h) - np.sin(x - h)) / (2 * h) - np.cos(x)).mean()
+        return np.abs((np.sin(x + h) - np.sin(x - h)) / (2 * h)
+                      - np.cos(x)).mean()
 
     best = min(map(error, 10.0 ** np.arange(-12, 0, 0.25)))
     found = error(float(answer))
-    return None if found < 5 * best else f"the error is {found:.1e}, the best possible {best:.1e}"
+    return (None if found < 5 * best
+            else f"the error is {found:.1e}, the best possible {best:.1e}")
 
 
 # %%
@@ -370,14 +394,16 @@ check_exercise_1(solution_1, "Solution")
 def check_exercise_2(answer):
     W_hh = np.array(answer, float)
     if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):
-        return "expected a (4, 4) matrix with a nonzero entry outside its diagonal"
+        return ("expected a (4, 4) matrix with a nonzero entry outside its "
+                "diagonal")
     W_xh, _, W_hy, x = draw()
     inputs = [W_xh, W_hh, W_hy, x]
     y, cache = forward(*inputs)
     upstream = np.random.default_rng(2).normal(size=y.shape)
     gradients = make_backward(BUGS[1])(upstream, cache)
-    report = check_gradients(lambda *values: np.sum(upstream * forward(*values)[0]), inputs,
-                             gradients)
+    report = check_gradients(lambda *values: np.sum(upstream
+                                                    * forward(*values)[0]),
+                             inputs, gradients)
     return None if report.ok else f"the mistake was found: {verdict(report)}"
 
 
@@ -391,7 +417,8 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 half = np.random.default_rng(0).normal(size=(4, 4))
-solution_2 = half + half.T  # symmetric; so are the identity, all zeros, all ones: bad test weights
+# symmetric; so are the identity, all zeros, all ones: bad test weights
+solution_2 = half + half.T
 check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
@@ -405,8 +432,8 @@ def length(v):
     return np.sqrt((np.abs(v) ** 2).sum())
 
 
-@exercise(3, hint="the square of a real number needs no absolute value. np.linalg.norm takes one",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="the square of a real number needs no absolute value. "
+          "np.linalg.norm takes one", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     v = np.array([1.0, -2.0, 2.0])
     if fault := difference(answer(v), length(v), "the length"):

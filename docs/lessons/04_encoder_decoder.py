@@ -28,7 +28,8 @@ from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Sentences to translate
@@ -44,7 +45,8 @@ def dates(number, seed=1):
     cut = [natural_tokeniser(language).tokenise for language in ("en", "es")]
     while len(found) < number:
         form = day(rng, book.names, "full")
-        english, spanish = (normalise(form(locale)) for locale in (book.source, book.target))
+        english, spanish = (normalise(form(locale))
+                            for locale in (book.source, book.target))
         if english[-4:-1] == "201":
             found[english] = (cut[0](english), cut[1](spanish))
     return list(found.values())
@@ -72,17 +74,18 @@ print(f"{len(english)} English and {len(spanish)} Spanish words")
 # $\mathbf{h}$ and $\mathbf{c}$. That pair is the whole representation $\mathbf{s}$ of the source.
 
 # %%
-config = ModelConfig(layers=2, hidden_size=6, embedding_size=5, attention="none",
-                     input_feeding=False, scale=0.6)
+config = ModelConfig(layers=2, hidden_size=6, embedding_size=5,
+                     attention="none", input_feeding=False, scale=0.6)
 model = Translator(config, len(english), len(spanish))
 parameters = model.initial_parameters(np.random.default_rng(1), "float64")
 x, y = ids[0]
-J, trace = derivation.forward(parameters, x, y)                            # Algorithm 3
+J, trace = derivation.forward(parameters, x, y)               # Algorithm 3
 m_x = len(x)
 row = [*english.tokens(x), "_", *spanish.tokens(y), "_"]
 for t in range(1, m_x + 1 + len(y) + 1):
     side = "encoder" if t <= m_x else "decoder"
-    loss_t = f"predict {row[t]:10} {trace.l[t]:6.2f} nats" if t in trace.l else ""
+    loss_t = (f"predict {row[t]:10} {trace.l[t]:6.2f} nats" if t in trace.l
+              else "")
     print(f"t = {t:2}  {side}  reads {row[t - 1]:10} {loss_t}")
 print(f"J = {J:.3f} nats")
 
@@ -97,12 +100,16 @@ print(f"J = {J:.3f} nats")
 batch = make_batch([(x, y)], [0], reverse_source=False)
 loss, cache = model.loss(parameters, batch)
 fast = model.backward(cache)
-literal, _, _ = derivation.backward(parameters, x, y, trace)               # Algorithm 4
-dense = {name: d.dense() if hasattr(d, "dense") else d for name, d in fast.items()}
-worst = max(float(np.abs(dense[name] - literal[name]).max()) for name in literal)
-print(f"kernel {float(loss):.12f}, derivation {J:.12f}; gradients differ by {worst:.0e} at most")
+literal, _, _ = derivation.backward(parameters, x, y, trace)  # Algorithm 4
+dense = {name: d.dense() if hasattr(d, "dense") else d
+         for name, d in fast.items()}
+worst = max(float(np.abs(dense[name] - literal[name]).max())
+            for name in literal)
+print(f"kernel {float(loss):.12f}, derivation {J:.12f}; gradients differ by "
+      f"{worst:.0e} at most")
 assert worst < 1e-12
-print(check_gradients(lambda p: model.loss(p, batch)[0], parameters, fast).summary())
+print(check_gradients(lambda p: model.loss(p, batch)[0], parameters,
+                      fast).summary())
 
 # %% [markdown]
 # ## Algorithm 4: where the gradient comes from
@@ -113,22 +120,25 @@ print(check_gradients(lambda p: model.loss(p, batch)[0], parameters, fast).summa
 
 # %%
 def gradients_along(parameters, x, y):
-    """Norms of the two parts of dh_t of the top layer, from t = 1 on: vertical and recurrent."""
+    """Norms of both parts of the top layer's dh_t: vertical, recurrent."""
     _, trace = derivation.forward(parameters, x, y)
     side, parts = derivation.weights(parameters, "decoder"), []
     top = len(side.T)
-    dh, dc = zero_states(side.T)                                           # line 1
-    for t in range(len(x) + 1 + len(y), 0, -1):                            # line 3
-        if t == len(x):                                                    # line 4
+    dh, dc = zero_states(side.T)                              # line 1
+    for t in range(len(x) + 1 + len(y), 0, -1):               # line 3
+        if t == len(x):                                       # line 4
             side = derivation.weights(parameters, "encoder")
         vertical = np.zeros_like(dh[top])
-        if t > len(x):                                                     # line 8
-            vertical, _, _ = predict_grad(trace.s[t + 1], trace.p[t], trace.h[t][top],
-                                          parameters["output.W_hy"])       # line 9
+        if t > len(x):                                        # line 8
+            vertical, _, _ = predict_grad(trace.s[t + 1], trace.p[t],
+                                          trace.h[t][top],
+                                          parameters["output.W_hy"])  # line 9
         parts.append([np.linalg.norm(vertical), np.linalg.norm(dh[top])])
-        dh = {**dh, top: dh[top] + vertical}                               # line 10
-        dh, dc, _, _, _ = deep_step_grad(                                  # lines 13-15
-            "lstm", dh, dc, trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
+        dh = {**dh, top: dh[top] + vertical}                  # line 10
+        # lines 13-15
+        dh, dc, _, _, _ = deep_step_grad("lstm", dh, dc, trace.h[t - 1],
+                                         trace.c[t - 1], trace.h[t], side.T,
+                                         side.b)
     return np.array(parts[::-1])
 
 
@@ -139,8 +149,8 @@ axes.bar(t - 0.2, parts[:, 0], 0.4, label="vertical: from the prediction at t")
 axes.bar(t + 0.2, parts[:, 1], 0.4, label="recurrent: from t + 1")
 axes.axvspan(0.4, m_x + 0.5, color="#dddddd", zorder=0)
 axes.text(0.6, 1.2 * parts.max(), "encoder: no predictions here")
-axes.set(title="the gradient of the top layer's h_t along s = [x, _, y, _]", ylabel="norm",
-         xlim=(0.4, len(t) + 0.6), ylim=(0, 1.3 * parts.max()))
+axes.set(title="the gradient of the top layer's h_t along s = [x, _, y, _]",
+         ylabel="norm", xlim=(0.4, len(t) + 0.6), ylim=(0, 1.3 * parts.max()))
 axes.set_xticks(t, row[:-1], rotation=35, ha="right")
 axes.legend(loc="upper right")
 plt.show()
@@ -158,13 +168,13 @@ assert not parts[:m_x, 0].any() and parts[:m_x, 1].all()
 
 # %%
 def fit(model, batches, seed=0, rate=0.01, watch=None):
-    """Trained parameters and the loss per word of each batch; calls `watch` every 60 batches."""
+    """Trained parameters, each batch's loss; `watch` is called every 60."""
     parameters = model.initial_parameters(np.random.default_rng(seed))
     adam, losses = Adam(rate), []
     for number, batch in enumerate(batches, 1):
         adam.learning_rate = rate if 3 * number < 2 * len(batches) else rate / 4
-        loss, cache = model.loss(parameters, batch)                        # Algorithm 3
-        gradients = model.backward(cache)                                  # Algorithm 4
+        loss, cache = model.loss(parameters, batch)           # Algorithm 3
+        gradients = model.backward(cache)                     # Algorithm 4
         scale, _ = gradient_scale(gradients, len(batch.indices), 5.0)
         adam.update(parameters, gradients, scale)
         losses.append(float(loss) / batch.target.lengths.sum())
@@ -174,33 +184,42 @@ def fit(model, batches, seed=0, rate=0.01, watch=None):
 
 
 def right(model, parameters, pairs, reverse):
-    """The share of sentences that greedy search translates exactly, and its translations."""
-    found = greedy(model, parameters, make_sources([x for x, _ in pairs], reverse),
-                   SearchOptions())                                        # Algorithm 5
+    """The share that greedy search translates exactly; its translations."""
+    found = greedy(model, parameters,
+                   make_sources([x for x, _ in pairs], reverse),
+                   SearchOptions())  # Algorithm 5
     said = [one.tokens for one in found]
-    return np.mean([a == list(y) for a, (_, y) in zip(said, pairs, strict=True)]), said
+    return np.mean([a == list(y)
+                    for a, (_, y) in zip(said, pairs, strict=True)]), said
 
 
 def plain(units, source, target):
     """A translator without attention."""
-    return Translator(
-        ModelConfig(layers=1, hidden_size=units, embedding_size=units // 2, attention="none",
-                    input_feeding=False, initialisation="xavier", scale=1.0, forget_bias=1.0),
-        source, target)
+    return Translator(ModelConfig(layers=1, hidden_size=units,
+                                  embedding_size=units // 2, attention="none",
+                                  input_feeding=False, initialisation="xavier",
+                                  scale=1.0, forget_bias=1.0), source, target)
 
 
-order = np.concatenate([np.random.default_rng(k).permutation(1000) for k in range(14)])
+order = np.concatenate([np.random.default_rng(k).permutation(1000)
+                        for k in range(14)])
 translator = plain(48, len(english), len(spanish))
 seen = []
-trained, losses = fit(
-    translator, [make_batch(train, chunk, True) for chunk in order.reshape(-1, 25)],
-    watch=lambda number, p: seen.append((number, right(translator, p, test, True)[0])))
+batches = [make_batch(train, chunk, True) for chunk in order.reshape(-1, 25)]
+
+
+def watch(number, p):
+    seen.append((number, right(translator, p, test, True)[0]))
+
+
+trained, losses = fit(translator, batches, watch=watch)
 share, said = right(translator, trained, test, True)
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 2.8))
 axes[0].semilogy(losses)
 axes[0].set(title="loss", xlabel="batch", ylabel="nats per word")
 axes[1].plot(*zip(*seen, strict=True), "o-", color=ORANGE)
-axes[1].set(title="test dates translated without a mistake", xlabel="batch", ylim=(0, 1.05))
+axes[1].set(title="test dates translated without a mistake", xlabel="batch",
+            ylim=(0, 1.05))
 plt.show()
 for (x, _), tokens in list(zip(test, said, strict=True))[:4]:
     print(" ".join(english.tokens(x)), " -> ", " ".join(spanish.tokens(tokens)))
@@ -226,28 +245,34 @@ for (x, _), tokens in list(zip(test, said, strict=True))[:20]:
 
 # %%
 def digits(rng, number, length=None):
-    """Pairs of equal sequences of digits (ids 2 to 11) of 1 to 10, or of one length."""
-    lengths = rng.integers(1, 11, number) if length is None else [length] * number
-    return [(x, x) for x in (rng.integers(2, 12, size=n).tolist() for n in lengths)]
+    """Pairs of equal sequences of 1 to 10 digits, or of one length."""
+    lengths = (rng.integers(1, 11, number) if length is None
+               else [length] * number)
+    return [(x, x)
+            for x in (rng.integers(2, 12, size=n).tolist() for n in lengths)]
 
 
 def learn_digits(units, reverse, updates=400):
-    """The share of sequences repeated without a mistake, by length from 1 to 10."""
+    """The share repeated without a mistake, by length from 1 to 10."""
     model, rng = plain(units, 12, 12), np.random.default_rng(1)
-    batches = [make_batch(digits(rng, 32), range(32), reverse) for _ in range(updates)]
+    batches = [make_batch(digits(rng, 32), range(32), reverse)
+               for _ in range(updates)]
     parameters, _ = fit(model, batches)
-    return [right(model, parameters, digits(rng, 100, n), reverse)[0] for n in range(1, 11)]
+    return [right(model, parameters, digits(rng, 100, n), reverse)[0]
+            for n in range(1, 11)]
 
 
 figure, axes = plt.subplots(figsize=(6.5, 3.2))
 result = {}
-for (units, reverse), style in {(32, False): "o--", (32, True): "o-", (64, True): "s-"}.items():
+for (units, reverse), style in {(32, False): "o--", (32, True): "o-",
+                                (64, True): "s-"}.items():
     result[units, reverse] = learn_digits(units, reverse)
     label = f"{units} units, source {'reversed' if reverse else 'not reversed'}"
     axes.plot(range(1, 11), result[units, reverse], style, label=label,
               color=BLUE if units == 32 else ORANGE)
-axes.set(title="repeat n digits", xlabel="n", ylabel="repeated without a mistake",
-         ylim=(0, 1.05), xticks=range(1, 11))
+axes.set(title="repeat n digits", xlabel="n",
+         ylabel="repeated without a mistake", ylim=(0, 1.05),
+         xticks=range(1, 11))
 axes.legend()
 plt.show()
 assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
@@ -263,8 +288,8 @@ assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 # decoder reads, and what it has to predict, step by step.
 
 # %%
-@exercise(1, hint="s = [x, _, y, _]: the decoder begins with the first _ and predicts the second",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="s = [x, _, y, _]: the decoder begins with the first _ and "
+          "predicts the second", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     for _, y in (*train[:3], ([2], [])):
         batch = make_batch([([2], y)], [0], False)
@@ -301,7 +326,8 @@ check_exercise_1(solution_1, "Solution")
 
 # %%
 FIRST = {"das": 0.55, "ein": 0.45}
-SECOND = {"das": {"Haus": 0.4, "Heim": 0.3, "Dach": 0.3}, "ein": {"Haus": 0.9, "Heim": 0.1}}
+SECOND = {"das": {"Haus": 0.4, "Heim": 0.3, "Dach": 0.3},
+          "ein": {"Haus": 0.9, "Heim": 0.1}}
 
 
 @exercise(2, hint="multiply: p(y | x) is a product over words (2.51)",
@@ -310,7 +336,8 @@ def check_exercise_2(answer):
     first, second = answer
     found = FIRST[first] * SECOND[first][second]
     best = max(p * q for a, p in FIRST.items() for q in SECOND[a].values())
-    return None if found == best else f"'{first} {second}' has {found:.3f}; there is a better one"
+    return (None if found == best
+            else f"'{first} {second}' has {found:.3f}; there is a better one")
 
 
 # %%
@@ -327,9 +354,11 @@ check_exercise_2(answer_2)
 # %% tags=["solution"]
 solution_2 = ("ein", "Haus")
 check_exercise_2(solution_2, "Solution")
-beams = beam_search(translator, trained, make_sources([x for x, _ in test], True),
+beams = beam_search(translator, trained,
+                    make_sources([x for x, _ in test], True),
                     SearchOptions(beam=4))
-better = np.mean([a[0].tokens == list(y) for a, (_, y) in zip(beams, test, strict=True)])
+better = np.mean([a[0].tokens == list(y)
+                  for a, (_, y) in zip(beams, test, strict=True)])
 print(f"greedy {share:.1%}, beam of 4 {better:.1%}")
 
 # %% [markdown]
@@ -344,26 +373,29 @@ def decoder_of(parameters):
     W_e, T, b = derivation.weights(parameters, "decoder")
 
     def advance(state, word):
-        h, c = deep_step("lstm", *state, embed(word, W_e), T, b)               # line 5
-        _, p = predict(1, h[len(T)], parameters["output.W_hy"])                # line 6
+        h, c = deep_step("lstm", *state, embed(word, W_e), T, b)  # line 5
+        _, p = predict(1, h[len(T)], parameters["output.W_hy"])  # line 6
         return p[:, 0], (h, c)
     return advance
 
 
-@exercise(3, hint="the loop runs while t <= alpha m_x and starts from the word 1; the word that "
-          "ends the loop is not returned",
+@exercise(3, hint="the loop runs while t <= alpha m_x and starts from the word "
+          "1; the word that ends the loop is not returned",
           mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     silent = {**trained, "output.W_hy": trained["output.W_hy"].copy()}
-    silent["output.W_hy"][1] = -10 * np.abs(silent["output.W_hy"]).max()       # never says _
+    # never says _
+    silent["output.W_hy"][1] = -10 * np.abs(silent["output.W_hy"]).max()
     for parameters in (trained, silent):
         for x, _ in test[:5]:
             x = x[::-1]
-            found = answer(decoder_of(parameters), derivation.encode(parameters, x), len(x), 1.5)
+            found = answer(decoder_of(parameters),
+                           derivation.encode(parameters, x), len(x), 1.5)
             if found is None:
                 return NO_ANSWER
             if list(found) != derivation.greedy(parameters, x):
-                return f"expected {derivation.greedy(parameters, x)}, got {list(found)}"
+                return (f"expected {derivation.greedy(parameters, x)}, got "
+                        f"{list(found)}")
     return None
 
 
@@ -380,14 +412,14 @@ check_exercise_3(answer_3)
 
 # %% tags=["solution"]
 def solution_3(advance, state, m_x, alpha):
-    words = [1]                                                            # line 3
-    while len(words) <= alpha * m_x:                                       # line 4
-        p, state = advance(state, words[-1])                               # lines 5, 6
-        word = int(p.argmax())                                             # line 7
-        if word == 1:                                                      # line 8
+    words = [1]                                               # line 3
+    while len(words) <= alpha * m_x:                          # line 4
+        p, state = advance(state, words[-1])                  # lines 5, 6
+        word = int(p.argmax())                                # line 7
+        if word == 1:                                         # line 8
             break
         words.append(word)
-    return words[1:]                                                       # line 13
+    return words[1:]                                          # line 13
 
 
 check_exercise_3(solution_3, "Solution")

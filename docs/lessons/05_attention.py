@@ -34,7 +34,8 @@ from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.training.optimizers import Adam, gradient_scale
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Attending to the source
@@ -59,13 +60,15 @@ rng = np.random.default_rng(4)
 H, S = 4, 6
 h, h_bar = rng.normal(size=(H, 1)), rng.normal(size=(H, S))
 betas = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-rows = np.hstack([align(Variant("dot"), beta * h, h_bar, {}) for beta in betas]).T  # (4.7)
+rows = np.hstack([align(Variant("dot"), beta * h, h_bar, {})
+                  for beta in betas]).T  # (4.7)
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.8), width_ratios=[1, 2])
 axes[0].bar(range(1, S + 1), (h.T @ h_bar)[0], color=GREY)
 axes[0].axhline(0, color="black", linewidth=0.8)
 axes[0].set(title="scores h' hbar_s", xlabel="source position s")
-heat_map(axes[1], rows, "a_t(s) for beta h", [f"beta = {beta:g}" for beta in betas],
-         range(1, S + 1), signed=False, top=1.0)
+heat_map(axes[1], rows, "a_t(s) for beta h",
+         [f"beta = {beta:g}" for beta in betas], range(1, S + 1), signed=False,
+         top=1.0)
 axes[1].set_xlabel("source position s")
 plt.show()
 
@@ -108,7 +111,8 @@ general = Variant("general")
 
 
 def attend(h, h_bar, W_c, W_a):
-    h_tilde, _, _ = derived_attend(general, h, h_bar, W_c, {"W_a": W_a})      # (4.5), (4.7)
+    # (4.5), (4.7)
+    h_tilde, _, _ = derived_attend(general, h, h_bar, W_c, {"W_a": W_a})
     return h_tilde, (h, h_bar, W_c, {"W_a": W_a})
 
 
@@ -136,32 +140,38 @@ print(check_pair(attend, attend_backward, inputs))
 
 # %%
 def translator(attention, units=32, source=12, target=12, **more):
-    """A translator of one layer, with or without attention; without input feeding unless asked."""
-    settings = {"input_feeding": False, "initialisation": "xavier", "scale": 1.0,
-                "forget_bias": 1.0, **more}
-    return Translator(ModelConfig(layers=1, hidden_size=units, embedding_size=units // 2,
-                                  attention=attention, **settings), source, target)
+    """A translator of one layer; without input feeding, unless asked."""
+    settings = {"input_feeding": False, "initialisation": "xavier",
+                "scale": 1.0, "forget_bias": 1.0, **more}
+    config = ModelConfig(layers=1, hidden_size=units,
+                         embedding_size=units // 2, attention=attention,
+                         **settings)
+    return Translator(config, source, target)
 
 
 def source_gradients(attention, seed):
-    """Norms of the gradient of the tenth digit's loss at the ten source words."""
+    """Norms of the tenth digit's loss's gradient at the ten source words."""
     model, x = translator(attention), list(range(2, 12))
     p = model.initial_parameters(np.random.default_rng(seed), "float64")
     batch = make_batch([(x, x)], [0], False)
     d = {}
     for n in (9, 10):
-        _, cache = model.loss(p, replace(batch, target=Side(batch.target.ids, np.array([n]))))
+        target = Side(batch.target.ids, np.array([n]))
+        _, cache = model.loss(p, replace(batch, target=target))
         d[n] = model.backward(cache)["encoder.W_e"].dense()
     return np.linalg.norm(d[10] - d[9], axis=1)[2:]
 
 
 figure, axes = plt.subplots(figsize=(6.5, 2.8))
 for attention, style in (("none", "o--"), ("global", "o-")):
-    norms = np.mean([source_gradients(attention, seed) for seed in range(20)], axis=0)
-    print(f"attention {attention}: first word {norms[0]:.4f}, last word {norms[-1]:.4f}")
+    norms = np.mean([source_gradients(attention, seed) for seed in range(20)],
+                    axis=0)
+    print(f"attention {attention}: first word {norms[0]:.4f}, last word "
+          f"{norms[-1]:.4f}")
     axes.semilogy(range(1, 11), norms, style, label=f"attention: {attention}")
-axes.set(title="gradient of the last word's loss at each source word (mean of 20 models)",
-         xlabel="source position", ylabel="norm", xticks=range(1, 11))
+axes.set(title="gradient of the last word's loss at each source word (mean of "
+         "20 models)", xlabel="source position", ylabel="norm",
+         xticks=range(1, 11))
 axes.legend()
 plt.show()
 
@@ -176,7 +186,8 @@ plt.show()
 # %%
 def fit(model, batches, seed=0, rate=0.01):
     """Trained parameters."""
-    parameters, adam = model.initial_parameters(np.random.default_rng(seed)), Adam(rate)
+    parameters = model.initial_parameters(np.random.default_rng(seed))
+    adam = Adam(rate)
     for number, batch in enumerate(batches, 1):
         adam.learning_rate = rate if 3 * number < 2 * len(batches) else rate / 4
         _, cache = model.loss(parameters, batch)
@@ -188,31 +199,39 @@ def fit(model, batches, seed=0, rate=0.01):
 
 def translate(model, parameters, sources):
     """Greedy translations and their alignments."""
-    found = greedy(model, parameters, make_sources(sources, False), SearchOptions())
+    found = greedy(model, parameters, make_sources(sources, False),
+                   SearchOptions())
     return [one.tokens for one in found], [one.alignment for one in found]
 
 
 def digits(rng, number, length=None):
-    """Pairs of equal sequences of 1 to 10 digits (ids 2 to 11), or of one length."""
-    lengths = rng.integers(1, 11, number) if length is None else [length] * number
-    return [(x, x) for x in (rng.integers(2, 12, size=n).tolist() for n in lengths)]
+    """Pairs of equal sequences of 1 to 10 digits, or of one length."""
+    lengths = (rng.integers(1, 11, number) if length is None
+               else [length] * number)
+    return [(x, x)
+            for x in (rng.integers(2, 12, size=n).tolist() for n in lengths)]
 
 
 figure, axes = plt.subplots(figsize=(7, 3))
 share = {}
 for attention, style in (("none", "o--"), ("global", "o-")):
     model, rng = translator(attention), np.random.default_rng(1)
-    p = fit(model, [make_batch(digits(rng, 32), range(32), False) for _ in range(400)])
+    p = fit(model,
+            [make_batch(digits(rng, 32), range(32), False) for _ in range(400)])
     share[attention] = []
     for n in range(1, 15):
         sources = [x for x, _ in digits(rng, 100, n)]
         said, _ = translate(model, p, sources)
-        share[attention].append(np.mean([a == b for a, b in zip(said, sources, strict=True)]))
-    axes.plot(range(1, 15), share[attention], style, label=f"attention: {attention}")
+        share[attention].append(np.mean([a == b
+                                         for a, b in zip(said, sources,
+                                                         strict=True)]))
+    axes.plot(range(1, 15), share[attention], style,
+              label=f"attention: {attention}")
 axes.axvspan(10.5, 14.4, color="#dddddd", zorder=0)
 axes.text(12, 0.85, "longer than any\nseen in training", fontsize=8)
-axes.set(title="repeat n digits, 32 units", xlabel="n", ylabel="repeated without a mistake",
-         ylim=(0, 1.05), xlim=(0.6, 14.4), xticks=range(1, 15))
+axes.set(title="repeat n digits, 32 units", xlabel="n",
+         ylabel="repeated without a mistake", ylim=(0, 1.05), xlim=(0.6, 14.4),
+         xticks=range(1, 15))
 axes.legend(loc="lower left")
 plt.show()
 assert share["global"][9] > 0.8 > 0.3 > share["none"][9]
@@ -236,7 +255,8 @@ def dates(number, seed=1):
     cut = [natural_tokeniser(language).tokenise for language in ("en", "es")]
     while len(found) < number:
         form = day(rng, book.names, "full")
-        english, spanish = (normalise(form(locale)) for locale in (book.source, book.target))
+        english, spanish = (normalise(form(locale))
+                            for locale in (book.source, book.target))
         if english[-4:-1] == "201":
             found[english] = (cut[0](english), cut[1](spanish))
     return list(found.values())
@@ -246,9 +266,11 @@ pairs = dates(1200)
 english, spanish = (Vocabulary.build(side) for side in zip(*pairs, strict=True))
 ids = [(english.ids(x), spanish.ids(y)) for x, y in pairs]
 train, test = ids[:1000], ids[1000:]
-order = np.concatenate([np.random.default_rng(k).permutation(1000) for k in range(12)])
+order = np.concatenate([np.random.default_rng(k).permutation(1000)
+                        for k in range(12)])
 batches = [make_batch(train, chunk, False) for chunk in order.reshape(-1, 25)]
-KINDS = {"encoder: forward": {}, "encoder: both ends": {"bidirectional": True, "bridge": True}}
+KINDS = {"encoder: forward": {},
+         "encoder: both ends": {"bidirectional": True, "bridge": True}}
 models, maps, correct = {}, {}, {}
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
 for place, (name, more) in zip(axes, KINDS.items(), strict=True):
@@ -256,11 +278,13 @@ for place, (name, more) in zip(axes, KINDS.items(), strict=True):
     models[name] = model, fit(model, batches)
     said, maps[name] = translate(*models[name], [x for x, _ in test])
     correct[name] = [a == list(y) for a, (_, y) in zip(said, test, strict=True)]
-    heat_map(place, maps[name][0], f"a_t, {name}", [*spanish.tokens(said[0]), "</s>"],
-             english.tokens(test[0][0]), signed=False, top=1.0)
+    heat_map(place, maps[name][0], f"a_t, {name}",
+             [*spanish.tokens(said[0]), "</s>"], english.tokens(test[0][0]),
+             signed=False, top=1.0)
 plt.show()
 for name, flags in correct.items():
-    print(f"{name}: {np.mean(flags):.1%} of {len(test)} dates without a mistake")
+    print(f"{name}: {np.mean(flags):.1%} of {len(test)} dates without a "
+          "mistake")
 
 # %% [markdown]
 # Follow a row at a time. English has the month before the day and Spanish after it, so the
@@ -274,15 +298,19 @@ LINKS = {"weekday": (0, 0), "day": (2, 3), "month": (4, 2), "year": (6, 5)}
 
 
 def on_the_right_word(name, maps):
-    """Prints, and returns, how often the largest entry of a row is at the right word."""
-    hits = [np.mean([a[row].argmax() == column for a in maps]) for row, column in LINKS.values()]
-    print(f"{name:20}", *(f"{word} {hit:4.0%}  " for word, hit in zip(LINKS, hits, strict=True)))
+    """How often the largest entry of a row is at the right word; printed."""
+    hits = [np.mean([a[row].argmax() == column for a in maps])
+            for row, column in LINKS.values()]
+    print(f"{name:20}",
+          *(f"{word} {hit:4.0%}  "
+            for word, hit in zip(LINKS, hits, strict=True)))
     return hits
 
 
 hits = {}
 for name in KINDS:
-    kept = [a for a, good in zip(maps[name], correct[name], strict=True) if good]
+    kept = [a
+            for a, good in zip(maps[name], correct[name], strict=True) if good]
     hits[name] = on_the_right_word(name, kept)
 assert min(map(min, hits.values())) < 0.9
 
@@ -297,12 +325,14 @@ assert min(map(min, hits.values())) < 0.9
 
 # %%
 def gradient_map(model, parameters, x, y):
-    """(m_y + 1, m_x): each loss's gradient at each source word, as shares of the row's sum."""
+    """(m_y + 1, m_x): each loss's gradient at each source word, as shares."""
     p = {name: value.astype("float64") for name, value in parameters.items()}
-    p["encoder.W_e"] = p["encoder.W_e"][list(x)]    # a row for each position: words may repeat
+    # a row for each position: words may repeat
+    p["encoder.W_e"] = p["encoder.W_e"][list(x)]
     batch, total = make_batch([(range(len(x)), y)], [0], False), [np.zeros(())]
     for n in range(1, len(y) + 2):
-        _, cache = model.loss(p, replace(batch, target=Side(batch.target.ids, np.array([n]))))
+        target = Side(batch.target.ids, np.array([n]))
+        _, cache = model.loss(p, replace(batch, target=target))
         total.append(model.backward(cache)["encoder.W_e"].dense())
     norms = [np.linalg.norm(b - a, axis=1) for a, b in pairwise(total)]
     return np.array([row / row.sum() for row in norms])
@@ -311,9 +341,11 @@ def gradient_map(model, parameters, x, y):
 x, y = test[0]
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
 for place, (name, (model, p)) in zip(axes, models.items(), strict=True):
-    heat_map(place, gradient_map(model, p, x, y), f"share of the gradient, {name}",
-             [*spanish.tokens(y), "</s>"], english.tokens(x), signed=False, top=1.0)
-    on_the_right_word(name, [gradient_map(model, p, *pair) for pair in test[:25]])
+    heat_map(place, gradient_map(model, p, x, y),
+             f"share of the gradient, {name}", [*spanish.tokens(y), "</s>"],
+             english.tokens(x), signed=False, top=1.0)
+    on_the_right_word(name,
+                      [gradient_map(model, p, *pair) for pair in test[:25]])
 plt.show()
 
 # %% [markdown]
@@ -333,16 +365,19 @@ plt.show()
 # %%
 J = {}
 for feeding in (False, True):
-    model = translator("global", 6, len(english), len(spanish), input_feeding=feeding)
+    model = translator("global", 6, len(english), len(spanish),
+                       input_feeding=feeding)
     p = model.initial_parameters(np.random.default_rng(2), "float64")
     J[feeding], trace = derivation.attentional_nmt_forward(p, x, y)
     literal, _, _ = derivation.attentional_nmt_backward(p, x, y, trace)
     loss, cache = model.loss(p, make_batch([(x, y)], [0], False))
     fast = {name: d.dense() if hasattr(d, "dense") else d
             for name, d in model.backward(cache).items()}
-    worst = max(float(np.abs(fast[name] - literal[name]).max()) for name in literal)
-    print(f"input feeding {feeding}: loss {J[feeding]:.6f}; kernel and derivation differ by "
-          f"{abs(float(loss) - J[feeding]):.0e}, their gradients by {worst:.0e}")
+    worst = max(float(np.abs(fast[name] - literal[name]).max())
+                for name in literal)
+    print(f"input feeding {feeding}: loss {J[feeding]:.6f}; kernel and "
+          f"derivation differ by {abs(float(loss) - J[feeding]):.0e}, their "
+          f"gradients by {worst:.0e}")
     assert worst < 1e-12
 
 # %% [markdown]
@@ -353,8 +388,8 @@ for feeding in (False, True):
 # must sum to one, and no score may make it overflow.
 
 # %%
-@exercise(1, hint="subtract the largest score of a word, then exp, then zeros after n; or set the "
-          "scores after n to minus infinity first",
+@exercise(1, hint="subtract the largest score of a word, then exp, then zeros "
+          "after n; or set the scores after n to minus infinity first",
           mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
@@ -386,8 +421,8 @@ check_exercise_1(answer_1)
 # %% tags=["solution"]
 def solution_1(e, n):
     e = np.where(np.arange(len(e))[:, None] < n, e, -np.inf)
-    a = np.exp(e - e.max())                                                # exp(-inf) is exactly 0
-    return a / a.sum()                                                     # (4.7)
+    a = np.exp(e - e.max())                             # exp(-inf) is exactly 0
+    return a / a.sum()                                        # (4.7)
 
 
 check_exercise_1(solution_1, "Solution")
@@ -399,8 +434,8 @@ check_exercise_1(solution_1, "Solution")
 # $d\mathbf{e}$. Do not build the (S, S) Jacobian.
 
 # %%
-@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum to zero. Do yours?",
-          mistakes=MISTAKES[2])
+@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum "
+          "to zero. Do yours?", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     e, da = np.random.default_rng(6).normal(size=(2, 5, 1))
     found = answer(softmax(e), da)
@@ -436,12 +471,13 @@ check_exercise_2(solution_2, "Solution")
 # $\mathbf{W}_a$, (H, He), return $d\bar{\mathbf{h}}$.
 
 # %%
-@exercise(3, hint="Corollary 1 twice, and a sum. W_a^T h is one column, the query; each source "
-          "state gets it times its own de_s",
+@exercise(3, hint="Corollary 1 twice, and a sum. W_a^T h is one column, the "
+          "query; each source state gets it times its own de_s",
           mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(7)
-    h, h_bar, W_a = (draw.normal(size=shape) for shape in ((3, 1), (4, 5), (3, 4)))
+    h, h_bar, W_a = (draw.normal(size=shape)
+                     for shape in ((3, 1), (4, 5), (3, 4)))
     dc = draw.normal(size=(4, 1))
     a = align(general, h, h_bar, {"W_a": W_a})
     de = a * (h_bar.T @ dc - a.T @ (h_bar.T @ dc))
@@ -467,7 +503,7 @@ check_exercise_3(answer_3)
 
 # %% tags=["solution"]
 def solution_3(dc, de, h, a, W_a):
-    return dc @ a.T + (W_a.T @ h) @ de.T                                   # context, then scores
+    return dc @ a.T + (W_a.T @ h) @ de.T                  # context, then scores
 
 
 check_exercise_3(solution_3, "Solution")

@@ -25,13 +25,15 @@ from grads.derivations.calculus import sigm
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 
 def draw(T, B, H, dtype):
-    """x (T, B, H), the matrix T_lstm (4H, 2H), and dh (T, B, H), gradients of all h_t."""
+    """x (T, B, H), T_lstm (4H, 2H), and dh (T, B, H) of all h_t."""
     rng = np.random.default_rng(0)
-    x, W, dh = (rng.normal(size=shape) for shape in ((T, B, H), (4 * H, 2 * H), (T, B, H)))
+    x, W, dh = (rng.normal(size=shape)
+                for shape in ((T, B, H), (4 * H, 2 * H), (T, B, H)))
     return [a.astype(dtype) for a in (x, W / np.sqrt(2 * H), dh)]
 
 
@@ -46,21 +48,24 @@ def draw(T, B, H, dtype):
 # %%
 def one_by_one(x, W, dh_out):
     (T, B, _), H = x.shape, dh_out.shape[2]
-    h_all, dx_all, dW = np.zeros((T, B, H), x.dtype), np.zeros_like(x), np.zeros_like(W)
+    h_all = np.zeros((T, B, H), x.dtype)
+    dx_all, dW = np.zeros_like(x), np.zeros_like(W)
     for example in range(B):
         v = x[:, example, :, None]
         zero = np.zeros((H, 1), x.dtype)
         h, c = [zero], [zero]
         for t in range(T):
-            for states, new in zip((h, c), derivation.lstm(h[t], c[t], v[t], W), strict=True):
-                states.append(new)                                         # (2.40)
+            for states, new in zip((h, c), derivation.lstm(h[t], c[t], v[t], W),
+                                   strict=True):
+                states.append(new)                            # (2.40)
             h_all[t, example] = h[-1][:, 0]
         dh, dc = zero, zero
         for t in range(T - 1, -1, -1):
-            dh = dh + dh_out[t, example, :, None]                          # Algorithm 2, line 5
-            dh, dc, dx, dT, _ = derivation.lstm_grad(dh, dc, h[t], c[t], v[t], W)
-            dx_all[t, example] = dx[:, 0]                                  # (2.47)
-            dW = dW + dT                                                   # lines 14, 15
+            dh = dh + dh_out[t, example, :, None]          # Algorithm 2, line 5
+            dh, dc, dx, dT, _ = derivation.lstm_grad(dh, dc, h[t], c[t], v[t],
+                                                     W)
+            dx_all[t, example] = dx[:, 0]                     # (2.47)
+            dW = dW + dT                                      # lines 14, 15
     return h_all, dx_all, dW
 
 
@@ -81,30 +86,33 @@ def one_by_one(x, W, dh_out):
 def eight_products(x, W, dh_out):
     (T, B, E), H = x.shape, dh_out.shape[2]
     gates = np.split(W, 4)
-    W_x, W_h = ([gate[:, part] for gate in gates] for part in (slice(0, E), slice(E, None)))
+    W_x, W_h = ([gate[:, part] for gate in gates]
+                for part in (slice(0, E), slice(E, None)))
     h, c, kept = [np.zeros((B, H), x.dtype)], [np.zeros((B, H), x.dtype)], []
     for t in range(T):
-        a = [x[t] @ W_x[k].T + h[t] @ W_h[k].T for k in range(4)]          # (2.35)
+        a = [x[t] @ W_x[k].T + h[t] @ W_h[k].T for k in range(4)]  # (2.35)
         i, f, o, h_hat = sigm(a[0]), sigm(a[1]), sigm(a[2]), np.tanh(a[3])
-        c.append(f * c[t] + i * h_hat)                                     # (2.36)
-        h.append(o * np.tanh(c[-1]))                                       # (2.37)
+        c.append(f * c[t] + i * h_hat)                        # (2.36)
+        h.append(o * np.tanh(c[-1]))                          # (2.37)
         kept.append((i, f, o, h_hat))
     dh, dc, dx = np.zeros_like(h[0]), np.zeros_like(h[0]), np.zeros_like(x)
-    dW = [[np.zeros_like(w) for w in pair] for pair in zip(W_x, W_h, strict=True)]
+    dW = [[np.zeros_like(w) for w in pair]
+          for pair in zip(W_x, W_h, strict=True)]
     for t in range(T - 1, -1, -1):
         dh = dh + dh_out[t]
         i, f, o, h_hat = kept[t]
         tanh_c = np.tanh(c[t + 1])
-        dc = dc + (1 - tanh_c**2) * o * dh                                 # (2.42)
-        da = (h_hat * dc * i * (1 - i), c[t] * dc * f * (1 - f),           # (2.45), (2.43)
-              tanh_c * dh * o * (1 - o), i * dc * (1 - h_hat**2))          # (2.41), (2.46)
+        dc = dc + (1 - tanh_c**2) * o * dh                    # (2.42)
+        # (2.45), (2.43), (2.41), (2.46)
+        da = (h_hat * dc * i * (1 - i), c[t] * dc * f * (1 - f),
+              tanh_c * dh * o * (1 - o), i * dc * (1 - h_hat**2))
         dh = np.zeros_like(dh)
         for k in range(4):
-            dW[k][0] += da[k].T @ x[t]                                     # (2.49)
-            dW[k][1] += da[k].T @ h[t]                                     # (2.50)
-            dx[t] += da[k] @ W_x[k]                                        # (2.47)
-            dh += da[k] @ W_h[k]                                           # (2.48)
-        dc = f * dc                                                        # (2.44)
+            dW[k][0] += da[k].T @ x[t]                        # (2.49)
+            dW[k][1] += da[k].T @ h[t]                        # (2.50)
+            dx[t] += da[k] @ W_x[k]                           # (2.47)
+            dh += da[k] @ W_h[k]                              # (2.48)
+        dc = f * dc                                           # (2.44)
     return np.array(h[1:]), dx, np.vstack([np.hstack(pair) for pair in dW])
 
 
@@ -121,24 +129,24 @@ def one_product(x, W, dh_out):
     h, c, kept = [np.zeros((B, H), x.dtype)], [np.zeros((B, H), x.dtype)], []
     for t in range(T):
         z = np.hstack([x[t], h[t]])
-        a = z @ W.T                                                        # (2.38)
+        a = z @ W.T                                           # (2.38)
         i, f, o = np.split(sigm(a[:, :3 * H]), 3, axis=1)
         h_hat = np.tanh(a[:, 3 * H:])
-        c.append(f * c[t] + i * h_hat)                                     # (2.36)
-        h.append(o * np.tanh(c[-1]))                                       # (2.37)
+        c.append(f * c[t] + i * h_hat)                        # (2.36)
+        h.append(o * np.tanh(c[-1]))                          # (2.37)
         kept.append((z, i, f, o, h_hat))
     dh, dc, dx, dW = (np.zeros_like(a) for a in (h[0], c[0], x, W))
     for t in range(T - 1, -1, -1):
         dh = dh + dh_out[t]
         z, i, f, o, h_hat = kept[t]
         tanh_c = np.tanh(c[t + 1])
-        dc = dc + (1 - tanh_c**2) * o * dh                                 # (2.42)
+        dc = dc + (1 - tanh_c**2) * o * dh                    # (2.42)
         da = np.hstack([h_hat * dc * i * (1 - i), c[t] * dc * f * (1 - f),
                         tanh_c * dh * o * (1 - o), i * dc * (1 - h_hat**2)])
-        dW += da.T @ z                                                     # (2.49), (2.50)
+        dW += da.T @ z                                        # (2.49), (2.50)
         dz = da @ W
-        dx[t], dh = dz[:, :E], dz[:, E:]                                   # (2.47), (2.48)
-        dc = f * dc                                                        # (2.44)
+        dx[t], dh = dz[:, :E], dz[:, E:]                      # (2.47), (2.48)
+        dc = f * dc                                           # (2.44)
     return np.array(h[1:]), dx, dW
 
 
@@ -166,7 +174,8 @@ def one_product(x, W, dh_out):
 # %%
 def sequence(x, W, dh_out, workspace=None):
     zero = np.zeros(dh_out.shape[1:], x.dtype)
-    h, _, cache = recurrent_forward(CELLS["lstm"], x, (zero, zero), W, workspace=workspace)
+    h, _, cache = recurrent_forward(CELLS["lstm"], x, (zero, zero), W,
+                                    workspace=workspace)
     dx, _, dW, _ = recurrent_backward(dh_out, None, cache)
     return h, dx, dW
 
@@ -186,9 +195,10 @@ def with_buffers(x, W, dh_out):
     return sequence(x, W, dh_out, kept_workspace)
 
 
-FORMS = {"0 derivation, one by one": one_by_one, "1 batch in rows, 8 products": eight_products,
-         "2 one product for all gates": one_product, "3 products out of the loop": sequence,
-         "4 buffers kept": with_buffers}
+FORMS = {"0 derivation, one by one": one_by_one,
+         "1 batch in rows, 8 products": eight_products,
+         "2 one product for all gates": one_product,
+         "3 products out of the loop": sequence, "4 buffers kept": with_buffers}
 
 # %% [markdown]
 # ## Equal up to rounding
@@ -205,9 +215,11 @@ for dtype in ("float64", "float32"):
     trusted = one_by_one(*(a.astype("float64") for a in case))
     for name, form in FORMS.items():
         worst[dtype, name] = max(float(np.abs(a - b).max() / np.abs(b).max())
-                                 for a, b in zip(form(*case), trusted, strict=True))
+                                 for a, b in zip(form(*case), trusted,
+                                                 strict=True))
 for name in FORMS:
-    print(f"{name:30} float64 {worst['float64', name]:.1e}   float32 {worst['float32', name]:.1e}")
+    print(f"{name:30} float64 {worst['float64', name]:.1e}   float32 "
+          f"{worst['float32', name]:.1e}")
 assert max(worst["float64", name] for name in FORMS) < 1e-13
 
 # %% [markdown]
@@ -225,7 +237,8 @@ def small_backward(d_out, cache):
 
 
 rng = np.random.default_rng(1)
-tiny = [rng.normal(size=shape) for shape in ((3, 2, 4), (2, 3), (2, 3), (12, 7))]
+tiny = [rng.normal(size=shape)
+        for shape in ((3, 2, 4), (2, 3), (2, 3), (12, 7))]
 print(check_pair(small_forward, small_backward, tiny).summary())
 
 # %% [markdown]
@@ -249,7 +262,8 @@ def median_time(run, repeats=7):
 def time_forms(T, B, H, names):
     """Seconds of each form, forward and backward."""
     case = draw(T, B, H, "float32")
-    return {name: median_time(lambda form=FORMS[name]: form(*case)) for name in names}
+    return {name: median_time(lambda form=FORMS[name]: form(*case))
+            for name in names}
 
 
 names = list(FORMS)
@@ -265,13 +279,17 @@ for place, ((T, B, H), seconds) in zip(axes, spent.items(), strict=False):
                    f" {1e3 * value:.1f} ms, {first / value:.2g}x", va="center")
     place.set(title=f"T = {T}, B = {B}, E = H = {H}", xlabel="milliseconds")
     place.invert_yaxis()
-axes[0].set(xscale="log", xlim=(0.5, 20e3 * spent[20, 16, 64][names[0]]), ylabel="form")
+axes[0].set(xscale="log", xlim=(0.5, 20e3 * spent[20, 16, 64][names[0]]),
+            ylabel="form")
 axes[1].set_xlim(0, 1.6e3 * max(seconds.values()))
-for k, (dtype, color) in enumerate({"float64": GREEN, "float32": ORANGE}.items()):
-    axes[2].barh(np.arange(5) + 0.4 * k - 0.2, [worst[dtype, name] + 1e-18 for name in names],
-                 0.38, color=color, label=dtype)
+for k, (dtype, color) in enumerate({"float64": GREEN,
+                                    "float32": ORANGE}.items()):
+    axes[2].barh(np.arange(5) + 0.4 * k - 0.2,
+                 [worst[dtype, name] + 1e-18 for name in names], 0.38,
+                 color=color, label=dtype)
     axes[2].axvline(np.finfo(dtype).eps, color=color, linestyle=":")
-axes[2].set(xscale="log", xlim=(1e-17, 1e2), xlabel="difference from form 0 in float64",
+axes[2].set(xscale="log", xlim=(1e-17, 1e2),
+            xlabel="difference from form 0 in float64",
             title="precision: the dotted lines are eps")
 axes[2].set_yticks(range(5), [name[0] for name in names])
 axes[2].invert_yaxis()
@@ -301,7 +319,8 @@ rates = []
 for batch in sizes:
     rows = np.ones((batch, 512), "float32")
     out = np.empty((batch, 1024), "float32")
-    seconds = median_time(lambda rows=rows, out=out: np.matmul(rows, weights.T, out=out), 15)
+    seconds = median_time(lambda rows=rows, out=out: np.matmul(rows, weights.T,
+                                                               out=out), 15)
     rates.append(2 * batch * weights.size / seconds / 1e9)
 
 z = np.random.default_rng(0).normal(size=(64, 4 * 512)).astype("float32")
@@ -314,14 +333,17 @@ cells = {
 }
 figure, axes = plt.subplots(1, 2, figsize=(11, 2.8))
 axes[0].semilogx(sizes, rates, "o-", base=2)
-axes[0].set(title="one product (B, 512) x (512, 1024)", xlabel="B", ylim=(0, None),
-            ylabel="billion operations / s")
+axes[0].set(title="one product (B, 512) x (512, 1024)", xlabel="B",
+            ylim=(0, None), ylabel="billion operations / s")
 axes[0].set_xticks(sizes, sizes)
-axes[1].barh(list(cells), [1e6 * seconds for seconds in cells.values()], color=[GREY, BLUE])
-axes[1].set(title="the non-linearities of a (64, 2048) step", xlabel="microseconds")
+axes[1].barh(list(cells), [1e6 * seconds for seconds in cells.values()],
+             color=[GREY, BLUE])
+axes[1].set(title="the non-linearities of a (64, 2048) step",
+            xlabel="microseconds")
 plt.show()
 call = median_time(lambda: np.add(1.0, 1.0), 1000)
-print(f"at B = 64 the product runs at {rates[6] / rates[0]:.1f} times the rate of B = 1")
+print(f"at B = 64 the product runs at {rates[6] / rates[0]:.1f} times the rate "
+      "of B = 1")
 print(f"a call of NumPy that adds 1 and 1 takes {1e6 * call:.2f} microseconds")
 assert rates[6] > rates[0]
 
@@ -336,9 +358,8 @@ assert rates[6] > rates[0]
 # Write $\mathrm{sigm}(z)$ with `np.tanh` and no `np.exp`. (It then cannot overflow.)
 
 # %%
-@exercise(1, hint="tanh(z) runs from -1 to 1, sigm from 0 to 1; and at 0 sigm has slope 1/4, tanh "
-          "has slope 1",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="tanh(z) runs from -1 to 1, sigm from 0 to 1; and at 0 sigm "
+          "has slope 1/4, tanh has slope 1", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     z = np.linspace(-30, 30, 61)
     return difference(answer(z.copy()), sigm(z), "sigm(z)")
@@ -369,13 +390,13 @@ check_exercise_1(solution_1, "Solution")
 # \mathbf{x}^\top$, (4H, E): one product, no loop, no `einsum`.
 
 # %%
-@exercise(2, hint="flatten time and batch into one axis with reshape; it becomes the inner index "
-          "of the product",
-          mistakes=MISTAKES[2])
+@exercise(2, hint="flatten time and batch into one axis with reshape; it "
+          "becomes the inner index of the product", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     draw = np.random.default_rng(2)
     da, x = draw.normal(size=(5, 3, 8)), draw.normal(size=(5, 3, 4))
-    expected = sum(np.outer(da[t, b], x[t, b]) for t in range(5) for b in range(3))
+    expected = sum(np.outer(da[t, b], x[t, b]) for t in range(5)
+                   for b in range(3))
     return difference(answer(da, x), expected, "dT_x")
 
 
@@ -392,7 +413,8 @@ check_exercise_2(answer_2)
 
 # %% tags=["solution"]
 def solution_2(da, x):
-    return da.reshape(-1, da.shape[2]).T @ x.reshape(-1, x.shape[2])       # (2.49), summed
+    # (2.49), summed
+    return da.reshape(-1, da.shape[2]).T @ x.reshape(-1, x.shape[2])
 
 
 check_exercise_2(solution_2, "Solution")
@@ -405,14 +427,15 @@ check_exercise_2(solution_2, "Solution")
 # achieved rate.
 
 # %%
-@exercise(3, hint="a product of (m, k) and (k, n) has m n sums of k terms: 2 m k n operations. "
-          "Each row of z is multiplied by all of T_lstm, (4H, E + H)",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="a product of (m, k) and (k, n) has m n sums of k terms: 2 m "
+          "k n operations. Each row of z is multiplied by all of T_lstm, (4H, "
+          "E + H)", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     for sizes in ((20, 16, 64, 64), (7, 3, 5, 2)):
         T, B, E, H = sizes
         expected = 2 * T * B * 4 * H * E + 2 * T * B * 4 * H * H
-        if fault := difference(answer(*sizes), expected, f"the count for T, B, E, H = {sizes}"):
+        if fault := difference(answer(*sizes), expected,
+                               f"the count for T, B, E, H = {sizes}"):
             return fault
     return None
 
@@ -441,4 +464,5 @@ for (T, B, H), seconds in spent.items():
     operations = 3 * solution_3(T, B, H, H)
     print(f"T = {T}, B = {B}, E = H = {H}")
     for name, value in seconds.items():
-        print(f"  {name:30} {operations / value / 1e9:6.1f} billion operations / s")
+        print(f"  {name:30} {operations / value / 1e9:6.1f} billion operations "
+              "/ s")

@@ -18,7 +18,12 @@ from mistakes import TRANSFORMER as MISTAKES
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
-from grads.derivations.multihead import Head, head_forward, head_forward_grad, softmax_rows
+from grads.derivations.multihead import (
+    Head,
+    head_forward,
+    head_forward_grad,
+    softmax_rows,
+)
 from grads.derivations.norms import (
     layer_norm,
     layer_norm_grad,
@@ -31,7 +36,8 @@ from nmt.data.batches import make_batch
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.training.optimizers import Adam, gradient_scale
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## From the score to the head
@@ -58,11 +64,13 @@ for scaled in (True, False):
         Q, K = rng.normal(size=(2, 200, d_k))
         A = softmax_rows(Q @ K[:10].T / (d_k**0.5 if scaled else 1.0))
         sharpest[scaled].append(A.max(axis=1).mean())
-        slope[scaled].append((A * (1 - A)).sum(axis=1).mean())  # the Jacobian's trace
+        # the Jacobian's trace
+        slope[scaled].append((A * (1 - A)).sum(axis=1).mean())
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.8))
 for place, values, title in ((axes[0], sharpest, "largest of ten weights"),
-                             (axes[1], slope, "trace of the softmax's Jacobian")):
-    place.semilogx(widths, values[True], "o-", base=2, label="divided by sqrt(d_k)")
+                             (axes[1], slope, "trace of softmax's Jacobian")):
+    place.semilogx(widths, values[True], "o-", base=2,
+                   label="divided by sqrt(d_k)")
     place.semilogx(widths, values[False], "o--", base=2, label="not divided")
     place.set(title=title, xlabel="d_k", ylim=(0, 1.02))
 axes[0].legend()
@@ -78,21 +86,23 @@ plt.show()
 # %%
 T, d, d_k = 5, 6, 3
 Y = rng.normal(size=(T, d))
-head = Head(*rng.normal(scale=0.7, size=(3, d, d_k)), *rng.normal(scale=0.7, size=(2, 1, d_k)))
+head = Head(*rng.normal(scale=0.7, size=(3, d, d_k)),
+            *rng.normal(scale=0.7, size=(2, 1, d_k)))
 future = np.triu(np.ones((T, T), bool), 1)
 nothing_dropped, dH = np.ones((T, T)), rng.normal(size=(T, d_k))
 
 
 def forward(Y, W_Q, W_K, W_V, b_Q, b_V):
     own = Head(W_Q, W_K, W_V, b_Q, b_V)
-    H, trace = head_forward(Y, Y, own, future, nothing_dropped)              # (1.7), (1.8)
+    H, trace = head_forward(Y, Y, own, future, nothing_dropped)  # (1.7), (1.8)
     return H, (Y, own, trace)
 
 
 def backward(dH, cache):
     Y, own, trace = cache
-    dY, dX, d_head = head_forward_grad(dH, Y, Y, own, future, nothing_dropped, trace)
-    return dY + dX, *d_head                                                  # Y asks, and is asked
+    dY, dX, d_head = head_forward_grad(dH, Y, Y, own, future, nothing_dropped,
+                                       trace)
+    return dY + dX, *d_head                               # Y asks, and is asked
 
 
 print(check_pair(forward, backward, [Y, *head]))
@@ -100,9 +110,10 @@ A = forward(Y, *head)[1][2].A
 dA = dH @ (Y @ head.W_V + head.b_V).T
 dE = A * (dA - (A * dA).sum(axis=1, keepdims=True))
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.8))
-heat_map(axes[0], A, "A: how much word t attends to word s", range(1, T + 1), range(1, T + 1),
-         signed=False, top=1.0)
-heat_map(axes[1], dE, "dE: how the loss would have the scores", range(1, T + 1), range(1, T + 1))
+heat_map(axes[0], A, "A: how much word t attends to word s", range(1, T + 1),
+         range(1, T + 1), signed=False, top=1.0)
+heat_map(axes[1], dE, "dE: how the loss would have the scores", range(1, T + 1),
+         range(1, T + 1))
 plt.show()
 assert not A[future].any() and not dE[future].any()
 
@@ -130,14 +141,18 @@ assert not A[future].any() and not dE[future].any()
 
 # %%
 x = rng.normal(size=(8, 1))
-jacobians = {"LayerNorm": layer_norm_jacobian(x), "RMSNorm": rms_norm_jacobian(x),
+jacobians = {"LayerNorm": layer_norm_jacobian(x),
+             "RMSNorm": rms_norm_jacobian(x),
              "ScaleNorm": scale_norm_jacobian(x)}
 figure, axes = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[1.3, 1])
-heat_map(axes[0], jacobians["LayerNorm"], "J of LayerNorm", range(1, 9), range(1, 9))
-for (name, J), style in zip(jacobians.items(), ("o-", "s--", "^:"), strict=True):
+heat_map(axes[0], jacobians["LayerNorm"], "J of LayerNorm", range(1, 9),
+         range(1, 9))
+for (name, J), style in zip(jacobians.items(), ("o-", "s--", "^:"),
+                            strict=True):
     values = np.linalg.svd(J, compute_uv=False)
     axes[1].plot(range(1, 9), values, style, label=name)
-    print(f"{name}: {sum(values > 1e-4)} directions of 8 pass, each times {values[0]:.3f}")
+    print(f"{name}: {sum(values > 1e-4)} directions of 8 pass, each times "
+          f"{values[0]:.3f}")
 axes[1].set(title="singular values of J", xlabel="number", ylim=(0, None))
 axes[1].legend()
 plt.show()
@@ -172,26 +187,29 @@ def flow(placed, depth, seed, d=24, T=3):
     weights, inputs, kept = [], [], []
     for _ in range(depth):
         W_1, W_2 = draw.normal(scale=d**-0.5, size=(2, d, d))
-        weights.append(FeedForward(2**0.5 * W_1, np.zeros((1, d)), W_2, np.zeros((1, d))))
+        weights.append(FeedForward(2**0.5 * W_1, np.zeros((1, d)), W_2,
+                                   np.zeros((1, d))))
         inputs.append(x)
         x, one = forward("feed_forward", x, weights[-1], {}, "layer", w_N)
         kept.append(one)
     dx = draw.normal(size=(T, d))
     dx, norms = dx / np.linalg.norm(dx), [1.0]
     for l in range(depth - 1, -1, -1):
-        dx, *_ = grad("feed_forward", dx, inputs[l], weights[l], {}, "layer", w_N, kept[l])
+        dx, *_ = grad("feed_forward", dx, inputs[l], weights[l], {}, "layer",
+                      w_N, kept[l])
         norms.append(np.linalg.norm(dx))
     return norms
 
 
 DEPTH = 30
 figure, axes = plt.subplots(figsize=(6.5, 2.8))
-flows = {placed: np.mean([flow(placed, DEPTH, seed) for seed in range(3)], axis=0)
-         for placed in PLACED}
+flows = {placed: np.mean([flow(placed, DEPTH, seed) for seed in range(3)],
+                         axis=0) for placed in PLACED}
 for (placed, norms), colour in zip(flows.items(), (BLUE, ORANGE), strict=True):
-    axes.semilogy(norms, color=colour, label={"pre": "PreNorm", "post": "PostNorm"}[placed])
-axes.set(title="norm of the gradient, from the top down", xlabel="sublayers passed",
-         ylabel="norm")
+    axes.semilogy(norms, color=colour,
+                  label={"pre": "PreNorm", "post": "PostNorm"}[placed])
+axes.set(title="norm of the gradient, from the top down",
+         xlabel="sublayers passed", ylabel="norm")
 axes.legend()
 plt.show()
 for placed, norms in flows.items():
@@ -217,8 +235,9 @@ def sentences(rng, number):
 
 def transformer(pre_norm, layers=6):
     """A small model of the digits."""
-    return Transformer(TransformerConfig(
-        1, layers, 32, 64, 4, pre_norm=pre_norm, dropout=0.0, initialisation="xavier"), 12, 12)
+    return Transformer(TransformerConfig(1, layers, 32, 64, 4,
+                                         pre_norm=pre_norm, dropout=0.0,
+                                         initialisation="xavier"), 12, 12)
 
 
 NAMES = {True: "PreNorm", False: "PostNorm"}
@@ -231,12 +250,15 @@ for pre_norm, name in NAMES.items():
         model = transformer(pre_norm)
         p = model.initial_parameters(np.random.default_rng(seed))
         d = model.backward(model.loss(p, batch)[1])
-        found.append([np.linalg.norm(d[f"decoder.{l}.feed_forward.W_2"]) for l in range(6)])
+        found.append([np.linalg.norm(d[f"decoder.{l}.feed_forward.W_2"])
+                      for l in range(6)])
     by_layer[name] = np.mean(found, axis=0)
-    axes.plot(range(1, 7), by_layer[name] / by_layer[name][-1], "o-", label=name)
-    print(f"{name}: lowest layer {by_layer[name][0] / by_layer[name][-1]:.2f} of the highest")
-axes.set(title="gradient of W_2 by layer, by the top layer's", xlabel="layer of the decoder",
-         ylim=(0, None))
+    axes.plot(range(1, 7), by_layer[name] / by_layer[name][-1], "o-",
+              label=name)
+    print(f"{name}: lowest layer {by_layer[name][0] / by_layer[name][-1]:.2f} "
+          "of the highest")
+axes.set(title="gradient of W_2 by layer, by the top layer's",
+         xlabel="layer of the decoder", ylim=(0, None))
 axes.legend()
 plt.show()
 
@@ -249,7 +271,8 @@ figure, axes = plt.subplots(figsize=(6.5, 2.8))
 last = {}
 for (pre_norm, name), colour in zip(NAMES.items(), (BLUE, ORANGE), strict=True):
     model, draw = transformer(pre_norm), np.random.default_rng(3)
-    p, adam, losses = model.initial_parameters(np.random.default_rng(0)), Adam(0.003), []
+    p = model.initial_parameters(np.random.default_rng(0))
+    adam, losses = Adam(0.003), []
     for _ in range(UPDATES):
         batch = make_batch(sentences(draw, 32), range(32), False)
         loss, cache = model.loss(p, batch)
@@ -263,7 +286,8 @@ for (pre_norm, name), colour in zip(NAMES.items(), (BLUE, ORANGE), strict=True):
     print(f"{name}: {last[name]:.2f} nats a digit over the last 20 updates")
 axes.axhline(np.log(10), color=GREY, linewidth=0.8)
 axes.text(UPDATES, np.log(10) + 0.05, "guessing", ha="right", fontsize=8)
-axes.set(title="no warm-up, six layers", xlabel="updates", ylabel="nats a digit", ylim=(0, None))
+axes.set(title="no warm-up, six layers", xlabel="updates",
+         ylabel="nats a digit", ylim=(0, None))
 axes.legend()
 plt.show()
 
@@ -279,14 +303,16 @@ plt.show()
 # $s$. A word attends to itself.
 
 # %%
-@exercise(1, hint="the diagonal is seen, or the first word would see nothing at all",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="the diagonal is seen, or the first word would see nothing "
+          "at all", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     for T in (1, 2, 5):
         found = answer(T)
         if np.shape(found) == (T, T) and np.asarray(found).dtype != bool:
             return f"expected True and False, got {np.asarray(found).dtype}"
-        if fault := difference(found, np.array([[s > t for s in range(T)] for t in range(T)])):
+        if fault := difference(found,
+                               np.array([[s > t for s in range(T)]
+                                         for t in range(T)])):
             return fault
     return None
 
@@ -316,8 +342,8 @@ check_exercise_1(solution_1, "Solution")
 # $d\hat{\mathbf{x}}$, columns (d, 1) and a number, return $d\mathbf{x}$ by sums over $d$ alone.
 
 # %%
-@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times the mean of x^ o v",
-          mistakes=MISTAKES[2])
+@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times "
+          "the mean of x^ o v", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     x, dy = np.random.default_rng(6).normal(size=(2, 7, 1))
     z = x - x.mean()
@@ -325,7 +351,8 @@ def check_exercise_2(answer):
     found = answer(z / s, s, dy)
     if np.shape(found) != x.shape:
         return difference(found, x, "dx")
-    return verdict(check_gradients(lambda x: layer_norm(x, 1.0, 0.0), [x], [found], upstream=dy))
+    return verdict(check_gradients(lambda x: layer_norm(x, 1.0, 0.0), [x],
+                                   [found], upstream=dy))
 
 
 # %%
@@ -358,15 +385,16 @@ assert np.allclose(solution_2(z / s, s, column), literal)
 # $d\mathbf{Q}$ and $d\mathbf{K}$ of $\mathbf{E} = \mathbf{Q}\mathbf{K}^\top / \sqrt{d_k}$.
 
 # %%
-@exercise(3, hint="E is a product: each factor's gradient is dE times the other. And the root?",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="E is a product: each factor's gradient is dE times the "
+          "other. And the root?", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
-    Q, K, dE = draw.normal(size=(3, 4)), draw.normal(size=(5, 4)), draw.normal(size=(3, 5))
+    Q, K, dE = (draw.normal(size=shape) for shape in ((3, 4), (5, 4), (3, 5)))
     found = answer(dE, Q, K)
     if fault := difference(found, (dE @ K / 2, dE.T @ Q / 2)):
         return fault
-    return verdict(check_gradients(lambda Q, K: Q @ K.T / 2, [Q, K], list(found), upstream=dE))
+    return verdict(check_gradients(lambda Q, K: Q @ K.T / 2, [Q, K],
+                                   list(found), upstream=dE))
 
 
 # %%

@@ -19,7 +19,8 @@ from grads.check import check_gradients, check_pair
 from grads.derivations import gru, gru_after
 from grads.derivations.calculus import sigm, sigm_prime, tanh_prime
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## Two gates, no cell
@@ -47,8 +48,8 @@ def weights(scale=0.7, b_z=0.0):
     """A unit with random weights; b_z is the bias of its update gate."""
     W, W_z, W_r = rng.normal(size=(3, H, E)) * scale
     U, U_z, U_r = rng.normal(size=(3, H, H)) * scale
-    return gru.Unit(W, W_z, W_r, U, U_z, U_r, np.zeros((H, 1)), np.full((H, 1), b_z),
-                    np.zeros((H, 1)))
+    return gru.Unit(W, W_z, W_r, U, U_z, U_r, np.zeros((H, 1)),
+                    np.full((H, 1), b_z), np.zeros((H, 1)))
 
 
 unit = weights()
@@ -60,7 +61,8 @@ h = (1 - z) * h_prev + z * h_tilde
 assert np.allclose(h, gru.gru(x, h_prev, unit))
 
 figure, axes = plt.subplots(figsize=(7, 2.2))
-heat_map(axes, np.hstack([h_prev, r, z, h_tilde, h]).T, "one step; columns: the six units",
+heat_map(axes, np.hstack([h_prev, r, z, h_tilde, h]).T,
+         "one step; columns: the six units",
          ["h_prev", "r", "z", "h_tilde", "h"])
 plt.show()
 
@@ -99,18 +101,20 @@ def terms_of(dh, x, h_prev, unit):
     dm = unit.U.T @ (tanh_prime(a) * z * dh)
     da_z = sigm_prime(a_z) * (np.tanh(a) - h_prev) * dh
     da_r = sigm_prime(a_r) * h_prev * dm
-    return {"kept, 1 - z": (1 - z) * dh, "reset, r": r * dm, "through z": unit.U_z.T @ da_z,
-            "through r": unit.U_r.T @ da_r}
+    return {"kept, 1 - z": (1 - z) * dh, "reset, r": r * dm,
+            "through z": unit.U_z.T @ da_z, "through r": unit.U_r.T @ da_r}
 
 
 dh = rng.normal(size=(H, 1))
 terms = terms_of(dh, x, h_prev, unit)
 _, dh_prev, _ = gru.gru_grad(dh, x, h_prev, unit)
 assert np.allclose(sum(terms.values()), dh_prev)
-print(check_gradients(lambda h: gru.gru(x, h, unit), [h_prev], [dh_prev], upstream=dh).verdict)
+print(check_gradients(lambda h: gru.gru(x, h, unit), [h_prev], [dh_prev],
+                      upstream=dh).verdict)
 for name in terms:
     without = sum(value for other, value in terms.items() if other != name)
-    report = check_gradients(lambda h: gru.gru(x, h, unit), [h_prev], [without], upstream=dh)
+    report = check_gradients(lambda h: gru.gru(x, h, unit), [h_prev], [without],
+                             upstream=dh)
     print(f"without {name:12} {report.verdict}")
 
 # %% [markdown]
@@ -139,16 +143,21 @@ def shares(b_z):
     for t in range(STEPS, 0, -1):
         terms = terms_of(dh, words[t - 1], h[t - 1], unit)
         dh = sum(terms.values())
-        sizes.append([*(np.linalg.norm(term) for term in terms.values()), np.linalg.norm(dh)])
+        sizes.append([*(np.linalg.norm(term) for term in terms.values()),
+                      np.linalg.norm(dh)])
     return np.array(sizes)
 
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3), sharey=True)
 for place, b_z in zip(axes, (0.0, -4.0), strict=True):
     sizes = shares(b_z)
-    for column, (name, color) in enumerate(zip(terms, (BLUE, ORANGE, GREEN, PURPLE), strict=True)):
-        place.semilogy(range(1, STEPS + 1), sizes[:, column], color=color, label=name)
-    place.semilogy(range(1, STEPS + 1), sizes[:, -1], color=GREY, linestyle="--", label="sum")
+    for column, (name, color) in enumerate(zip(terms,
+                                               (BLUE, ORANGE, GREEN, PURPLE),
+                                               strict=True)):
+        place.semilogy(range(1, STEPS + 1), sizes[:, column], color=color,
+                       label=name)
+    place.semilogy(range(1, STEPS + 1), sizes[:, -1], color=GREY,
+                   linestyle="--", label="sum")
     place.set(title=f"bias of the update gate {b_z:g}", xlabel="steps back")
 axes[0].set(ylabel="norm")
 axes[1].legend()
@@ -176,10 +185,13 @@ assert shares(-4.0)[-1, -1] > 100 * shares(0.0)[-1, -1]
 # %%
 turned = unit._replace(W_z=-unit.W_z, U_z=-unit.U_z, b_z=-unit.b_z)
 for name, W_r, U_r, b_r in (("as they are", unit.W_r, unit.U_r, unit.b_r),
-                            ("with r = 1", 0 * unit.W_r, 0 * unit.U_r, unit.b_r + 40)):
+                            ("with r = 1", 0 * unit.W_r, 0 * unit.U_r,
+                             unit.b_r + 40)):
     ours = unit._replace(W_r=W_r, U_r=U_r, b_r=b_r)
-    theirs = gru_after.UnitAfter(*turned._replace(W_r=W_r, U_r=U_r, b_r=b_r), np.zeros((H, 1)))
-    apart = np.abs(gru.gru(x, h_prev, ours) - gru_after.gru_after(x, h_prev, theirs)).max()
+    theirs = gru_after.UnitAfter(*turned._replace(W_r=W_r, U_r=U_r, b_r=b_r),
+                                 np.zeros((H, 1)))
+    apart = np.abs(gru.gru(x, h_prev, ours)
+                   - gru_after.gru_after(x, h_prev, theirs)).max()
     print(f"the two units, {name}: largest difference {apart:.1e}")
 
 # %% [markdown]
@@ -193,10 +205,11 @@ for name, W_r, U_r, b_r in (("as they are", unit.W_r, unit.U_r, unit.b_r),
 # $d\mathbf{z}$, $d\tilde{\mathbf{h}}$ and the first term of $d\mathbf{h}_{i-1}$.
 
 # %%
-@exercise(1, hint="h = (1 - z) o h_prev + z o h_tilde has two products; z is a factor of both",
-          mistakes=MISTAKES[1])
+@exercise(1, hint="h = (1 - z) o h_prev + z o h_tilde has two products; z is a "
+          "factor of both", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
-    dh, z, h_tilde, h_prev = np.random.default_rng(5).uniform(0.1, 0.9, size=(4, H, 1))
+    draw = np.random.default_rng(5)
+    dh, z, h_tilde, h_prev = draw.uniform(0.1, 0.9, size=(4, H, 1))
     return difference(answer(dh, z, h_tilde, h_prev),
                       ((h_tilde - h_prev) * dh, z * dh, (1 - z) * dh))
 
@@ -214,7 +227,7 @@ check_exercise_1(answer_1)
 
 # %% tags=["solution"]
 def solution_1(dh, z, h_tilde, h_prev):
-    return (h_tilde - h_prev) * dh, z * dh, (1 - z) * dh                   # Remark 3
+    return (h_tilde - h_prev) * dh, z * dh, (1 - z) * dh      # Remark 3
 
 
 check_exercise_1(solution_1, "Solution")
@@ -226,10 +239,12 @@ check_exercise_1(solution_1, "Solution")
 # gradient after 100 steps? (In lesson 2 the LSTM's answer was about 5.)
 
 # %%
-@exercise(2, hint="(1 - z) ** 100 = 1 / 2, and z = sigm(b_z); solve for b_z", mistakes=MISTAKES[2])
+@exercise(2, hint="(1 - z) ** 100 = 1 / 2, and z = sigm(b_z); solve for b_z",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     left = float((1 - sigm(np.array(float(answer)))) ** 100)
-    return None if abs(left - 0.5) < 0.005 else f"{left:.3g} of the gradient is left"
+    return (None if abs(left - 0.5) < 0.005
+            else f"{left:.3g} of the gradient is left")
 
 
 # %%
@@ -243,7 +258,8 @@ check_exercise_2(answer_2)
 # %% tags=["solution"]
 z_half = 1 - 0.5 ** (1 / 100)
 solution_2 = np.log(z_half / (1 - z_half))
-print(f"b_z = {solution_2:.2f}: that of the LSTM with its sign reversed, since 1 - z is f")
+print(f"b_z = {solution_2:.2f}: that of the LSTM with its sign reversed, since "
+      "1 - z is f")
 check_exercise_2(solution_2, "Solution")
 
 # %% [markdown]
@@ -258,8 +274,8 @@ def reset_after(r, U, h_prev):
     return r * (U @ h_prev), (r, U, h_prev)
 
 
-@exercise(3, hint="m is a product of r and of v = U h_prev. First dr and dv, then Corollary 1 on v",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="m is a product of r and of v = U h_prev. First dr and dv, "
+          "then Corollary 1 on v", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = [draw.normal(size=shape) for shape in ((H, 1), (H, H), (H, 1))]
@@ -284,7 +300,7 @@ check_exercise_3(answer_3)
 def solution_3(dm, cache):
     r, U, h_prev = cache
     dv = r * dm
-    return (U @ h_prev) * dm, dv @ h_prev.T, U.T @ dv                      # (2.17), (2.14), (2.13)
+    return (U @ h_prev) * dm, dv @ h_prev.T, U.T @ dv   # (2.17), (2.14), (2.13)
 
 
 check_exercise_3(solution_3, "Solution")

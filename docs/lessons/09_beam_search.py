@@ -25,7 +25,8 @@ from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## The task
@@ -46,7 +47,7 @@ rng = np.random.default_rng(23)
 
 
 def random_model():
-    """log p of each next word (V, V), by the word before. No sentence is empty."""
+    """log p of each next word by the word before (V, V); none is empty."""
     logits = 1.5 * rng.normal(size=(V, V))
     logits[END, END] = -np.inf
     return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -57,18 +58,21 @@ LOG_P = random_model()
 
 def score(words):
     """log p of a sentence, with its end marker."""
-    return sum(LOG_P[before, word] for before, word in zip([END, *words], [*words, END],
-                                                           strict=True))
+    return sum(LOG_P[before, word]
+               for before, word in zip([END, *words], [*words, END],
+                                       strict=True))
 
 
-everything = [words for T in range(1, LONGEST + 1) for words in product(range(1, V), repeat=T)]
+everything = [words for T in range(1, LONGEST + 1)
+              for words in product(range(1, V), repeat=T)]
 best = max(everything, key=score)
 figure, axes = plt.subplots(figsize=(4.2, 2.6))
-heat_map(axes, np.exp(LOG_P), "p(next word | word before)", WORDS, WORDS, signed=False)
+heat_map(axes, np.exp(LOG_P), "p(next word | word before)", WORDS, WORDS,
+         signed=False)
 axes.set(xlabel="next word", ylabel="word before")
 plt.show()
-print(f"{len(everything)} sentences; the best is {' '.join(WORDS[w] for w in best)!r}, "
-      f"log p {score(best):.3f}")
+print(f"{len(everything)} sentences; the best is "
+      f"{' '.join(WORDS[w] for w in best)!r}, log p {score(best):.3f}")
 
 # %% [markdown]
 # ## A beam
@@ -94,7 +98,8 @@ def beam(start, advance, K, longest):
         candidates = []
         for log_p, words, state, last in open_:
             extended, new_state = advance(state, last)
-            candidates += [(log_p + extended[w], words, new_state, w) for w in range(len(extended))]
+            candidates += [(log_p + extended[w], words, new_state, w)
+                           for w in range(len(extended))]
         candidates.sort(key=lambda candidate: -candidate[0])
         open_ = []
         for log_p, words, state, word in candidates[:K]:
@@ -115,7 +120,8 @@ def chain(state, word):
 
 found = {K: beam(None, chain, K, LONGEST) for K in range(1, 9)}
 for K, (log_p, words) in found.items():
-    print(f"K = {K}: log p {log_p:7.3f}  {' '.join(WORDS[w] for w in words or [])}")
+    print(f"K = {K}: log p {log_p:7.3f}  "
+          f"{' '.join(WORDS[w] for w in words or [])}")
 
 # %% [markdown]
 # ## How often is it right?
@@ -135,7 +141,8 @@ for _ in range(models):
         right[k] += log_p >= top - 1e-12
 figure, axes = plt.subplots(figsize=(5.5, 2.8))
 axes.plot(sizes, right / models, "o-", color=BLUE)
-axes.set(title="how often the beam has the best sentence", xlabel="K", ylim=(0, 1.05))
+axes.set(title="how often the beam has the best sentence", xlabel="K",
+         ylim=(0, 1.05))
 plt.show()
 assert right[0] < right[1] < right[-1]
 
@@ -151,23 +158,26 @@ assert right[0] < right[1] < right[-1]
 system = System.open(trained.DIRECTORY / "attention", "best")
 model, parameters = system.model, system.parameters
 words = tokenisers(system.recipe.data)[0].tokenise(OWN_SENTENCE)
-sources = make_sources([system.source_ids(words)], system.recipe.data.reverse_source)
+sources = make_sources([system.source_ids(words)],
+                       system.recipe.data.reverse_source)
 
 
 def decoder(state, word):
-    """The attentional decoder's step: log p of the next word, and its new state."""
-    word = 1 if word == END else word                      # there the end marker's id is 1
+    """The decoder's step: log p of the next word, and its new state."""
+    word = 1 if word == END else word  # there the end marker's id is 1
     logits, state, _ = model.step(parameters, state, np.array([word]))
     log_p = logits[0] - np.log(np.exp(logits[0]).sum())
     log_p = log_p.copy()
-    log_p[0], log_p[1] = log_p[1], -np.inf                 # and 0 is <unk>, which we do not want
+    # 0 is <unk>, which we do not want
+    log_p[0], log_p[1] = log_p[1], -np.inf
     return log_p, state
 
 
 print("source:", OWN_SENTENCE)
 for K in (1, 2, 3, 5):
     log_p, ids = beam(model.encode(parameters, sources, 1), decoder, K, 12)
-    [[theirs]] = beam_search(model, parameters, sources, SearchOptions(beam=K, unknown=False))
+    [[theirs]] = beam_search(model, parameters, sources,
+                             SearchOptions(beam=K, unknown=False))
     assert ids == theirs.tokens and abs(log_p - theirs.log_probability) < 1e-4
     print(f"K = {K}: log p {log_p:7.3f}  {' '.join(system.target.tokens(ids))}")
 
@@ -190,7 +200,8 @@ lengths = np.arange(1, 31)
 figure, axes = plt.subplots(figsize=(6, 2.8))
 for alpha, color in ((0.0, GREY), (0.6, BLUE), (1.0, ORANGE)):
     penalty = ((5 + lengths) / 6) ** alpha
-    axes.plot(lengths, -0.3 * lengths / penalty, color=color, label=f"alpha = {alpha:g}")
+    axes.plot(lengths, -0.3 * lengths / penalty, color=color,
+              label=f"alpha = {alpha:g}")
 axes.set(title="score of a sentence with log p = -0.3 a word", xlabel="length")
 axes.legend()
 plt.show()
@@ -205,15 +216,18 @@ plt.show()
 # candidates, the best first: two arrays, the row of each and its word.
 
 # %%
-@exercise(1, hint="add the scores as a column, flatten, sort, and take the first K places apart by "
-          "V: row = place // V, word = place % V", mistakes=MISTAKES[1])
+@exercise(1, hint="add the scores as a column, flatten, sort, and take the "
+          "first K places apart by V: row = place // V, word = place % V",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw, faults = np.random.default_rng(3), []
     for K, V in ((1, 4), (3, 5), (4, 4)):
-        so_far, log_p = -draw.uniform(0, 5, size=K), -draw.uniform(0, 3, size=(K, V))
+        so_far = -draw.uniform(0, 5, size=K)
+        log_p = -draw.uniform(0, 3, size=(K, V))
         total = so_far[:, None] + log_p
         places = np.argsort(-total, axis=None)[:K]
-        faults.append(difference(answer(so_far.copy(), log_p.copy()), (places // V, places % V)))
+        faults.append(difference(answer(so_far.copy(), log_p.copy()),
+                                 (places // V, places % V)))
     return next(filter(None, faults), None)
 
 
@@ -245,9 +259,11 @@ check_exercise_1(solution_1, "Solution")
 # step has one beginning, all others have ten.)
 
 # %%
-@exercise(2, hint="a step with K beginnings has K V candidates", mistakes=MISTAKES[2])
+@exercise(2, hint="a step with K beginnings has K V candidates",
+          mistakes=MISTAKES[2])
 def check_exercise_2(answer):
-    return None if answer == 50_000 + 19 * 10 * 50_000 else f"{answer} is not the number"
+    return (None if answer == 50_000 + 19 * 10 * 50_000
+            else f"{answer} is not the number")
 
 
 # %%
@@ -270,13 +286,15 @@ check_exercise_2(solution_2, "Solution")
 # more, or none is left. There is no length normalisation.
 
 # %%
-@exercise(3, hint="a beginning's log p only falls. When can none reach the best finished one?",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="a beginning's log p only falls. When can none reach the "
+          "best finished one?", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
-    cases = (([-3.0], [-2.0, -4.0], False), ([-3.0], [-3.5, -4.0], True), ([], [-1.0], False),
-             ([-5.0], [], True), ([-6.0, -2.0], [-2.5], True), ([-1.0, -9.0], [-0.5, -7.0], False),
+    cases = (([-3.0], [-2.0, -4.0], False), ([-3.0], [-3.5, -4.0], True),
+             ([], [-1.0], False), ([-5.0], [], True),
+             ([-6.0, -2.0], [-2.5], True), ([-1.0, -9.0], [-0.5, -7.0], False),
              ([-3.0], [-1.0, -2.0], False))
-    found = [answer(list(finished), list(open_)) for finished, open_, _ in cases]
+    found = [answer(list(finished), list(open_))
+             for finished, open_, _ in cases]
     if is_empty(found):
         return NO_ANSWER
     for (finished, open_, expected), said in zip(cases, found, strict=True):

@@ -22,11 +22,17 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients
 from grads.derivations.encoders import encode
 from grads.derivations.examples import Request, Sizes
-from grads.derivations.hybrid import SOURCE, hybrid_backward, hybrid_forward, represent
+from grads.derivations.hybrid import (
+    SOURCE,
+    hybrid_backward,
+    hybrid_forward,
+    represent,
+)
 from grads.derivations.hybrid_example import hybrid_example
 from nmt.data.bpe import Codes
 
-limits = threadpool_limits(1)  # the arrays are small: one core is faster than several
+# the arrays are small: one core is faster than several
+limits = threadpool_limits(1)
 
 # %% [markdown]
 # ## How many words are unknown?
@@ -42,7 +48,7 @@ rng = np.random.default_rng(4)
 
 
 def word():
-    """A noun, or a compound of two, with an ending; the first nouns are the most frequent."""
+    """A noun or a compound of two, with an ending; frequent nouns first."""
     p = 1 / np.arange(1, len(NOUNS) + 1)
     first, second = rng.choice(NOUNS, size=2, p=p / p.sum())
     return first + (second if rng.random() < 0.4 else "") + rng.choice(ENDINGS)
@@ -51,8 +57,9 @@ def word():
 text, later = [word() for _ in range(400)], [word() for _ in range(400)]
 known = Counter(text)
 unknown = [w for w in later if w not in known]
-print(f"{len(known)} different words in {len(text)}; {len(unknown)} of the next {len(later)} are "
-      f"unknown, {', '.join(sorted(set(unknown))[:4])} among them")
+print(f"{len(known)} different words in {len(text)}; {len(unknown)} of the "
+      f"next {len(later)} are unknown, {', '.join(sorted(set(unknown))[:4])} "
+      "among them")
 
 # %% [markdown]
 # Each of these would be read as `<unk>`. But nothing in them is new: `haus`, `tür`, `en` are in the
@@ -111,9 +118,9 @@ def cut(word, pairs):
 codes = Codes(pairs)
 for w in [*dict.fromkeys(unknown)][:4]:
     pieces = cut(w, pairs)
-    written = [piece.removesuffix("</w>") + ("" if piece.endswith("</w>") else "@@")
-               for piece in pieces]
-    assert written == codes.cut(w)                # the project cuts it in the same way
+    written = [piece.removesuffix("</w>")
+               + ("" if piece.endswith("</w>") else "@@") for piece in pieces]
+    assert written == codes.cut(w)         # the project cuts it in the same way
     print(f"{w:16} {' '.join(written)}")
 
 # %% [markdown]
@@ -151,7 +158,8 @@ assert fresh[3] < 0.02 < len(unknown) / len(later)
 # and a second LSTM spells it (5.3.3).
 
 # %%
-request = Request("we go* go* ||| on va*", Sizes(), np.random.default_rng(0), None, {})
+request = Request("we go* go* ||| on va*", Sizes(), np.random.default_rng(0),
+                  None, {})
 example = hybrid_example(True, request)
 parameters, x, y, rare, spellings = example.arguments
 print("source ids", x, " target ids", y, " letters of the rare word", rare[0])
@@ -160,7 +168,8 @@ q, _, _ = represent(parameters, rare[0])
 states, _ = encode(parameters, [*rare[0], 1], side=SOURCE)
 figure, axes = plt.subplots(figsize=(5, 2))
 rows = np.hstack([states[i][max(states[0])] for i in range(1, len(states))])
-heat_map(axes, rows, "state after each letter; the last column is the word's vector",
+heat_map(axes, rows,
+         "state after each letter; the last column is the word's vector",
          columns=["g", "o", "_"])
 plt.show()
 assert np.allclose(rows[:, -1:], q)
@@ -187,7 +196,8 @@ def loss(p):
 
 report = check_gradients(loss, parameters, gradients)
 print(report.verdict, f"for all {len(parameters)} parameters")
-sizes = {name: np.abs(gradients[name]).max() for name in gradients if "characters" in name}
+sizes = {name: np.abs(gradients[name]).max()
+         for name in gradients if "characters" in name}
 for name, size in sizes.items():
     print(f"  {name:32} largest gradient {size:.3f}")
 assert report.ok and min(sizes.values()) > 0
@@ -212,10 +222,12 @@ assert report.ok and min(sizes.values()) > 0
 # pieces. Merge each pair everywhere, from the left, before you come to the next.
 
 # %%
-@exercise(1, hint="for each merge go through the symbols from the left; where two neighbours are "
-          "the pair, put one symbol in their place", mistakes=MISTAKES[1])
+@exercise(1, hint="for each merge go through the symbols from the left; where "
+          "two neighbours are the pair, put one symbol in their place",
+          mistakes=MISTAKES[1])
 def check_exercise_1(answer):
-    cases = (("abab", [("a", "b")]), ("aaa", [("a", "a")]), ("lower", [("l", "o"), ("lo", "w")]),
+    cases = (("abab", [("a", "b")]), ("aaa", [("a", "a")]),
+             ("lower", [("l", "o"), ("lo", "w")]),
              ("abc", [("b", "c"), ("a", "b")]), ("xyz", []))
     found = [answer(list(symbols), list(merges)) for symbols, merges in cases]
     if all(pieces is None for pieces in found):
@@ -225,7 +237,8 @@ def check_exercise_1(answer):
         for pair in merges:
             expected = merge(expected, pair)
         if list(pieces) != list(expected):
-            return f"{symbols} by {merges}: expected {list(expected)}, got {list(pieces)}"
+            return (f"{symbols} by {merges}: expected {list(expected)}, got "
+                    f"{list(pieces)}")
     return None
 
 
@@ -274,7 +287,8 @@ def check_exercise_2(answer):
     for pair in (tuple(pair) for pair in answer):
         if frequency[pair] != 9:
             return f"{pair} occurs {frequency[pair]} times"
-    missing = sum(times == 9 for times in frequency.values()) - len({*map(tuple, answer)})
+    wanted = sum(times == 9 for times in frequency.values())
+    missing = wanted - len({*map(tuple, answer)})
     return f"{missing} more" if missing else None
 
 
@@ -298,21 +312,24 @@ check_exercise_2(solution_2, "Solution")
 # Return the gradient of $J$.
 
 # %%
-@exercise(3, hint="go through the names of both; one that is missing counts as zero",
-          mistakes=MISTAKES[3])
+@exercise(3, hint="go through the names of both; one that is missing counts as "
+          "zero", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(5)
     words = {name: draw.normal(size=2) for name in ("decoder", "output")}
     letters = {name: draw.normal(size=2) for name in ("decoder", "spelling")}
-    expected = {"decoder": words["decoder"] + 0.5 * letters["decoder"], "output": words["output"],
+    expected = {"decoder": words["decoder"] + 0.5 * letters["decoder"],
+                "output": words["output"],
                 "spelling": 0.5 * letters["spelling"]}
     found = answer(dict(words), dict(letters), 0.5)
     if found is None:
         return NO_ANSWER
     if {*found} != {*expected}:
-        return f"expected the names {', '.join(expected)}, got {', '.join(found) or 'none'}"
-    return next(filter(None, (difference(found[name], expected[name], f"the gradient of {name}")
-                              for name in expected)), None)
+        return (f"expected the names {', '.join(expected)}, got "
+                f"{', '.join(found) or 'none'}")
+    faults = (difference(found[name], expected[name], f"the gradient of {name}")
+              for name in expected)
+    return next(filter(None, faults), None)
 
 
 # %%

@@ -20,6 +20,7 @@ from grads.check.report import Report
 
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
 NO_ANSWER = "there is no answer so far"
+RAISED = "it raised "
 
 
 def exercise(
@@ -27,8 +28,9 @@ def exercise(
 ) -> Callable[[Compare], Callable[..., None]]:
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
-    An answer of None is not solved yet; one that raises is wrong, and the error is shown. An answer
-    that is wrong gets a hint: that of the mistake which it is, or else `hint`.
+    An answer of None is not solved yet. A function that raises is wrong, and its error is shown. Any
+    other wrong answer gets a hint: that of the mistake which it is, or else `hint`. A list of one
+    number counts as the number.
 
     Arguments: mistakes, hints and the wrong answers that they are for. Where the answer is a
     function it is such a mistake if both return the same; where it is a value and the mistake is a
@@ -37,10 +39,12 @@ def exercise(
     def decorate(compare: Compare) -> Callable[..., None]:
         @wraps(compare)
         def check(answer: Any, whose: str = "Exercise") -> None:
+            if isinstance(answer, tuple | list) and len(answer) == 1 and np.isscalar(answer[0]):
+                answer = answer[0]
             fault = NO_ANSWER if answer is None else _fault(compare, answer)
             if fault is None:
                 print(f"{whose} {number}: right.")
-            elif fault == NO_ANSWER:
+            elif fault == NO_ANSWER or (callable(answer) and fault.startswith(RAISED)):
                 print(f"Exercise {number}: not yet: {fault}.")
             else:
                 fits = (said for said, wrong in mistakes if _is(compare, answer, wrong))
@@ -50,10 +54,12 @@ def exercise(
 
 
 def _fault(compare: Compare, answer: Any) -> str | None:
+    if isinstance(answer, str):
+        return f"expected no text, got {answer!r}: leave out the quotes"
     try:
         return compare(answer)
     except Exception as error:  # whatever the reader's own code raises
-        return f"it raised {type(error).__name__}: {error}"
+        return f"{RAISED}{type(error).__name__}: {error}"
 
 
 def _is(compare: Compare, answer: Any, wrong: Any) -> bool:

@@ -55,6 +55,11 @@ RNN: Mistakes = {
          lambda dh, x, h, T: T[:, len(x):] @ (slope(x, h, T) * dh)),
         ("h_t is the tanh of a pre-activation: its slope is a factor (2.11).",
          lambda dh, x, h, T: T[:, len(x):].T @ dh),
+        ("the slope of tanh at a is 1 - tanh(a)^2, not 1 - a^2.",
+         lambda dh, x, h, T: T[:, len(x):].T @ ((1 - (T @ np.vstack([x, h])) ** 2) * dh)),
+        ("tanh is taken twice: tanh_prime takes the pre-activation a = T z_t, and not h_t.",
+         lambda dh, x, h, T: T[:, len(x):].T @ (
+             (1 - np.tanh(np.tanh(T @ np.vstack([x, h]))) ** 2) * dh)),
         ("the slope of tanh at a is 1 - tanh(a)^2, and a is T z_t with z_t = [x_t; h_{t-1}], not "
          "h_{t-1}.",
          lambda dh, x, h, T: T[:, len(x):].T @ ((1 - np.tanh(h) ** 2) * dh)),
@@ -83,6 +88,8 @@ LSTM: Mistakes = {
         ("this forgets the part of dc_t that comes from t+1, and dc_{t-1} is not dc_t: c_{t-1} was "
          "multiplied by f_t (2.44).",
          lambda dh, dc, o, f, c: ((1 - np.tanh(c) ** 2) * o * dh,) * 2),
+        ("this forgets dh_t. c_t is read by h_t, too (2.37), so dc_t is a sum of two.",
+         lambda dh, dc, o, f, c: (dc, f * dc)),
         ("line 12 reads the dc_t that line 8 has updated, not the one from t+1.",
          lambda dh, dc, o, f, c: (dc + (1 - np.tanh(c) ** 2) * o * dh, f * dc)),
         ("h_t is o_t times tanh(c_t): the slope of that tanh is missing.",

@@ -28,9 +28,9 @@ def exercise(
 ) -> Callable[[Compare], Callable[..., None]]:
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
-    An answer of None is not solved yet. A function that raises is wrong, and its error is shown. Any
-    other wrong answer gets a hint: that of the mistake which it is, or else `hint`. A list of one
-    number counts as the number.
+    An answer of None is not solved yet. A function that raises is wrong, and its error is shown.
+    Any other wrong answer gets a hint: that of the mistake which it is, or else `hint`. A list of
+    one number counts as the number.
 
     Arguments: mistakes, hints and the wrong answers that they are for. Where the answer is a
     function it is such a mistake if both return the same; where it is a value and the mistake is a

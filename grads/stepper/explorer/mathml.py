@@ -237,11 +237,11 @@ def symbol(name: str) -> str:
     word, _, index = name.strip("_").partition("_")
     before = ""
     if word[:1] == "d" and (LETTER.fullmatch(word[1:]) or _greek(word[1:])):
-        before, word = "<mi>d</mi>", word[1:]
+        before, word = _letter("d"), word[1:]
     letter, places = word, ""
     if LETTER.fullmatch(word) and len(word) > 1:
         letter, places = word[0], _text("mn" if word[1:].isdigit() else "mi", word[1:])
-    written = _text("mi", _greek(letter) or letter)
+    written = _letter(_greek(letter) or letter)
     first, _, rest = index.partition("_")
     if first in ACCENTS:
         written, index = f'<mover accent="true">{written}<mo>{ACCENTS[first]}</mo></mover>', rest
@@ -250,6 +250,12 @@ def symbol(name: str) -> str:
             f"<mn>{place}</mn>" if place.isdigit() else _text("mi", _greek(place) or place))
     lowered = _lowered(written, places) if places else written
     return f"<mrow>{before}{lowered}</mrow>" if before else lowered
+
+
+def _letter(name: str) -> str:
+    """A name; one of a single letter has a class, so that the page's italics show it: those of the
+    fonts for mathematics are not everywhere the same."""
+    return f'<mi class="letter">{name}</mi>' if len(name) == 1 else _text("mi", name)
 
 
 def _lowered(base: str, places: str) -> str:

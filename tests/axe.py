@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,17 @@ COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 RUNS = {"light": {}, "dark": COLOURS}
 
 
-def findings(page: Any) -> list[str]:
-    """What is grave in light and dark colours: the rule, and the first elements that break it.
+def findings(page: Any, schemes: Iterable[str] = RUNS) -> list[str]:
+    """What is grave in each colour scheme: the rule, and the first elements that break it.
     Skips where the package that brings axe-core (extra `browser`) is not installed."""
     package = find_spec("axe_playwright_python")
     if package is None or package.origin is None:
         pytest.skip("axe-core (extra `browser`) is not installed")
     page.evaluate(Path(package.origin).with_name("axe.min.js").read_text("utf-8"))
     found = []
-    for colours, options in RUNS.items():
-        page.emulate_media(color_scheme=colours)
-        violations = page.evaluate("(options) => axe.run(options)", options)["violations"]
-        found += [f"{one['id']}, {colours}: {[node['html'][:160] for node in one['nodes'][:5]]}"
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        violations = page.evaluate("(options) => axe.run(options)", RUNS[scheme])["violations"]
+        found += [f"{one['id']}, {scheme}: {[node['html'][:160] for node in one['nodes'][:5]]}"
                   for one in violations if one["impact"] in GRAVE]
     return found

@@ -103,8 +103,12 @@ def test_pages_load_nothing_else_and_complain_of_nothing(browser: Any, address: 
 @pytest.mark.parametrize("name", ["index.html", "lessons/02_lstm.html", "lessons/lecturing.html",
                                   "derivations/lstm.html", "equations.html"])
 def test_axe_finds_nothing_grave(name: str, barred: Any, site: Path) -> None:
-    barred.goto(f"{site.as_uri()}/{name}", wait_until="domcontentloaded")
-    assert findings(barred) == []
+    for colours, scheme in (("light", "default"), ("dark", "slate")):
+        barred.emulate_media(color_scheme=colours)
+        barred.goto(f"{site.as_uri()}/{name}", wait_until="domcontentloaded")
+        barred.evaluate("localStorage.clear()")  # where the theme keeps the first scheme
+        assert findings(barred, [colours]) == []
+        assert barred.get_attribute("body", "data-md-color-scheme") == scheme
 
 
 def test_search_finds_words_and_leads_there(browser: Any, address: str) -> None:

@@ -3,7 +3,7 @@
 The input's share of all steps is one GEMM before the loop. The gradients of weights, biases and
 inputs are one GEMM each after the loop. The loop itself has no calculus: that is in the cell. In a
 batch, sequences of different lengths are padded at the end. At a padded step the state is copied
-through.
+through, forward and backward. A cell knows neither padding nor clipping.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from backend import Array, array_module, to_device
+from backend.fused import cells as kernels
+from backend.fused import fused
 from backend.workspace import Workspace, transposed
 from lstm.cells import Cell, State, Step
 
@@ -92,7 +94,10 @@ def recurrent_forward(
     xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
     W_h = transposed(W[:, E:], T, B, workspace)                            # (H, G)
     for t in reversed(range(T)) if reverse else range(T):
-        cell.forward(steps.at(t), b, W_h, padding[t])
+        step = steps.at(t)
+        cell.forward(step, b, W_h)
+        if padding[t] is not None:
+            copy_through(padding[t], step.before, step.now)
     h = steps.states[0]
     last = tuple(state[0 if reverse else T] for state in steps.states)
     return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
@@ -117,12 +122,55 @@ def recurrent_backward(
     d_state = tuple(xp.zeros_like(state[0]) if d is None else d.copy()
                     for state, d in zip(steps.states, d_last, strict=True))
     for t in range(T) if steps.reverse else reversed(range(T)):
-        cell.backward(d_state, None if dh_out is None else dh_out[t], steps.at(t), W[:, E:], clip,
-                      padding[t], da[t])
+        step, d_out = steps.at(t), None if dh_out is None else dh_out[t]
+        if clip is None and padding[t] is None:
+            cell.backward(d_state, d_out, step, W[:, E:], da[t])
+        else:
+            backward_with_limits(cell, d_state, d_out, step, W[:, E:], da[t], clip, padding[t])
     rows = da.reshape(T * B, -1)
     dW, db = parameter_gradients(cell, rows, (x.reshape(T * B, E),), steps, workspace)
     dx = workspace.product(rows, W[:, :E]).reshape(x.shape)    # dx_t = W_x' da_t  (2.27, 2.47)
     return dx, d_state, dW, db
+
+
+def backward_with_limits(
+    cell: Cell, d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array,
+    clip: float | None, pad: Array | None = None,
+) -> None:
+    """A cell's `backward` at a step that is clipped or is padding for some sequences.
+
+    Further arguments: clip, tau of the element-wise clipping (section 2.2.2) of dh_t and, in an
+    LSTM, of the dc_{t-1} passed on (erratum 13), or None; pad (B, 1), True for sequences whose step
+    is padding, through which d_state goes unclipped, and whose da is zero; or None.
+    """
+    dh, *others = d_state
+    if d_out is not None:
+        dh += d_out
+    if pad is not None:
+        through = tuple(d.copy() for d in d_state)
+        for d in d_state:
+            array_module(d).copyto(d, 0.0, where=pad)
+    if clip is not None:
+        clip_elements(dh, clip)
+    cell.backward(d_state, None, step, W_h, da)
+    if clip is not None:
+        for dc in others:
+            clip_elements(dc, clip)
+    if pad is not None:
+        copy_through(pad, through, d_state)
+
+
+@fused(kernels.copy_through)
+def copy_through(pad: Array, before: State, now: State) -> None:
+    """At a padded step, where `pad` (B, 1) is True, copy the state through: `now` = `before`."""
+    xp = array_module(pad)
+    for old, new in zip(before, now, strict=True):
+        xp.copyto(new, old, where=pad)
+
+
+def clip_elements(d: Array, limit: float) -> None:
+    """Element-wise clipping of dh or dc to [-limit, limit], in place (2.2.2; Mikolov, 2012)."""
+    array_module(d).clip(d, -limit, limit, out=d)                          # (2.2.2 element-wise)
 
 
 def parameter_gradients(
@@ -140,8 +188,7 @@ def parameter_gradients(
     dW = workspace.empty(xp, (da.shape[1], int(ends[-1]) + h.shape[2]), da.dtype)
     for x, start, end in zip(inputs, ends, ends[1:], strict=False):
         xp.matmul(da.T, x, out=dW[:, start:end])               # dW_x = da' x      (2.29, 2.49)
-    cell.weight_gradient(da, h_prev, saved, dW[:, ends[-1] :])
-    return dW, cell.bias_gradient(da, saved)
+    return dW, cell.gradients(da, h_prev, saved, dW[:, ends[-1] :])
 
 
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:
@@ -151,5 +198,5 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
     N, H = state[0].shape
     saved = xp.empty((N, cell.saves * H), dtype=x.dtype) if cell.saves else None
     a = xp.matmul(x, W[:, :E].T)
-    cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T, None)
+    cell.forward(Step(a, state, now, saved, xp.empty_like(a)), b, W[:, E:].T)
     return now

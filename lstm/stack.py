@@ -39,6 +39,7 @@ class Stack(NamedTuple):
     bidirectional: bool = False
     biases: bool = True
     residual: bool = False  # whether each layer from the second on adds its input to its output
+    clip: float | None = None  # tau of element-wise clipping, as in `recurrent_backward`
 
     @property
     def width(self) -> int:
@@ -83,24 +84,21 @@ def zero_state(xp: Any, unit: str, batch: int, hidden_size: int, dtype: DTypeLik
 
 
 class StackCache(NamedTuple):
+    stack: Stack
     layers: list[list[tuple[str, RecurrentCache]]]  # per layer and direction: name, cache
     masks: Sequence[Array | None]  # dropout of each layer's input
-    has_bias: bool
-    residual: bool
 
 
 def stack_forward(
-    x: Array, parameters: Mapping[str, Array], prefix: str, unit: str,
+    x: Array, parameters: Mapping[str, Array], prefix: str, stack: Stack,
     initial: Sequence[Sequence[State]], *, padding: Padding | None = None,
     masks: Sequence[Array | None] | None = None, workspace: Workspace | None = None,
-    residual: bool = False,
 ) -> tuple[Array, list[list[State]], StackCache]:
     """All layers over a whole sequence (Algorithm 3, lines 8-9).
 
     Arguments: x (T, B, E); parameters with `{prefix}.{l}.W`; initial[l][d], the initial state of
-    direction d (0 forward, 1 backward) of layer l, whose nesting tells the depth of the stack and
-    whether it runs both ways; padding of a ragged batch; masks[l], the dropout mask of layer l's
-    input, (T, B, width), or None; residual, as in `Stack`.
+    direction d (0 forward, 1 backward) of layer l; padding of a ragged batch; masks[l], the dropout
+    mask of layer l's input, (T, B, width), or None.
     Returns the top layer's output (T, B, H or 2H), last[l][d] and the cache.
     """
     xp, masks = array_module(x), masks or [None] * len(initial)
@@ -111,33 +109,32 @@ def stack_forward(
         if masks[layer] is not None:
             x = x * masks[layer]
         outs, ends, of_layer = [], [], []
-        for name, state in zip(_names(prefix, layer, len(states) == 2), states, strict=True):
+        for name, state in zip(_names(prefix, layer, stack.bidirectional), states, strict=True):
             out, end, cache = recurrent_forward(
-                CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
+                CELLS[stack.unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
                 padding=padding, reverse=name.endswith(".backward"), workspace=workspace)
             outs.append(out)
             ends.append(end)
             of_layer.append((name, cache))
         x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)  # (Bahdanau 7)
-        if residual and layer:
+        if stack.residual and layer:
             x = x + below                                      # x^l = h^l + x^{l-1} (Wu 6)
         last.append(ends)
         caches.append(of_layer)
-    return x, last, StackCache(
-        caches, masks, f"{caches[0][0][0]}.b" in parameters, residual)
+    return x, last, StackCache(stack, caches, masks)
 
 
 def stack_backward(
-    dh_out: Array | None, d_last: Sequence[Sequence[State]] | None, cache: StackCache, *,
-    clip: float | None = None,
+    dh_out: Array | None, d_last: Sequence[Sequence[State]] | None, cache: StackCache
 ) -> tuple[Array, list[list[State]], Parameters]:
     """Backpropagation through all layers, top to bottom (Algorithm 4, lines 13-17).
 
     Arguments: dh_out (T, B, H or 2H), gradient of the top output, or None; d_last[l][d], of the
-    last states, or None; clip as in `recurrent_backward`. Returns dx (T, B, E), d_initial[l][d],
-    and the gradients of the parameters by name.
+    last states, or None. Returns dx (T, B, E), d_initial[l][d], and the gradients of the
+    parameters by name.
     """
-    layers, masks, has_bias, residual = cache
+    stack, layers, masks = cache
+    H = stack.hidden_size
     gradients: Parameters = {}
     d_initial: list[list[State]] = []
     dx: Any = dh_out
@@ -145,26 +142,23 @@ def stack_backward(
         dh, dx, d_states = dx, None, []
         for direction, (name, recurrent) in enumerate(layers[layer]):
             d_end = None if d_last is None else d_last[layer][direction]
-            H, half = recurrent.steps.states[0].shape[2], None
-            if dh is not None:
-                half = dh[:, :, direction * H : (direction + 1) * H]
-            dx_half, d_state, dW, db = recurrent_backward(half, d_end, recurrent, clip=clip)
+            half = None if dh is None else dh[:, :, direction * H : (direction + 1) * H]
+            dx_half, d_state, dW, db = recurrent_backward(half, d_end, recurrent, clip=stack.clip)
             gradients[f"{name}.W"] = dW
-            if has_bias:
+            if stack.biases:
                 gradients[f"{name}.b"] = db
             dx = dx_half if dx is None else dx + dx_half
             d_states.append(d_state)
         if masks[layer] is not None:
             dx *= masks[layer]
-        if residual and layer and dh is not None:
+        if stack.residual and layer and dh is not None:
             dx += dh                                           # (Wu 6)
         d_initial.insert(0, d_states)
     return dx, d_initial, gradients
 
 
 def stack_step(
-    x: Array, states: Sequence[State], parameters: Mapping[str, Array], prefix: str, unit: str,
-    residual: bool = False,
+    x: Array, states: Sequence[State], parameters: Mapping[str, Array], prefix: str, stack: Stack
 ) -> tuple[Array, list[State]]:
     """One step of all layers, for search: x (N, E), a state (N, H) each per layer.
 
@@ -174,9 +168,9 @@ def stack_step(
     for layer, state in enumerate(states):
         name = f"{prefix}.{layer}"
         state = recurrent_step(
-            CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"))
+            CELLS[stack.unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"))
         after.append(state)
-        x = state[0] + x if residual and layer else state[0]
+        x = state[0] + x if stack.residual and layer else state[0]
     return x, after
 
 

@@ -17,30 +17,26 @@ CELLS = Source("backend.fused", "kernels/cells.cu")
 
 
 def lstm_forward(
-    launch: Any, u: Array, a_h: Array, b: Array | None, before: Pair, now: Pair,
-    tanh_c: Array, pad: Array | None,
+    launch: Any, u: Array, a_h: Array, b: Array | None, c_prev: Array, now: Pair, tanh_c: Array
 ) -> None:
     """Everything in a step after the matrix product."""
-    (h_prev, c_prev), (h, c), char = before, now, u.dtype.char
+    (h, c), char = now, u.dtype.char
     rows, H = c.shape
     launch(CELLS["lstm_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
-           a_h, stride(a_h, char), vector(b, char), h_prev, stride(h_prev, char),
-           c_prev, stride(c_prev, char), c, stride(c, char), tanh_c, stride(tanh_c, char),
-           h, stride(h, char), *mask(pad))
+           a_h, stride(a_h, char), vector(b, char), c_prev, stride(c_prev, char),
+           c, stride(c, char), tanh_c, stride(tanh_c, char), h, stride(h, char))
 
 
 def lstm_backward(
     launch: Any, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
-    tanh_c: Array, da: Array, dh_pad: Array | None, clip: float | None, pad: Array | None,
-    scratch: Array,
+    tanh_c: Array, da: Array, scratch: Array,
 ) -> None:
     """Everything in a step before the matrix product. Nothing is written to `scratch`."""
     char = dh.dtype.char
     rows, H = dh.shape
     launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
            *_optional(d_out, char), dc, stride(dc, char), u, stride(u, char),
-           c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char),
-           *mask(pad), *_optional(dh_pad, char), float(clip or 0.0))
+           c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char))
 
 
 def add_recurrent(launch: Any, a: Array, a_h: Array | None, b: Array | None) -> None:

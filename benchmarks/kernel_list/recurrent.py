@@ -23,7 +23,7 @@ from benchmarks.case import Results
 from benchmarks.kernel import Arrays, Kernel, Make, Passes, autograd, differentiated, leaves_of
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward, recurrent_step
-from lstm.stack import stack_backward, stack_forward, zero_state
+from lstm.stack import Stack, stack_backward, stack_forward, zero_state
 
 
 def layer(unit: str, T: int, B: int, H: int, goals: Mapping[str, float] | None = None) -> Kernel:
@@ -63,10 +63,11 @@ def draw(blocks: int, H: int, shapes: Mapping[str, tuple[int, ...]]) -> dict[str
 def our_layer(unit: str, a: Arrays) -> Passes:
     """Our stack of one layer, with one workspace for all calls."""
     workspace, x = Workspace(), a["x"]
+    stack = Stack(unit, 1, x.shape[2])
     initial = [[zero_state(array_module(x), unit, x.shape[1], x.shape[2], x.dtype)]]
 
     def forward() -> tuple[Results, Any]:
-        h, _, cache = stack_forward(x, a, "rnn", unit, initial, workspace=workspace)
+        h, _, cache = stack_forward(x, a, "rnn", stack, initial, workspace=workspace)
         return {"h": h}, cache
 
     def backward(cache: Any) -> Results:

@@ -21,20 +21,12 @@ from __future__ import annotations
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
-from lstm.cells.cell import (
-    Cell,
-    State,
-    Step,
-    add_recurrent,
-    clip_elements,
-    copy_through,
-    sigm,
-)
+from lstm.cells.cell import Cell, State, Step, add_recurrent, sigm
 
 GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, then the candidate
 
 
-def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
+def forward(step: Step, b: Array | None, W_h: Array) -> None:
     """h_i from W_x x_i and h_{i-1} (A.2.1); arguments as in `Cell`. It saves m."""
     u, (h_prev,), (h,), m = step.u, step.before, step.now, step.saved
     xp, H = array_module(W_h), h.shape[1]
@@ -43,8 +35,6 @@ def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     gru_gates_forward(u, a_h, h_prev, m)
     xp.matmul(m, W_h[:, 2 * H :], out=h)                                   # U m
     gru_state_forward(u, h_prev, h)
-    if pad is not None:
-        copy_through(pad, step.before, step.now)
 
 
 @fused(kernels.gru_gates_forward)
@@ -70,8 +60,7 @@ def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
-    pad: Array | None, da: Array,
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
 ) -> None:
     """From dh_i to da and dh_{i-1}; arguments as in `Cell`.
 
@@ -81,16 +70,11 @@ def backward(
     H, scratch = h_prev.shape[1], step.scratch.reshape(3, *dh.shape)
     if d_out is not None:
         dh += d_out
-    dh_pad = None if pad is None else dh.copy()
-    clip_elements(dh, clip)
     gru_state_backward(dh, u, h_prev, da)
     dm = xp.matmul(da[:, 2 * H :], W_h[2 * H :], out=scratch[0])      # U' da_h          (2.13)
     gru_gates_backward(dm, dh, u, h_prev, da)
     # U_r' da_r + U_z' da_z                                                             (2.13)
     dh += xp.matmul(da[:, : 2 * H], W_h[: 2 * H], out=scratch[0])
-    if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-        copy_through(pad, (dh_pad,), (dh,))
 
 
 @fused(kernels.gru_state_backward)
@@ -115,11 +99,12 @@ def gru_gates_backward(dm: Array, dh: Array, u: Array, h_prev: Array, da: Array)
     dh += u[:, :H] * dm                  # r * dm                                   (2.18)
 
 
-def weight_gradient(da: Array, h_prev: Array, m: Array, dW_h: Array) -> None:
-    """The candidate's block multiplies m, the gates' multiply h_prev."""
+def gradients(da: Array, h_prev: Array, m: Array, dW_h: Array) -> Array:
+    """As `Cell.gradients`. The candidate's block multiplies m, the gates' multiply h_prev."""
     xp, H = array_module(da), h_prev.shape[1]
     xp.matmul(da[:, : 2 * H].T, h_prev, out=dW_h[: 2 * H])                 # (2.14) on U_r, U_z
     xp.matmul(da[:, 2 * H :].T, m, out=dW_h[2 * H :])                      # (2.14) on U
+    return da.sum(axis=0)
 
 
-GRU = Cell(1, GATES, 1, forward, backward, weight_gradient)
+GRU = Cell(1, GATES, 1, forward, backward, gradients)

@@ -32,18 +32,16 @@ from __future__ import annotations
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused
-from lstm.cells.cell import Cell, State, Step, clip_elements, copy_through, sigm
+from lstm.cells.cell import Cell, State, Step, sigm
 
 GATES = ("r", "z", "h~")  # the row blocks of W, in PyTorch's order r, z, n
 BIASES = ("m",)  # the further blocks of b
 
 
-def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
+def forward(step: Step, b: Array | None, W_h: Array) -> None:
     """h_t from W_x x_t and h_{t-1}; arguments as in `Cell`. It saves r."""
     a_h = array_module(W_h).matmul(step.before[0], W_h, out=step.scratch)  # U_r h, U_z h, U h
     gru_after_forward(step.u, a_h, b, step.before[0], step.now[0], step.saved)
-    if pad is not None:
-        copy_through(pad, step.before, step.now)
 
 
 @fused(kernels.gru_after_forward)
@@ -65,23 +63,18 @@ def gru_after_forward(
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
-    pad: Array | None, da: Array,
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
 ) -> None:
     """From dh_t to da and dh_{t-1}; arguments as in `Cell`.
 
     dh is first that of h_t, then accumulates that of h_{t-1}.
     """
-    xp, (dh,) = array_module(step.u), d_state
+    (dh,) = d_state
     if d_out is not None:
         dh += d_out
-    dh_pad = None if pad is None else dh.copy()
-    clip_elements(dh, clip)
     gru_after_backward(dh, step.u, step.before[0], step.saved, da, step.scratch)
-    dh += xp.matmul(step.scratch, W_h)             # U_r' da_r + U_z' da_z + U' dm        (2.13)
-    if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-        copy_through(pad, (dh_pad,), (dh,))
+    # U_r' da_r + U_z' da_z + U' dm                                                     (2.13)
+    dh += array_module(W_h).matmul(step.scratch, W_h)
 
 
 @fused(kernels.gru_after_backward)
@@ -103,17 +96,13 @@ def gru_after_backward(
     dh *= z                                                       # (2.18)
 
 
-def weight_gradient(da: Array, h_prev: Array, r: Array, dW_h: Array) -> None:
-    """The candidate's block gets dm = r o da, the gates' get da."""
+def gradients(da: Array, h_prev: Array, r: Array, dW_h: Array) -> Array:
+    """As `Cell.gradients`. The gates' blocks get da, the candidate's and b_m get dm = r o da."""
     xp, H = array_module(da), h_prev.shape[1]
+    dm = r * da[:, 2 * H :]
     xp.matmul(da[:, : 2 * H].T, h_prev, out=dW_h[: 2 * H])                 # (2.14) on U_r, U_z
-    xp.matmul((r * da[:, 2 * H :]).T, h_prev, out=dW_h[2 * H :])           # (2.14) on U
+    xp.matmul(dm.T, h_prev, out=dW_h[2 * H :])                             # (2.14) on U
+    return xp.concatenate([da.sum(axis=0), dm.sum(axis=0)])
 
 
-def bias_gradient(da: Array, r: Array) -> Array:
-    """db (4H,): the sums over all steps of da, and of dm = r o da, the gradient of b_m."""
-    dm = r * da[:, 2 * r.shape[1] :]
-    return array_module(da).concatenate([da.sum(axis=0), dm.sum(axis=0)])
-
-
-GRU_AFTER = Cell(1, GATES, 1, forward, backward, weight_gradient, bias_gradient, BIASES)
+GRU_AFTER = Cell(1, GATES, 1, forward, backward, gradients, BIASES)

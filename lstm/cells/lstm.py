@@ -22,35 +22,24 @@ from __future__ import annotations
 from backend import Array, array_module
 from backend.fused import cells as kernels
 from backend.fused import fused, in_place
-from lstm.cells.cell import (
-    Cell,
-    State,
-    Step,
-    add_recurrent,
-    clip_elements,
-    clipped,
-    copy_through,
-    sigm,
-    weight_gradient,
-)
+from lstm.cells.cell import Cell, State, Step, add_recurrent, sigm
 
 GATES = ("i", "f", "o", "h_hat")  # the row blocks of W, in this order (Eq. 2.35)
 
 
-def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
+def forward(step: Step, b: Array | None, W_h: Array) -> None:
     """(h_t, c_t) = f(x_t, h_{t-1}, c_{t-1}); arguments as in `Cell`."""
     array_module(W_h).matmul(step.before[0], W_h, out=step.scratch)        # T_h h_{t-1}
-    lstm_forward(step.u, step.scratch, b, step.before, step.now, step.saved, pad)
+    lstm_forward(step.u, step.scratch, b, step.before[1], step.now, step.saved)
 
 
 @fused(kernels.lstm_forward)
 def lstm_forward(
-    u: Array, a_state: Array, b: Array | None, before: State, now: State, tanh_c: Array,
-    pad: Array | None,
+    u: Array, a_state: Array, b: Array | None, c_prev: Array, now: State, tanh_c: Array
 ) -> None:
     """Eqs. 2.35-2.39: u (B, 4H) holds W_x x_t and becomes the gates; a_state (B, 4H) is
     W_h h_{t-1}. `now` and tanh_c (B, H) are written."""
-    xp, (_, c_prev), (h, c) = array_module(u), before, now
+    xp, (h, c) = array_module(u), now
     add_recurrent(u, a_state, b)                               # T_lstm [x_t; h_{t-1}]  (2.39)
     a_i, a_f, a_o, a_h_hat = blocks(u)
     i, f, o, h_hat = sigm(a_i), sigm(a_f), sigm(a_o), xp.tanh(a_h_hat)   # (2.35, 2.38)
@@ -58,20 +47,17 @@ def lstm_forward(
     tanh_c[...] = xp.tanh(c)
     h[...] = o * tanh_c                                        # (2.37)
     u[...] = xp.concatenate([i, f, o, h_hat], axis=1)
-    if pad is not None:
-        copy_through(pad, before, now)
 
 
 @in_place(lstm_forward)
 def lstm_forward_in_place(
-    u: Array, a_state: Array, b: Array | None, before: State, now: State, tanh_c: Array,
-    pad: Array | None,
+    u: Array, a_state: Array, b: Array | None, c_prev: Array, now: State, tanh_c: Array
 ) -> None:
     """One tanh serves all four gates: sigm(a) = tanh(a / 2) / 2 + 1 / 2."""
     u += a_state
     if b is not None:
         u += b                           # a = W_x x_t + W_h h_{t-1} + b
-    xp, (_, c_prev), (h, c) = array_module(u), before, now
+    xp, (h, c) = array_module(u), now
     gates, (i, f, o, h_hat) = u[:, : 3 * c.shape[1]], blocks(u)
     gates *= 0.5
     xp.tanh(u, out=u)
@@ -82,62 +68,44 @@ def lstm_forward_in_place(
     c += h                               # c = f * c_prev + i * h_hat
     xp.tanh(c, out=tanh_c)
     xp.multiply(o, tanh_c, out=h)        # h = o * tanh(c)
-    if pad is not None:
-        copy_through(pad, before, now)
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
-    pad: Array | None, da: Array,
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
 ) -> None:
     """Algorithm 2, lines 7-13, with the dh_{t-1} that it leaves out (erratum 2); as in `Cell`."""
     dh, dc = d_state
-    dh_pad = None if pad is None else array_module(dh).empty_like(dh)
-    lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da, dh_pad, clip, pad,
-                  step.scratch)
+    lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da, step.scratch)
     array_module(da).matmul(da, W_h, out=dh)                   # dh_prev = W_h' da  (2.48)
-    if pad is not None:
-        copy_through(pad, (dh_pad,), (dh,))
 
 
 @fused(kernels.lstm_backward)
 def lstm_backward(
     dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
-    dh_pad: Array | None, clip: float | None, pad: Array | None, scratch: Array,
+    scratch: Array,
 ) -> None:
-    """Eqs. 2.41-2.48, as far as the product: da (B, 4H) is written, dc becomes dc_{t-1}, dh is
-    overwritten; dh_pad (B, H), dh with d_out, is what goes through a padded step."""
+    """Eqs. 2.41-2.48, as far as the product: da (B, 4H) is written, dc becomes dc_{t-1}."""
     xp, (i, f, o, h_hat) = array_module(u), blocks(u)
     if d_out is not None:
         dh += d_out                                            # dh_t += gradient of the output
-    if dh_pad is not None:
-        dh_pad[...] = dh
-    dh_t = clipped(dh, clip)
-    dc_t = dc + (1.0 - tanh_c * tanh_c) * o * dh_t             # (2.42, 2.16)
-    do = tanh_c * dh_t                                         # (2.41, 2.15)
+    dc_t = dc + (1.0 - tanh_c * tanh_c) * o * dh               # (2.42, 2.16)
+    do = tanh_c * dh                                           # (2.41, 2.15)
     df = c_prev * dc_t                                         # (2.43, 2.17)
     di = h_hat * dc_t                                          # (2.45, 2.17)
     dh_hat = i * dc_t                                          # (2.46, 2.18)
-    dc_prev = clipped(f * dc_t, clip)                          # (2.44, 2.18)
+    dc[...] = f * dc_t                                         # (2.44, 2.18)
     da[...] = xp.concatenate([i * (1.0 - i) * di, f * (1.0 - f) * df, o * (1.0 - o) * do,
                               (1.0 - h_hat * h_hat) * dh_hat], axis=1)   # (2.47-2.50)
-    if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-        xp.copyto(dc_prev, dc, where=pad)
-    dc[...] = dc_prev
 
 
 @in_place(lstm_backward)
 def lstm_backward_in_place(
     dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
-    dh_pad: Array | None, clip: float | None, pad: Array | None, scratch: Array,
+    scratch: Array,
 ) -> None:
     """g' is written to da first, and the gradient of each gate is multiplied into its block."""
     if d_out is not None:
         dh += d_out
-    if dh_pad is not None:
-        dh_pad[...], dc_pad = dh, dc.copy()
-    clip_elements(dh, clip)
     xp, H = array_module(u), dh.shape[1]
     (i, f, o, h_hat), (da_i, da_f, da_o, da_h_hat) = blocks(u), blocks(da)
     d_tanh, du = scratch.reshape(4, *dh.shape)[:2]
@@ -158,10 +126,6 @@ def lstm_backward_in_place(
     xp.multiply(i, dc, out=du)           # dh_hat = i * dc
     da_h_hat *= du
     dc *= f                              # dc_prev = f * dc
-    clip_elements(dc, clip)
-    if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-        xp.copyto(dc, dc_pad, where=pad)
 
 
 def blocks(u: Array) -> tuple[Array, Array, Array, Array]:
@@ -170,4 +134,4 @@ def blocks(u: Array) -> tuple[Array, Array, Array, Array]:
     return u[:, :H], u[:, H : 2 * H], u[:, 2 * H : 3 * H], u[:, 3 * H :]
 
 
-LSTM = Cell(2, GATES, 1, forward, backward, weight_gradient)
+LSTM = Cell(2, GATES, 1, forward, backward)

@@ -28,7 +28,7 @@ gradients at a and at LN(c), from which those of `{name}.b` and W_h follow after
 from __future__ import annotations
 
 from backend import Array, array_module
-from lstm.cells.cell import Cell, State, Step, clip_elements, copy_through, sigm
+from lstm.cells.cell import Cell, State, Step, sigm
 from lstm.cells.lstm import GATES, blocks
 
 EPS = 1e-5  # under the root, as in the authors' code and in the Transformer's norms
@@ -36,7 +36,7 @@ BIASES = (*(f"g_x {gate}" for gate in GATES), *(f"g_h {gate}" for gate in GATES)
 SAVED = (4, 4, 4, 4, 1, 1, 1, 4, 1)  # blocks of H columns of each of `saved_arrays`
 
 
-def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
+def forward(step: Step, b: Array | None, W_h: Array) -> None:
     """(h_t, c_t) = f(x_t, h_{t-1}, c_{t-1}); arguments as in `Cell`."""
     xp, (h_prev, c_prev), (h, c) = array_module(W_h), step.before, step.now
     b, g_x, g_h, g_c, b_c = gains(xp.zeros(14 * h.shape[1], dtype=h.dtype) if b is None else b)
@@ -52,8 +52,6 @@ def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
     made = x_hat, g_x / x_size, y_hat, g_h / y_size, c_hat, g_c / c_size, tanh_n
     for array, value in zip(saved_arrays(step.saved), made, strict=False):
         array[...] = value
-    if pad is not None:
-        copy_through(pad, step.before, step.now)
 
 
 def gains(b: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -92,8 +90,7 @@ def saved_arrays(saved: Array | None) -> list[Array]:
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
-    pad: Array | None, da_x: Array,
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, da_x: Array
 ) -> None:
     """From dh_t and dc_t to dh_{t-1}, dc_{t-1} and da_x, the gradient at W_x x_t; arguments as in
     `Cell`, whose da is da_x here."""
@@ -101,36 +98,24 @@ def backward(
     x_hat, x_slope, y_hat, y_slope, c_hat, c_slope, tanh_n, da, dn = saved_arrays(step.saved)
     if d_out is not None:
         dh += d_out
-    through = None if pad is None else (dh.copy(), dc.copy())
-    clip_elements(dh, clip)
     do = tanh_n * dh                                           # (2.15) on (Ba 22)
     dn[...] = (1.0 - tanh_n * tanh_n) * o * dh                 # (2.16) on (Ba 22)
     dc += standardise_backward(c_slope * dn, c_hat)
     df, di, dh_hat = step.before[1] * dc, h_hat * dc, i * dc   # (2.17), (2.18) on (Ba 21)
     dc *= f                                                    # (2.18) on (Ba 21)
-    clip_elements(dc, clip)
     da[...] = xp.concatenate([i * (1.0 - i) * di, f * (1.0 - f) * df, o * (1.0 - o) * do,
                               (1.0 - h_hat * h_hat) * dh_hat], axis=1)     # at a of (Ba 20)
-    if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-        xp.copyto(dn, 0.0, where=pad)
     da_x[...] = standardise_backward(x_slope * da, x_hat)
     xp.matmul(standardise_backward(y_slope * da, y_hat), W_h, out=dh)
-    if through is not None:
-        copy_through(pad, through, (dh, dc))
 
 
-def weight_gradient(da_x: Array, h_prev: Array, saved: Array | None, dW_h: Array) -> None:
-    """dW_h = da_y' h_prev of all steps, where da_y is the gradient at W_h h_{t-1}."""
-    _, _, y_hat, y_slope, _, _, _, da, _ = saved_arrays(saved)
-    array_module(da).matmul(standardise_backward(y_slope * da, y_hat).T, h_prev, out=dW_h)
+def gradients(da_x: Array, h_prev: Array, saved: Array | None, dW_h: Array) -> Array:
+    """As `Cell.gradients`. dW_h = da_y' h_prev, where da_y is the gradient at W_h h_{t-1}. The
+    result, (14H,), has the sums over all steps of the gradients of b, g_x, g_h, g_c and b_c."""
+    x_hat, _, y_hat, y_slope, c_hat, _, _, da, dn = saved_arrays(saved)
+    xp, d = array_module(da), (da, x_hat * da, y_hat * da, c_hat * dn, dn)
+    xp.matmul(standardise_backward(y_slope * da, y_hat).T, h_prev, out=dW_h)
+    return xp.concatenate([array.sum(axis=0) for array in d])
 
 
-def bias_gradient(da_x: Array, saved: Array | None) -> Array:
-    """The sums over all steps of the gradients of b, g_x, g_h, g_c and b_c: (14H,)."""
-    x_hat, _, y_hat, _, c_hat, _, _, da, dn = saved_arrays(saved)
-    d = da, x_hat * da, y_hat * da, c_hat * dn, dn
-    return array_module(da).concatenate([array.sum(axis=0) for array in d])
-
-
-LSTM_NORM = Cell(2, GATES, sum(SAVED), forward, backward, weight_gradient, bias_gradient, BIASES)
+LSTM_NORM = Cell(2, GATES, sum(SAVED), forward, backward, gradients, BIASES)

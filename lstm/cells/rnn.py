@@ -9,42 +9,25 @@ from __future__ import annotations
 
 from backend import Array, array_module
 from backend.pointwise import tanh_slope
-from lstm.cells.cell import (
-    Cell,
-    State,
-    Step,
-    add_recurrent,
-    clip_elements,
-    copy_through,
-    weight_gradient,
-)
+from lstm.cells.cell import Cell, State, Step, add_recurrent
 
 
-def forward(step: Step, b: Array | None, W_h: Array, pad: Array | None) -> None:
+def forward(step: Step, b: Array | None, W_h: Array) -> None:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1} + b) (Eqs. 2.3, 2.24); arguments as in `Cell`."""
     xp, (h_prev,), (h,) = array_module(W_h), step.before, step.now
     add_recurrent(step.u, xp.matmul(h_prev, W_h, out=step.scratch), b)             # (2.3)
     xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
-    if pad is not None:
-        copy_through(pad, step.before, step.now)
 
 
 def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
-    pad: Array | None, da: Array,
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
 ) -> None:
     """Lines 5-8 of Algorithm 1; arguments as in `Cell`."""
-    xp, (dh,), (h,) = array_module(da), d_state, step.now
+    (dh,), (h,) = d_state, step.now
     if d_out is not None:
         dh += d_out
-    dh_pad = None if pad is None else dh.copy()
-    clip_elements(dh, clip)
     tanh_slope(dh, h, da)                          # da = sigma'(a) o dh_t       (2.25-2.30)
-    if pad is not None:
-        xp.copyto(da, 0.0, where=pad)
-    xp.matmul(da, W_h, out=dh)                     # dh_{t-1} = W_hh' da         (2.28)
-    if pad is not None:
-        copy_through(pad, (dh_pad,), (dh,))
+    array_module(da).matmul(da, W_h, out=dh)       # dh_{t-1} = W_hh' da         (2.28)
 
 
-RNN = Cell(1, ("",), 0, forward, backward, weight_gradient)
+RNN = Cell(1, ("",), 0, forward, backward)

@@ -23,6 +23,7 @@ from lstm.cells import CELLS
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import RecurrentCache, recurrent_backward, recurrent_forward, recurrent_step
+from lstm.stack import Stack
 from nmt.models.feeding import FeedingCache, feeding_backward, feeding_forward
 from nmt.models.heads.head import Decoded
 
@@ -61,7 +62,7 @@ class SearchingCache(NamedTuple):
 
 def searching_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array,
-    memory: Memory, unit: str, asks_with_word: bool, workspace: Workspace,
+    memory: Memory, stack: Stack, asks_with_word: bool, workspace: Workspace,
 ) -> tuple[Decoded, SearchingCache]:
     """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
@@ -74,14 +75,13 @@ def searching_forward(
     xp, (T, B, _), y = array_module(words), words.shape, words if asks_with_word else None
     c = workspace.empty(xp, (T, B, memory.width), words.dtype)
     s, feeding = feeding_forward(
-        words, [(s_0,)], partial(feed_context, memory, y), c, prefix, unit, parameters, [None],
+        words, [(s_0,)], partial(feed_context, memory, y), c, prefix, stack, parameters, [None],
         workspace)
     return Decoded(states=s, words=words, contexts=c), SearchingCache(embedding, memory, y, feeding)
 
 
 def searching_backward(
-    d: Decoded, cache: SearchingCache, parameters: Mapping[str, Array], prefix: str,
-    clip: float | None = None,
+    d: Decoded, cache: SearchingCache, parameters: Mapping[str, Array], prefix: str
 ) -> tuple[Array, Array, Parameters]:
     """Backpropagation through time, the attention inside the loop.
 
@@ -93,7 +93,7 @@ def searching_backward(
     sums, s = memory.accumulators(), feeding.steps[0].states[0][:-1]
     dy, [(ds_0,)], d_calls, gradients = feeding_backward(
         d.states[-1], d.contexts, partial(feed_context_backward, memory, sums, d.states), feeding,
-        parameters, clip=clip)
+        parameters)
     d_attended, dy_asked = zip(*d_calls, strict=True)
     dstates, of_score = memory.gradients(
         d.contexts.transpose(1, 0, 2), query(s, y).transpose(1, 0, 2), feeding.feed_caches,
@@ -107,12 +107,13 @@ def searching_backward(
 
 class FixedCache(NamedTuple):
     embedding: tuple[RowIndex, int]
+    clip: float | None
     recurrent: RecurrentCache
 
 
 def fixed_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array, c: Array,
-    unit: str, workspace: Workspace,
+    stack: Stack, workspace: Workspace,
 ) -> tuple[Decoded, FixedCache]:
     """All steps of a decoder that reads c (B, He) at each of them (Nair 6.2 step 4a)."""
     y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
@@ -120,20 +121,20 @@ def fixed_forward(
     read = workspace.empty(xp, (T, B, E + He), y.dtype)
     read[:, :, :E], read[:, :, E:] = y, c
     _, _, cache = recurrent_forward(
-        CELLS[unit], read, (s_0,), parameters[f"{prefix}.0.W"], parameters.get(f"{prefix}.0.b"),
-        workspace=workspace,
+        CELLS[stack.unit], read, (s_0,), parameters[f"{prefix}.0.W"],
+        parameters.get(f"{prefix}.0.b"), workspace=workspace,
     )
     decoded = Decoded(states=cache.steps.states[0], words=read[:, :, :E], contexts=read[:, :, E:])
-    return decoded, FixedCache(embedding_cache, cache)
+    return decoded, FixedCache(embedding_cache, stack.clip, cache)
 
 
 def fixed_backward(
-    d: Decoded, cache: FixedCache, parameters: Mapping[str, Array], prefix: str,
-    clip: float | None = None,
+    d: Decoded, cache: FixedCache, parameters: Mapping[str, Array], prefix: str
 ) -> tuple[Array, Array, Parameters]:
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
     E = d.words.shape[2]
-    d_read, (ds_0,), dW, db = recurrent_backward(d.states[1:], None, cache.recurrent, clip=clip)
+    d_read, (ds_0,), dW, db = recurrent_backward(d.states[1:], None, cache.recurrent,
+                                                 clip=cache.clip)
     gradients: Parameters = {f"{prefix}.0.W": dW}
     if f"{prefix}.0.b" in parameters:
         gradients[f"{prefix}.0.b"] = db

@@ -64,23 +64,22 @@ class DecoderCache(NamedTuple):
 
 def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
-    workspace: Workspace, reads: Collection[str], residual: bool = False,
+    initial: Sequence[State], memory: Memory | None, stack: Stack, noise: Noise,
+    workspace: Workspace, reads: Collection[str],
 ) -> tuple[Decoded, DecoderCache]:
     """The input of the output layer, for all steps of a teacher-forced batch.
 
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
-    without attention; unit, the stack's cells; noise, which may have the dropout masks
-    `{prefix}.{l}` of the layers' inputs and `{prefix}.joined` of [c_t; h_t]; reads, the fields of
-    `Decoded` that the output head reads; residual, as in `Stack`. Returns these fields, and the
-    cache.
+    without attention; noise, which may have the dropout masks `{prefix}.{l}` of the layers' inputs
+    and `{prefix}.joined` of [c_t; h_t]; reads, the fields of `Decoded` that the output head reads.
+    Returns these fields, and the cache.
     """
     W_e = parameters[f"{prefix}.W_e"]
     xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, row_index(target_in))
     top, _, stack_cache = stack_forward(
-        x, parameters, prefix, unit, [[state] for state in initial],
-        masks=[noise.get(f"{prefix}.{layer}") for layer in range(len(initial))],
-        workspace=workspace, residual=residual,
+        x, parameters, prefix, stack, [[state] for state in initial],
+        masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
+        workspace=workspace,
     )
     mask = noise.get(f"{prefix}.joined")
     if memory is None:
@@ -102,7 +101,7 @@ def decoder_forward(
 
 
 def decoder_backward(
-    d: Decoded, cache: DecoderCache, clip: float | None
+    d: Decoded, cache: DecoderCache
 ) -> tuple[list[State], Any, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
@@ -116,7 +115,7 @@ def decoder_backward(
         d_top, dstates, gradients = _attention_backward(d, cache)
     elif cache.mask is not None:
         d_top = d_top * cache.mask
-    dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=clip)
+    dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack)
     gradients[f"{cache.prefix}.W_e"] = embedding_backward(dx, cache.embedding)
     return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
@@ -147,20 +146,19 @@ def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Pa
 
 def decoder_step(
     prefix: str, parameters: Mapping[str, Array], x: Array, states: Sequence[State],
-    h_tilde: Array | None, memory: Memory | None, unit: str, t: int = 1,
-    residual: bool = False,
+    h_tilde: Array | None, memory: Memory | None, stack: Stack, t: int = 1,
 ) -> tuple[list[State], Array, Array | None]:
     """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
 
     Arguments: x (N, E) embeddings of the last words; states, one per layer, rows (N, H); h_tilde
     (N, H) if the model feeds it; memory of B sentences, N = B K with the K rows of a sentence
-    together; t, the time step, from 1; residual, as in `Stack`. Returns the new states, the
-    input of the output layer (N, H), and the alignment (N, S) or None.
+    together; t, the time step, from 1. Returns the new states, the input of the output layer
+    (N, H), and the alignment (N, S) or None.
     """
     xp = array_module(x)
     if h_tilde is not None:
         x = xp.concatenate([x, h_tilde], axis=1)                           # (4.2.3 feeding)
-    h, after = stack_step(x, states, parameters, prefix, unit, residual)
+    h, after = stack_step(x, states, parameters, prefix, stack)
     if memory is None:
         return after, h, None
     B, (N, H) = memory.sentences, h.shape

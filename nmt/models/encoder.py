@@ -75,10 +75,9 @@ def encoder_forward(
         factor_caches.append((factor, table.shape[1], cache))
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
-        x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
+        x, parameters, prefix, stack, [[zero] * stack.directions] * stack.layers,
         padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
-        residual=stack.residual,
     )
     return states, last, EncoderCache(prefix, embedding, factor_caches, composed, stack_cache)
 
@@ -96,7 +95,7 @@ def vectors_forward(
 
 
 def encoder_backward(
-    dstates: Array | None, d_last: list[list[State]], cache: EncoderCache, clip: float | None,
+    dstates: Array | None, d_last: list[list[State]], cache: EncoderCache,
     d_source: Array | None = None,
 ) -> Parameters:
     """The parameters' gradients: Algorithm 4 from time m_x down to 1, "without any prediction
@@ -106,12 +105,12 @@ def encoder_backward(
     d_source (S, B, E) of the embeddings after dropout, if the output head reads them, too.
     """
     prefix, embedding, factors, composed, stack = cache
-    dx, _, gradients = stack_backward(dstates, d_last, stack, clip=clip)
+    dx, _, gradients = stack_backward(dstates, d_last, stack)
     if d_source is not None:
         mask = stack.masks[0]
         dx += d_source if mask is None else d_source * mask
     if composed:
-        gradients |= composed_backward(dx, composed, clip)
+        gradients |= composed_backward(dx, composed)
     for factor, width, cache_of_factor in reversed(factors):  # each table has its own columns
         gradients[f"{prefix}.W_{factor}"] = embedding_backward(
             dx[:, :, -width:], cache_of_factor)

@@ -29,10 +29,11 @@ from attention.memory import Memory, over_time
 from backend import Array, array_module
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace, transposed
-from lstm.cells import CELLS, Cell, State
+from lstm.cells import CELLS, State
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
-from lstm.recurrent import Steps, make_steps, parameter_gradients
+from lstm.recurrent import Steps, backward_with_limits, make_steps, parameter_gradients
+from lstm.stack import Stack
 from nmt.models.contract import Noise
 from nmt.models.heads.head import Decoded
 
@@ -45,35 +46,33 @@ FeedBackward = Callable[[int, Array, Any], tuple[Array, Any]]
 
 class FeedingCache(NamedTuple):
     names: list[str]  # prefixes of the layers' parameters
-    cell: Cell
+    stack: Stack
     x: Array  # (T, B, E), the words' embeddings after dropout
     read: list[Array]  # each layer's input in the loop: fed (T, B, F), the state below (T, B, H)
     masks: Sequence[Array | None]  # dropout of each of these inputs
     steps: list[Steps]  # of each layer
     top: Array  # (T + 1, B, H), the output of the top layer, the initial state first
-    residual: bool
     feed_caches: list[Any]  # the result of each call of `feed`
     workspace: Workspace
 
 
 def feeding_forward(
-    x: Array, initial: Sequence[State], feed: Feed, fed: Array, prefix: str, unit: str,
+    x: Array, initial: Sequence[State], feed: Feed, fed: Array, prefix: str, stack: Stack,
     parameters: Mapping[str, Array], masks: Sequence[Array | None], workspace: Workspace,
-    residual: bool = False,
 ) -> tuple[Array, FeedingCache]:
     """All steps of a decoder that reads [x_t; fed_t].
 
     Arguments: x (T, B, E), after dropout; initial, a state per layer; feed; fed, which is written,
     (T, B, F) if fed_0 is made of the initial state, or (T + 1, B, F) if fed_0 is zero and the last
-    step also makes fed_T; prefix of the stack's parameters and unit of its cells; masks[l], dropout
-    of layer l's input in the loop (of the fed vector for layer 0); residual, as in `Stack`.
+    step also makes fed_T; prefix of the stack's parameters; masks[l], dropout of layer l's input in
+    the loop (of the fed vector for layer 0).
     Returns the top output (T + 1, B, H), the initial state first, and the cache.
     """
-    cell, names = CELLS[unit], [f"{prefix}.{layer}" for layer in range(len(initial))]
+    cell, names = CELLS[stack.unit], [f"{prefix}.{layer}" for layer in range(stack.layers)]
     xp, (T, B, E), H = array_module(x), x.shape, initial[0][0].shape[1]
     steps = [make_steps(cell, T, state, workspace) for state in initial]
     out = [layer.states[0] for layer in steps]                             # (T + 1, B, H)
-    if residual:
+    if stack.residual:
         out[1:] = [workspace.empty(xp, h.shape, h.dtype) for h in out[1:]]
         out[-1][0] = initial[-1][0]
     outputs = [fed[:T], *(below[1:] for below in out[:-1])]
@@ -96,29 +95,28 @@ def feeding_forward(
                 xp.matmul(read[layer][t], W[layer][:-H], out=steps[layer].u[t])
             else:
                 steps[0].u[t] += xp.matmul(read[0][t], W[0][:-H])
-            cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W[layer][-H:], None)
-            if residual and layer:                                         # (Wu 6)
+            cell.forward(steps[layer].at(t), parameters.get(f"{name}.b"), W[layer][-H:])
+            if stack.residual and layer:                                   # (Wu 6)
                 xp.add(steps[layer].states[0][t + 1], outputs[layer][t], out=out[layer][t + 1])
         if t + 1 < len(fed):
             feed_caches.append(feed(t + 1, top[t + 1], fed[t + 1]))
     return top, FeedingCache(
-        names, cell, x, read, masks, steps, top, residual, feed_caches, workspace)
+        names, stack, x, read, masks, steps, top, feed_caches, workspace)
 
 
 def feeding_backward(
     d_last: Array | None, d_fed: Array, feed_backward: FeedBackward, cache: FeedingCache,
-    parameters: Mapping[str, Array], *, clip: float | None = None,
+    parameters: Mapping[str, Array],
 ) -> tuple[Array, list[State], list[Any], Parameters]:
     """Backpropagation through time, with `feed_backward` inside the loop.
 
     Arguments: d_last (B, H), gradient of the last top state if it is not fed, else None; d_fed, of
     the length of `fed`, the gradient of the fed vectors by readers outside of the loop, to which
-    the gradient of the steps is added; clip as in `lstm.recurrent.recurrent_backward`. Returns dx
-    (T, B, E), the gradients of the initial states, the second results of `feed_backward`, and the
-    gradients of the parameters by name.
+    the gradient of the steps is added. Returns dx (T, B, E), the gradients of the initial states,
+    the second results of `feed_backward`, and the gradients of the parameters by name.
     """
-    names, cell, x, read, masks, steps, _, residual, feed_caches, workspace = cache
-    xp, (T, B, E), H = array_module(x), x.shape, steps[0].states[0].shape[2]
+    names, stack, x, read, masks, steps, _, feed_caches, workspace = cache
+    xp, (T, B, E), H, cell = array_module(x), x.shape, stack.hidden_size, CELLS[stack.unit]
     W = [parameters[f"{name}.W"] for name in names]
     first = len(d_fed) - T                                     # the first t of which fed_t was made
     da = [workspace.empty(xp, layer.u.shape, x.dtype) for layer in steps]
@@ -131,12 +129,15 @@ def feeding_backward(
             after_loop.append(of_call)
         for layer in reversed(range(len(steps))):
             d_out = dh
-            cell.backward(d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], clip, None,
-                          da[layer][t])
+            of_step = d_states[layer], dh, steps[layer].at(t), W[layer][:, -H:], da[layer][t]
+            if stack.clip is None:
+                cell.backward(*of_step)
+            else:
+                backward_with_limits(cell, *of_step, stack.clip)
             dh = xp.matmul(da[layer][t], W[layer][:, (0 if layer else E) : -H])
             if (mask := masks[layer]) is not None:
                 dh *= mask[t]
-            if residual and layer and d_out is not None:
+            if stack.residual and layer and d_out is not None:
                 dh += d_out                                                # (Wu 6)
         d_fed[t] += dh
     if not first:
@@ -225,23 +226,22 @@ class InputFeedingCache(NamedTuple):
 
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
-    workspace: Workspace, reads: Collection[str], residual: bool = False,
+    initial: Sequence[State], memory: Memory | None, stack: Stack, noise: Noise,
+    workspace: Workspace, reads: Collection[str],
 ) -> tuple[Decoded, InputFeedingCache]:
     """The input of the output layer, for all steps of a teacher-forced batch: as
     `nmt.models.decoder.decoder_forward`, with input feeding.
 
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
-    without attention; unit, the stack's cells; noise, which may have the dropout masks
-    `{prefix}.{l}` of the layers' inputs, `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the
-    fed vector; reads, the fields of `Decoded` that the head reads; residual, as in `Stack`.
-    Returns these fields, and the cache.
+    without attention; noise, which may have the dropout masks `{prefix}.{l}` of the layers' inputs,
+    `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the fed vector; reads, the fields of
+    `Decoded` that the head reads. Returns these fields, and the cache.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
-    x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(len(initial)))
+    x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(stack.layers))
     if x_mask is not None:
         x *= x_mask
-    xp, (T, B, _), H = array_module(x), x.shape, initial[0][0].shape[1]
+    xp, (T, B, _), H = array_module(x), x.shape, stack.hidden_size
     fed, mask = workspace.empty(xp, (T + 1, B, H), x.dtype), noise.get(f"{prefix}.joined")
     attention: Attention | None = None
     feed: Feed = feed_state
@@ -250,8 +250,8 @@ def input_feeding_forward(
         attention = Attention(memory, parameters[f"{memory.prefix}.W_c"], mask, joined)
         feed = partial(feed_h_tilde, attention)
     _, feeding = feeding_forward(
-        x, initial, feed, fed, prefix, unit, parameters, [noise.get(f"{prefix}.fed"), *masks],
-        workspace, residual)
+        x, initial, feed, fed, prefix, stack, parameters, [noise.get(f"{prefix}.fed"), *masks],
+        workspace)
     if attention is None:
         out = fed[1:] if mask is None else fed[1:] * mask
         return Decoded(out), InputFeedingCache(
@@ -265,7 +265,7 @@ def input_feeding_forward(
 
 
 def input_feeding_backward(
-    d: Decoded, cache: InputFeedingCache, clip: float | None
+    d: Decoded, cache: InputFeedingCache
 ) -> tuple[list[State], Any, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
@@ -287,7 +287,7 @@ def input_feeding_backward(
         feed_backward = partial(feed_h_tilde_backward, attention,
                                 AttentionGradient(d.joined, d.alignment, sums, da, dc))
     dx, d_initial, d_attended, gradients = feeding_backward(
-        None, d_fed, feed_backward, feeding, parameters, clip=clip)
+        None, d_fed, feed_backward, feeding, parameters)
     if x_mask is not None:
         dx *= x_mask
     gradients[f"{prefix}.W_e"], dstates = embedding_backward(dx, embedding), None

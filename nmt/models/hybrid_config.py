@@ -67,4 +67,5 @@ class HybridConfig(ModelConfig):
 
     def character_stack(self, width: int) -> Stack:
         """The stack of a character network, with the same cells as the words' networks."""
-        return Stack(self.unit, self.character_layers, width, biases=self.biases)
+        return Stack(self.unit, self.character_layers, width, biases=self.biases,
+                     clip=self.clip_elements)

@@ -96,16 +96,17 @@ class LanguageModel(Model):
 
     def __init__(self, config: LanguageModelConfig, vocabulary_size: int) -> None:
         self.config, self.vocabulary_size = config, vocabulary_size
+        self.stack = Stack(config.unit, config.layers, config.hidden_size, False, config.biases,
+                           config.residual, config.clip_elements)
         self.workspace = Workspace()
 
     def weights(self) -> dict[str, Weight]:
         """All parameters by name, in the order in which they are initialised."""
         config, V = self.config, self.vocabulary_size
         E, H, scheme = config.embedding_size, config.hidden_size, config.scheme
-        stack = Stack(config.unit, config.layers, H, biases=config.biases)
         return {
             "W_e": embedding_weight(V, E, scheme),
-            **stack_weights("rnn", stack, {"x": E}, scheme),
+            **stack_weights("rnn", self.stack, {"x": E}, scheme),
             **output_weights("output", H, V, config.output_bias, scheme),
         }
 
@@ -130,13 +131,13 @@ class LanguageModel(Model):
         None at the beginning of a text; noise, from `noise`, or None. Returns the loss, a 0-d
         array, and the cache of `backward`.
         """
-        config, noise = self.config, noise or {}
+        noise = noise or {}
         states = batch.state or self.encode(parameters, (), batch.target.ids.shape[1])
         x, embedding_cache = embedding_forward(parameters["W_e"], row_index(batch.target_in))
         h, last, stack_cache = stack_forward(
-            x, parameters, "rnn", config.unit, [[state] for state in states],
-            masks=[noise.get(f"rnn.{layer}") for layer in range(config.layers)],
-            workspace=self.workspace, residual=config.residual,
+            x, parameters, "rnn", self.stack, [[state] for state in states],
+            masks=[noise.get(f"rnn.{layer}") for layer in range(self.stack.layers)],
+            workspace=self.workspace,
         )
         out_mask = noise.get("output")
         if out_mask is not None:
@@ -154,7 +155,7 @@ class LanguageModel(Model):
         dh, gradients = output_backward(cache.output, self.workspace)
         if cache.out_mask is not None:
             dh = dh * cache.out_mask
-        dx, _, of_stack = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)
+        dx, _, of_stack = stack_backward(dh, None, cache.stack)
         return {"W_e": embedding_backward(dx, cache.embedding), **of_stack, **gradients}
 
     # --- search ---------------------------------------------------------------------------------
@@ -174,8 +175,7 @@ class LanguageModel(Model):
         """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new states."""
         check_ids(tokens, self.vocabulary_size, "tokens")
         rows = gather_rows(parameters["W_e"], to_device(tokens))           # (N, E)
-        h, after = stack_step(rows, state, parameters, "rnn", self.config.unit,
-                              self.config.residual)
+        h, after = stack_step(rows, state, parameters, "rnn", self.stack)
         return output_step("output", parameters, h), after, None           # (N, V)
 
     def select(

@@ -22,7 +22,7 @@ from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_weight
 from lstm.parameters import Parameters, Weight, axis
-from lstm.stack import Stack, stack_weights
+from lstm.stack import stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
     contextual_step,
@@ -94,6 +94,7 @@ class RNNSearch(Model):
         """
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self._variant = ADDITIVE._replace(reverse=reverse_source)
+        self._decoder = config.encoder._replace(bidirectional=False)
         self.workspace = Workspace()
         self.head: Head = head(config, target_size, self.workspace)
 
@@ -115,8 +116,7 @@ class RNNSearch(Model):
             "bridge.W_s": Weight((unit, axis("input", H)), scheme.matrix()),
             **({"bridge.b": Weight((unit,), scheme.bias())} if config.biases else {}),
             "decoder.W_e": embedding_weight(V, E, scheme),
-            **stack_weights("decoder", Stack(config.unit, 1, H, biases=config.biases),
-                            {"x": E, "c": He}, scheme),
+            **stack_weights("decoder", self._decoder, {"x": E, "c": He}, scheme),
             **score,
             **self.head.weights(),
         }
@@ -137,30 +137,29 @@ class RNNSearch(Model):
         decoder: Any
         if memory is not None:
             decoded, decoder = searching_forward(
-                "decoder", parameters, batch.target_in, s_0, memory, config.unit,
+                "decoder", parameters, batch.target_in, s_0, memory, self._decoder,
                 config.asks_with_word, self.workspace)
         else:
             decoded, decoder = fixed_forward(
-                "decoder", parameters, batch.target_in, s_0, last, config.unit, self.workspace)
+                "decoder", parameters, batch.target_in, s_0, last, self._decoder, self.workspace)
         loss, head = self.head.forward(parameters, decoded, batch, noise or {})
         return loss, RNNSearchCache(parameters, encoder, last, s_0, memory, decoder, head,
                                     Losses(loss))
 
     def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""
-        parameters, memory, clip = cache.parameters, cache.memory, self.config.clip_elements
+        parameters, memory = cache.parameters, cache.memory
         d, gradients = self.head.backward(cache.head)
         dstates = d_last = None
         if memory is not None:
             ds_0, dstates, of_decoder = searching_backward(
-                d, cache.decoder, parameters, "decoder", clip)
+                d, cache.decoder, parameters, "decoder")
         else:
-            ds_0, d_last, of_decoder = fixed_backward(d, cache.decoder, parameters, "decoder", clip)
+            ds_0, d_last, of_decoder = fixed_backward(d, cache.decoder, parameters, "decoder")
         d_start, of_bridge = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
         ends: list[State] = [end] if memory is None else [(None,), end]
-        return gradients | of_decoder | of_bridge | encoder_backward(
-            dstates, [ends], cache.encoder, clip)
+        return gradients | of_decoder | of_bridge | encoder_backward(dstates, [ends], cache.encoder)
 
     def _read(
         self, parameters: Mapping[str, Array], source: Side

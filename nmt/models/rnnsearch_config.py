@@ -92,8 +92,9 @@ class RNNSearchConfig:
 
     @property
     def encoder(self) -> Stack:
-        """The encoder's stack."""
-        return Stack(self.unit, 1, self.hidden_size, self.searches, self.biases)
+        """The encoder's stack, of a layer."""
+        return Stack(self.unit, 1, self.hidden_size, self.searches, self.biases,
+                     clip=self.clip_elements)
 
 
 @dataclass(frozen=True)
@@ -117,4 +118,5 @@ class DeepFusionConfig(RNNSearchConfig):
     @property
     def language(self) -> Stack:
         """The language model's stack."""
-        return Stack(self.lm_unit, self.lm_layers, self.lm_hidden_size, biases=self.lm_biases)
+        return Stack(self.lm_unit, self.lm_layers, self.lm_hidden_size, biases=self.lm_biases,
+                     clip=self.clip_elements)

@@ -128,13 +128,13 @@ def _read(
     c, embedding = embedding_forward(W_e, row_index(group.ids))            # (L, N, Ec)
     zero = zero_state(array_module(W_e), stack.unit, N, stack.hidden_size, W_e.dtype)
     _, last, cache = stack_forward(
-        c, parameters, prefix, stack.unit, [[zero]] * stack.layers, masks=masks,
+        c, parameters, prefix, stack, [[zero]] * stack.layers, masks=masks,
         padding=make_padding(group.lengths, L), workspace=workspace,
     )
     return last[-1][0][0], embedding, cache
 
 
-def composed_backward(dx: Array, caches: Sequence[Composed], clip: float | None) -> Gradients:
+def composed_backward(dx: Array, caches: Sequence[Composed]) -> Gradients:
     """The gradients of the character network, from dx (S, B, E). The rows of dx at the words'
     positions become zero.
 
@@ -148,7 +148,7 @@ def composed_backward(dx: Array, caches: Sequence[Composed], clip: float | None)
         cell = stack.layers[-1][0][1].cell
         d_top: Any = (d_vectors, *[None] * (cell.states - 1))
         d_last: Any = [*[[None]] * (len(stack.layers) - 1), [d_top]]
-        dc, _, gradients = stack_backward(None, d_last, stack, clip=clip)
+        dc, _, gradients = stack_backward(None, d_last, stack)
         parts.append({f"{prefix}.W_e": embedding_backward(dc, embedding), **gradients})
     return _sum(parts)
 
@@ -214,7 +214,7 @@ def _write(
     before = np.concatenate([np.full((1, group.ids.shape[1]), END), group.ids[:-1]])
     c, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(before))
     h, _, stack_cache = stack_forward(
-        c, parameters, prefix, stack.unit, [[state] for state in first_states(stack, seeds)],
+        c, parameters, prefix, stack, [[state] for state in first_states(stack, seeds)],
         masks=masks, workspace=workspace,
     )
     if out_mask is not None:
@@ -225,7 +225,7 @@ def _write(
 
 
 def spelled_backward(
-    caches: Sequence[Written], clip: float | None, workspace: Workspace
+    caches: Sequence[Written], workspace: Workspace
 ) -> tuple[Array, Gradients]:
     """Gradients of J_c: of the seeds (N, H), and of the parameters by name."""
     d_seeds, parts = [], []
@@ -233,7 +233,7 @@ def spelled_backward(
         dh, gradients = output_backward(output, workspace)
         if mask is not None:
             dh = dh * mask
-        dc, d_initial, of_stack = stack_backward(dh, None, stack, clip=clip)
+        dc, d_initial, of_stack = stack_backward(dh, None, stack)
         parts.append({f"{prefix}.W_e": embedding_backward(dc, embedding), **of_stack, **gradients})
         d_seeds.append(d_initial[0][0][0])
     return array_module(*d_seeds).concatenate(d_seeds), _sum(parts)
@@ -264,7 +264,7 @@ class Speller(Searchable):
         W_e = parameters[f"{self._prefix}.W_e"]
         check_ids(tokens, W_e.shape[0], "tokens")
         c = gather_rows(W_e, to_device(tokens))                            # (N, Ec)
-        h, after = stack_step(c, state, parameters, self._prefix, self._stack.unit)
+        h, after = stack_step(c, state, parameters, self._prefix, self._stack)
         return output_step(f"{self._prefix}.output", parameters, h), after, None
 
     def select(

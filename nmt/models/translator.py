@@ -111,7 +111,8 @@ class Translator(Model):
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.variant = config.variant(reverse_source)
         self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
-                            config.biases, config.residual)
+                            config.biases, config.residual, config.clip_elements)
+        self.target = self.source._replace(bidirectional=False)
         self.characters: tuple[str, Stack] | None = None  # the network for words without a row
         self.workspace = Workspace()
         self.head: Head = Softmax(config, target_size, self.workspace, lexicon, reverse_source)
@@ -120,12 +121,11 @@ class Translator(Model):
         """Names and shapes of all parameters, in the order in which they are initialised."""
         config, scheme = self.config, self.config.scheme
         E, H, source = config.embedding_size, config.hidden_size, self.source
-        target = source._replace(bidirectional=False)
         inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
         return {
             **encoder_weights("encoder", source, self.source_size, E, scheme, self.factors),
             **(bridge_weights("bridge", source, scheme) if config.bridge else {}),
-            **decoder_weights("decoder", target, self.target_size, inputs, scheme),
+            **decoder_weights("decoder", self.target, self.target_size, inputs, scheme),
             **({} if config.attention == "none"
                else attention_weights("attention", self.variant, H, source, scheme)),
             **self.head.weights(),
@@ -183,8 +183,8 @@ class Translator(Model):
         """The decoder's output for the head, and the decoder's cache."""
         forward: Any = input_feeding_forward if self.config.input_feeding else decoder_forward
         decoded, cache = forward(
-            "decoder", parameters, batch.target_in, read.initial, read.memory, self.config.unit,
-            noise, self.workspace, self.head.reads, self.config.residual)
+            "decoder", parameters, batch.target_in, read.initial, read.memory, self.target, noise,
+            self.workspace, self.head.reads)
         return decoded._replace(source=read.source), cache
 
     def backward(self, cache: TranslatorCache) -> Gradients:
@@ -192,8 +192,7 @@ class Translator(Model):
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
         d_decoded, of_head = self.head.backward(cache.head)
         backward: Any = input_feeding_backward if self.config.input_feeding else decoder_backward
-        d_initial, dstates, of_decoder = backward(
-            d_decoded, cache.decoder, self.config.clip_elements)
+        d_initial, dstates, of_decoder = backward(d_decoded, cache.decoder)
         return of_head | of_decoder | self._read_backward(
             dstates, d_initial, cache.read, d_decoded.source)
 
@@ -221,13 +220,12 @@ class Translator(Model):
         Arguments: gradients of the encoder's states, of the decoder's initial states, and of the
         source's embeddings (B, S, E) in written order, or None if no head reads them.
         """
-        clip, gradients = self.config.clip_elements, Gradients()
-        d_last = [[state] for state in d_initial]
+        d_last, gradients = [[state] for state in d_initial], Gradients()
         if read.bridge is not None:
             d_last, gradients = bridge_backward(d_initial, read.bridge)
         if d_source is not None:
             d_source = by_steps(d_source, read.memory.order)               # (S, B, E)
-        return gradients | encoder_backward(dstates, d_last, read.encoder, clip, d_source)
+        return gradients | encoder_backward(dstates, d_last, read.encoder, d_source)
 
     # --- search ---------------------------------------------------------------------------------
 
@@ -253,8 +251,8 @@ class Translator(Model):
         check_ids(tokens, W_e.shape[0], "tokens")
         x = gather_rows(W_e, to_device(tokens))                            # (N, E)
         layers, h, alignment = decoder_step(
-            "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.config.unit,
-            state.t, self.config.residual,
+            "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.target,
+            state.t,
         )
         logits, head = self.head.step(
             parameters, state.head, Decoded(h, alignment=alignment), tokens)

@@ -129,8 +129,7 @@ class TwoSources(Translator):
             weights |= encoder_weights(prefix, source, size, E, scheme)
         return {
             **weights, **combiner_weights(COMBINER, source, scheme),
-            **decoder_weights("decoder", source._replace(bidirectional=False), self.target_size,
-                              inputs, scheme),
+            **decoder_weights("decoder", self.target, self.target_size, inputs, scheme),
             **({} if config.attention == "none" else self._attention_weights()),
             **self.head.weights(),
         }
@@ -175,7 +174,7 @@ class TwoSources(Translator):
         assert read.bridge is not None
         d_last, gradients = combiner_backward(d_initial, read.bridge, self.source.directions)
         for d, last, encoder in zip(dstates or (None, None), d_last, read.encoder, strict=True):
-            gradients |= encoder_backward(d, last, encoder, self.config.clip_elements)
+            gradients |= encoder_backward(d, last, encoder)
         return gradients
 
     def encode(

@@ -24,10 +24,14 @@ E, H, STEPS, LENGTHS = 3, 2, 6, (6, 4, 1)
 BOTH = [*product(CELLS, (False, True), (False,)), ("gru", True, True), ("lstm-norm", False, True)]
 
 
+def stack_of(unit, bidirectional=False, residual=False):
+    return Stack(unit, 2, H, bidirectional, residual=residual)
+
+
 def make(unit, bidirectional):
     """Parameters of two layers, and the state that each starts from."""
     rng, B = np.random.default_rng(2), len(LENGTHS)
-    weights = stack_weights("s", Stack(unit, 2, H, bidirectional), {"x": E}, Scheme())
+    weights = stack_weights("s", stack_of(unit, bidirectional), {"x": E}, Scheme())
     initial = [[tuple(draw(rng, (B, H)) for _ in range(CELLS[unit].states))
                 for _ in range(1 + bidirectional)] for _ in range(2)]
     return rng, draw_parameters(rng, weights), initial
@@ -43,9 +47,9 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional, residua
 
     def through(columns, steps, padding):
         zero = zero_state(np, unit, len(columns), H, "f8")
-        h, _, cache = stack_forward(x[:steps, columns], parameters, "s", unit,
-                                    [[zero] * directions] * 2, padding=padding,
-                                    residual=residual)
+        h, _, cache = stack_forward(
+            x[:steps, columns], parameters, "s", stack_of(unit, bidirectional, residual),
+            [[zero] * directions] * 2, padding=padding)
         return h, stack_backward(dh[:steps, columns], None, cache)
 
     h, (dx, _, gradients) = through([0, 1, 2], STEPS, make_padding(np.array(LENGTHS), STEPS))
@@ -60,9 +64,9 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional, residua
 def test_a_step_of_all_layers_is_a_sequence_of_one(unit, residual):
     rng, parameters, initial = make(unit, False)
     x = draw(rng, (1, 3, E))
-    h, last, _ = stack_forward(x, parameters, "s", unit, initial, residual=residual)
-    top, after = stack_step(x[0], [states[0] for states in initial], parameters, "s", unit,
-                            residual)
+    h, last, _ = stack_forward(x, parameters, "s", stack_of(unit, residual=residual), initial)
+    top, after = stack_step(x[0], [states[0] for states in initial], parameters, "s",
+                            stack_of(unit, residual=residual))
     assert_close(top, h[0])
     assert_close(top, after[1][0] + residual * after[0][0])
     for layer, states in zip(after, last, strict=True):

@@ -43,7 +43,8 @@ def test_outputs_and_gradients_are_those_of_torch(unit, layers, bidirectional, b
     x, first = rng.normal(size=(T, B, E)), rng.normal(size=(2, layers * directions, B, H))
     initial = [[tuple(part[layer * directions + d] for part in first[: CELLS[unit].states])
                 for d in range(directions)] for layer in range(layers)]
-    h, last, cache = stack_forward(x, parameters, "s", unit, initial)
+    h, last, cache = stack_forward(x, parameters, "s",
+                                   Stack(unit, layers, H, bidirectional, biases), initial)
 
     leaves = [torch.tensor(array, requires_grad=True) for array in (x, *first[:len(initial[0][0])])]
     out, end = module(leaves[0], tuple(leaves[1:]) if unit == "lstm" else leaves[1])

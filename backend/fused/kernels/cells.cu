@@ -1,12 +1,11 @@
 // Recurrent cells: lstm/cells/.
 
-// All of an LSTM's step between two products: z + recurrent + b, the gates, c, tanh c, h; where
-// padded the state before passes through. u overwrites z. Eqs. 2.35-2.39.
+// All of an LSTM's step between two products: z + recurrent + b, the gates, c, tanh c, h. u
+// overwrites z. Eqs. 2.35-2.39.
 extern "C" __global__ void lstm_forward(
     number rows, number H, real *z, number z_stride, const real *recurrent, number recurrent_stride,
-    const real *b, const real *h_prev, number h_prev_stride, const real *c_prev,
-    number c_prev_stride, real *c, number c_stride, real *tanh_c, number tanh_c_stride, real *h,
-    number h_stride, const unsigned char *pad, number pad_stride) {
+    const real *b, const real *c_prev, number c_prev_stride, real *c, number c_stride, real *tanh_c,
+    number tanh_c_stride, real *h, number h_stride) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
         real *u = z + n * z_stride + j;
@@ -21,41 +20,26 @@ extern "C" __global__ void lstm_forward(
         u[H] = f;
         u[2 * H] = o;
         u[3 * H] = h_hat;
-        real before = c_prev[n * c_prev_stride + j];
-        real now = f * before + i * h_hat;
+        real now = f * c_prev[n * c_prev_stride + j] + i * h_hat;
         real squashed = tanh(now);
         tanh_c[n * tanh_c_stride + j] = squashed;
-        bool padded = pad && pad[n * pad_stride];
-        c[n * c_stride + j] = padded ? before : now;
-        h[n * h_stride + j] = padded ? h_prev[n * h_prev_stride + j] : o * squashed;
+        c[n * c_stride + j] = now;
+        h[n * h_stride + j] = o * squashed;
     }
 }
 
-// Element-wise clipping (2.2.2).
-__device__ real clipped(real d, real limit) { return d > limit ? limit : d < -limit ? -limit : d; }
-
-// Algorithm 2, lines 7-13, with what surrounds it in a step: dh += d_out; where padded, dh is copied
-// and nothing goes to dz; otherwise dh is clipped to +-limit (0: it is not). dc becomes that of
-// c_{t-1}.
+// Algorithm 2, lines 7-13, after dh += d_out. dc becomes that of c_{t-1}.
 extern "C" __global__ void lstm_backward(
     number rows, number H, real *dh, number dh_stride, const real *d_out, number d_out_stride,
     real *dc, number dc_stride, const real *u, number u_stride, const real *c_prev,
-    number c_prev_stride, const real *tanh_c, number tanh_c_stride, real *dz, number dz_stride,
-    const unsigned char *pad, number pad_stride, real *unclipped, number unclipped_stride, double limit) {
+    number c_prev_stride, const real *tanh_c, number tanh_c_stride, real *dz, number dz_stride) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
         const real *gate = u + n * u_stride + j;
         real *d_gate = dz + n * dz_stride + j;
         real i = gate[0], f = gate[H], o = gate[2 * H], h_hat = gate[3 * H];
         real d = dh[n * dh_stride + j];
-        if (d_out) d += d_out[n * d_out_stride + j];
-        if (unclipped) unclipped[n * unclipped_stride + j] = d;
-        if (limit > 0) d = clipped(d, real(limit));
-        if (d_out || limit > 0) dh[n * dh_stride + j] = d;
-        if (pad && pad[n * pad_stride]) {
-            d_gate[0] = d_gate[H] = d_gate[2 * H] = d_gate[3 * H] = real(0);
-            continue;
-        }
+        if (d_out) dh[n * dh_stride + j] = d += d_out[n * d_out_stride + j];
         real squashed = tanh_c[n * tanh_c_stride + j];
         real d_tanh = o * d;
         real d_cell = dc[n * dc_stride + j] + d_tanh - squashed * squashed * d_tanh;  // (2.42)
@@ -63,8 +47,7 @@ extern "C" __global__ void lstm_backward(
         d_gate[H] = c_prev[n * c_prev_stride + j] * d_cell * (f - f * f);             // (2.43)
         d_gate[0] = h_hat * d_cell * (i - i * i);                                     // (2.45)
         d_gate[3 * H] = i * d_cell * (real(1) - h_hat * h_hat);                       // (2.46)
-        real d_before = d_cell * f;                                                   // (2.44)
-        dc[n * dc_stride + j] = limit > 0 ? clipped(d_before, real(limit)) : d_before;
+        dc[n * dc_stride + j] = d_cell * f;                                           // (2.44)
     }
 }
 

@@ -51,19 +51,7 @@ EQUIVALENTS: dict[str, str] = {
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of a larger buffer is used",
-    "lstm.cells.cell.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
-    "array_module(d).clip(-limit, d, limit, out=d)": "the function is symmetric in its arguments",
-    "lstm.cells.cell.clipped: array_module(d).clip(d, -limit, limit) -> "
-    "array_module(d).clip(-limit, d, limit)": "the function is symmetric in its arguments",
-    "lstm.cells.gru.backward: pad is None": "nothing reads the buffer unless there is padding",
-    "lstm.cells.gru_after.backward: pad is None":
-        "nothing reads the buffer unless there is padding",
-    "lstm.cells.lstm.backward: pad is None": "nothing reads the buffer unless there is padding",
-    "lstm.cells.lstm.lstm_backward: pad is not None":
-        "nothing reads the buffer unless there is padding",
     "lstm.cells.lstm.lstm_backward_in_place: :2": "another part of a larger buffer is used",
-    "lstm.cells.rnn.backward: pad is None": "nothing reads the buffer unless there is padding",
-    "lstm.cells.rnn.backward: pad is not None": "nothing reads the copy",
     "lstm.parameters.block_bias": "the initial values of biases are no gradient",
     "lstm.prediction.bias_backward: cache.rows is not None -> True":
         "a copy with the same rows is written",
@@ -76,6 +64,8 @@ EQUIVALENTS: dict[str, str] = {
         "the softmax is the same; tests/lstm/test_prediction.py tries huge scores",
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
         "every model passes the argument",
+    "lstm.recurrent.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
+    "array_module(d).clip(-limit, d, limit, out=d)": "the function is symmetric in its arguments",
     "lstm.recurrent.make_steps: cell.saves": "the cell does not use the buffer",
     "lstm.sampled.sampled_backward: full[rows] = db": "adds to an array that is zero",
     "lstm.stack.stack_backward: layer -> layer - 1 (3)":

@@ -98,7 +98,7 @@ class Fusion(DeepOutput):
         config, B = self.config, batch.target_in.shape[1]
         x, embedding = embedding_forward(parameters[f"{LANGUAGE}.W_e"], row_index(batch.target_in))
         h, _, stack = stack_forward(
-            x, parameters, LANGUAGE, config.lm_unit,
+            x, parameters, LANGUAGE, config.language,
             [[state] for state in self._first_states(parameters, B)], workspace=self.workspace)
         gated, gate = gate_forward("output", parameters, h.reshape(-1, h.shape[2]))
         return (gated,), FusionCache(gate, embedding, stack)
@@ -107,8 +107,7 @@ class Fusion(DeepOutput):
         """Gradients of gate and language model."""
         T, B, H = d[0].shape
         dh, of_gate = gate_backward("output", d[0].reshape(T * B, H), cache.gate)
-        dx, _, of_stack = stack_backward(dh.reshape(T, B, H), None, cache.stack,
-                                         clip=self.config.clip_elements)
+        dx, _, of_stack = stack_backward(dh.reshape(T, B, H), None, cache.stack)
         table = {f"{LANGUAGE}.W_e": embedding_backward(dx, cache.embedding)}
         return {**of_gate, **table, **of_stack}
 
@@ -132,7 +131,7 @@ class Fusion(DeepOutput):
     ) -> tuple[Array, list[State]]:
         """As the deep output's. The language model reads the tokens, too."""
         x = gather_rows(parameters[f"{LANGUAGE}.W_e"], to_device(tokens))
-        h, state = stack_step(x, state, parameters, LANGUAGE, self.config.lm_unit)
+        h, state = stack_step(x, state, parameters, LANGUAGE, self.config.language)
         gated, _ = gate_forward("output", parameters, h)
         return self._logits(parameters, (*self._parts(decoded), gated)), state
 

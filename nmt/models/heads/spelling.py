@@ -127,8 +127,7 @@ class Spelling(Softmax):
         if cache.seeds is None:
             return d, gradients
         alpha, (t, b, joined, seeds) = self.config.alpha, cache.seeds
-        d_seeds, of_speller = spelled_backward(
-            cache.written, self.config.clip_elements, self.workspace)
+        d_seeds, of_speller = spelled_backward(cache.written, self.workspace)
         d_seeds = alpha * d_seeds                          # for the words' model too (5.5)
         gradients |= {name: _scaled(gradient, alpha) for name, gradient in of_speller.items()}
         if joined is None:

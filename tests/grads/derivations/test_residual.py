@@ -9,7 +9,7 @@ from literal import assert_close, draw
 from grads.check import check_pair
 from grads.derivations.residual import residual, residual_grad
 from grads.verification.mutation.injection import replaced
-from lstm.stack import stack_backward, stack_forward
+from lstm.stack import Stack, stack_backward, stack_forward
 
 E, H, L = 3, 2, 3
 NAMES = ("h", "c", "T", "b")
@@ -58,8 +58,9 @@ def test_it_is_the_stack_of_the_kernels():
     a = inputs()
     _, h, c, T, b = arguments(a)
     parameters = {f"s.{l - 1}.W": T[l] for l in T} | {f"s.{l - 1}.b": b[l][:, 0] for l in b}
-    top, _, cache = stack_forward(a["x"].T[None], parameters, "s", "lstm",
-                                  [[(h[l].T, c[l].T)] for l in h], residual=True)
+    top, _, cache = stack_forward(a["x"].T[None], parameters, "s",
+                                  Stack("lstm", len(h), H, residual=True),
+                                  [[(h[l].T, c[l].T)] for l in h])
     assert_close(top[0], residual(*arguments(a)).T)
     d = draw(np.random.default_rng(2), (H, 1))
     dx, d_initial, gradients = stack_backward(d.T[None], None, cache)

@@ -13,6 +13,7 @@ from literal_cells import literal_step, literal_step_grad
 from grads.check import check_pair
 from lstm.cells import CELLS, Step
 from lstm.parameters import Scheme
+from lstm.recurrent import backward_with_limits, copy_through
 from lstm.stack import Stack, stack_weights, zero_state
 
 B, E, H = 4, 3, 2
@@ -43,27 +44,34 @@ def garbage(*shape, dtype):
 
 
 def run(unit, a, pad=None):
-    """A step forward, in memory full of garbage."""
+    """A step forward as a layer runs it, in memory full of garbage."""
     cell, dtype = CELLS[unit], a.x.dtype
     now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
     saved = garbage(B, cell.saves * H, dtype=dtype) if cell.saves else None
     u = a.x @ a.W[:, :E].T
     step = Step(u, a.state, now, saved, garbage(*u.shape, dtype=dtype))
-    cell.forward(step, a.b, a.W[:, E:].T, pad)
+    cell.forward(step, a.b, a.W[:, E:].T)
+    if pad is not None:
+        copy_through(pad, step.before, step.now)
     return step
 
 
 def vjp(unit, a, step, d_out, clip=None, pad=None):
-    """The gradients of the state before, and da; d_state of `a` stays as it is."""
+    """A step backward as a layer runs it: the gradients of the state before, and da; d_state of `a`
+    stays as it is."""
     d_state, da = tuple(d.copy() for d in a.d_state), garbage(*step.u.shape, dtype=a.x.dtype)
-    CELLS[unit].backward(d_state, d_out, step, a.W[:, E:], clip, pad, da)
+    if clip is None and pad is None:
+        CELLS[unit].backward(d_state, d_out, step, a.W[:, E:], da)
+    else:
+        backward_with_limits(CELLS[unit], d_state, d_out, step, a.W[:, E:], da, clip, pad)
     return d_state, da
 
 
 def weights(unit, a, step, da):
+    """dW and db."""
     dW_h = garbage(len(a.W), H, dtype=a.x.dtype)
-    CELLS[unit].weight_gradient(da, a.state[0], step.saved, dW_h)
-    return np.hstack([da.T @ a.x, dW_h])
+    db = CELLS[unit].gradients(da, a.state[0], step.saved, dW_h)
+    return np.hstack([da.T @ a.x, dW_h]), db
 
 
 def row(arrays, n):
@@ -100,8 +108,8 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
             assert_close(found, own)
         assert_close((da @ a.W[:, :E])[n : n + 1], dx)
         dW, db = dW + dW_n, db + db_n
-    assert_close(weights(unit, a, step, da), dW)
-    assert_close(CELLS[unit].bias_gradient(da, step.saved), db)
+    for found, own in zip(weights(unit, a, step, da), (dW, db), strict=True):
+        assert_close(found, own)
     if clip is not None:
         assert np.abs(da - vjp(unit, a, step, a.d_out)[1]).max() > 0.01
 
@@ -126,8 +134,8 @@ def test_gradients_of_every_output_alone_and_together(unit, pad):
         a, step = cache
         a = a._replace(d_state=tuple(d[name] for name in names))
         d_state, da = vjp(unit, a, step, d["out"], None, pad)
-        return {"x": da @ a.W[:, :E], "W": weights(unit, a, step, da),
-                "b": cell.bias_gradient(da, step.saved), **dict(zip(names, d_state, strict=True))}
+        dW, db = weights(unit, a, step, da)
+        return {"x": da @ a.W[:, :E], "W": dW, "b": db, **dict(zip(names, d_state, strict=True))}
 
     check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
 
@@ -191,7 +199,7 @@ def test_single_precision_stays_single(unit):
     def everything(given):
         step = run(unit, given, PAD)
         d_state, da = vjp(unit, given, step, given.d_out, 0.3, PAD)
-        return (*step.now, step.u, *d_state, da, weights(unit, given, step, da))
+        return (*step.now, step.u, *d_state, da, *weights(unit, given, step, da))
 
     for found, expected in zip(everything(a), everything(exact), strict=True):
         assert found.dtype == np.float32
@@ -217,7 +225,7 @@ def scalar(unit, h_prev, W, b, c_prev=()):
     state = tuple(np.full((1, 1), value) for value in (h_prev, *c_prev))
     now, saved = tuple(np.empty((1, 1)) for _ in state), np.empty((1, 1))
     u = np.zeros((1, len(W)))
-    CELLS[unit].forward(Step(u, state, now, saved, np.empty_like(u)), np.array(b), W[:, 1:].T, None)
+    CELLS[unit].forward(Step(u, state, now, saved, np.empty_like(u)), np.array(b), W[:, 1:].T)
     return [one.item() for one in now]
 
 

@@ -114,9 +114,10 @@ def test_the_loop_is_the_literal_loop(unit, layers, T, first, last, clip):
     if not last:
         d_fed[T] = 0.0
     fed, given_d = np.empty_like(d_fed[: T + last]), (None if last else d_top[T], d_fed[: T + last])
-    top, cache = feeding_forward(x, initial, feed, fed, "d", unit, parameters, masks, Workspace())
+    top, cache = feeding_forward(x, initial, feed, fed, "d", Stack(unit, layers, H, clip=clip),
+                                 parameters, masks, Workspace())
     dx, d_initial, order, gradients = feeding_backward(
-        given_d[0], given_d[1].copy(), feed_backward, cache, parameters, clip=clip)
+        given_d[0], given_d[1].copy(), feed_backward, cache, parameters)
     assert order == [*range(1 - first, T + last)]
     d_top[0] *= first
     totals = dict.fromkeys(parameters, 0.0)
@@ -138,7 +139,9 @@ def test_the_loop_is_the_literal_loop(unit, layers, T, first, last, clip):
     assert_same_gradients(gradients, totals)
     assert first or not fed[0].any()
     if clip is not None:
-        free = feeding_backward(given_d[0], given_d[1].copy(), feed_backward, cache, parameters)[3]
+        unclipped = cache._replace(stack=cache.stack._replace(clip=None))
+        free = feeding_backward(given_d[0], given_d[1].copy(), feed_backward, unclipped,
+                                parameters)[3]
         assert all(np.abs(free[name] - d).max() > 0.01 for name, d in gradients.items())
 
 
@@ -172,12 +175,13 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
         initial = [tuple(v[f"state {(layer, k)}"] for k in range(CELLS[unit].states))
                    for layer in range(layers)]
         decoded, cache = input_feeding_forward(
-            "decoder", v, ids, initial, memory, unit, noise, workspace, {"h_tilde"})
+            "decoder", v, ids, initial, memory, Stack(unit, layers, H), noise, workspace,
+            {"h_tilde"})
         assert decoded.alignment is None
         return decoded.h_tilde, cache
 
     def backward(d, cache):
-        d_initial, dstates, gradients = input_feeding_backward(Decoded(d), cache, None)
+        d_initial, dstates, gradients = input_feeding_backward(Decoded(d), cache)
         return {"states": dstates, **{f"state {(layer, k)}": d_initial[layer][k]
                                       for layer, k in names},
                 **{name: d.dense() if hasattr(d, "dense") else d
@@ -216,15 +220,15 @@ def rnnsearch(unit, T=3):
 
     def forward(v):
         memory = memory_forward(v["states"], LENGTHS, variant, v, "attention")
-        decoded, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, False,
-                                           Workspace())
+        decoded, cache = searching_forward("decoder", v, ids, v["s_0"], memory, Stack(unit, 1, H),
+                                           False, Workspace())
         made = {name: array for name, array in decoded._asdict().items() if array is not None}
         return made, (cache, v)
 
-    def backward(d, cache, clip=None):
+    def backward(d, cache):
         found, v = cache
         upstream = Decoded(**{name: array.copy() for name, array in d.items()})
-        ds_0, dstates, gradients = searching_backward(upstream, found, v, "decoder", clip)
+        ds_0, dstates, gradients = searching_backward(upstream, found, v, "decoder")
         return {"s_0": ds_0, "states": dstates,
                 **{name: d.dense() if hasattr(d, "dense") else d
                    for name, d in gradients.items()}}
@@ -239,5 +243,7 @@ def test_rnnsearch_can_go_back_twice():
     first, second = backward(d, cache), backward(d, cache)
     for name, gradient in first.items():
         np.testing.assert_array_equal(second[name], gradient, err_msg=name)
-    clipped = backward(d, cache, clip=0.2)
+    found, v = cache
+    clips = found.feeding._replace(stack=Stack("gru", 1, H, clip=0.2))
+    clipped = backward(d, (found._replace(feeding=clips), v))
     assert all(np.abs(clipped[name] - gradient).max() > 1e-3 for name, gradient in first.items())

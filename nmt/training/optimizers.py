@@ -7,7 +7,7 @@ rule runs on slices that are short enough to stay in the cache. Dividing by the 
 clipping are a single number, `factor`, by which the rule multiplies g, so that no gradient is
 rewritten.
 
-Weight decay is decoupled from the gradient in every rule (Loshchilov and Hutter, 2019, their
+Weight decay is decoupled from the gradient and the rule (Loshchilov and Hutter, 2019, their
 Algorithms 1 and 2): each update also does p <- (1 - eta lambda) p, with its learning rate eta, as
 in PyTorch's AdamW. Their schedule multiplier eta_t is eta divided by the first learning rate, so
 that their lambda is ours times the first rate. With SGD, weight decay equals the gradient of
@@ -62,6 +62,7 @@ class Optimizer(ABC):
     def __init__(self, learning_rate: float, weight_decay: float = 0.0) -> None:
         self.learning_rate = learning_rate  # set by the schedule before each update
         self.weight_decay = weight_decay  # lambda
+        self.moves_all_rows = bool(self.state_names) or weight_decay > 0  # those without gradient
         self._state: dict[str, tuple[Array, ...]] = {}  # in the order of `state_names`
         self._t: Counter[str] = Counter()
 
@@ -70,20 +71,17 @@ class Optimizer(ABC):
         """1 - eta lambda, the share of a parameter that weight decay leaves."""
         return 1.0 - self.learning_rate * self.weight_decay
 
-    @property
-    def moves_all_rows(self) -> bool:
-        """Whether rows without a gradient change too."""
-        return bool(self.state_names) or self.weight_decay > 0
-
     @abstractmethod
     def numbers(self, t: int) -> tuple[float, ...]:
-        """The numbers that `rule` and `kernel` take after the arrays, at update t."""
+        """The numbers that `rule` takes after the arrays, at update t; the kernel takes `keep`
+        before them."""
 
     @staticmethod
     @abstractmethod
     def rule(*arrays_and_numbers: Any) -> None:
         """Make an update in place, from p, its state and g, which have one size; factor, which
-        multiplies g; and the numbers. g may be None, for zeros; averages and weights then decay."""
+        multiplies g; and the numbers. g may be None, for zeros; averages then decay. Weight decay
+        comes before."""
 
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
@@ -119,8 +117,10 @@ class Optimizer(ABC):
         """Make update t of parameters of one dtype. arrays: p and its state, for each parameter."""
         numbers = self.numbers(t)
         for p_and_state, gradient in zip(arrays, gradients, strict=True):
-            for parts in slices(*p_and_state, gradient):
-                self.rule(*parts, factor, *numbers)
+            for p, *others in slices(*p_and_state, gradient):
+                if self.weight_decay:
+                    p *= self.keep                     # (Loshchilov and Hutter, 2019)
+                self.rule(p, *others, factor, *numbers)
 
     @fused(updates.update_rows)
     def update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
@@ -130,8 +130,10 @@ class Optimizer(ABC):
         rows = [array[ids] for array in arrays]  # (N, E)
         self.update_dense([rows], [values], factor, t)
         if self.moves_all_rows:  # the rows with a gradient are overwritten below
-            for parts in slices(*arrays):
-                self.rule(*parts, None, factor, *self.numbers(t))
+            for p, *states in slices(*arrays):
+                if self.weight_decay:
+                    p *= self.keep
+                self.rule(p, *states, None, factor, *self.numbers(t))
         for array, moved in zip(arrays, rows, strict=True):
             array[ids] = moved
 
@@ -182,13 +184,12 @@ class SGD(Optimizer):
         super().__init__(learning_rate, weight_decay)
 
     def numbers(self, t: int) -> tuple[float, ...]:
-        """1 - eta lambda and eta."""
-        return self.keep, self.learning_rate
+        """eta."""
+        return (self.learning_rate,)
 
     @staticmethod
-    def rule(p: Array, g: Array | None, factor: Array, keep: float, rate: float) -> None:
-        """p <- p - eta g, after weight decay."""
-        decay_weights(p, keep)
+    def rule(p: Array, g: Array | None, factor: Array, rate: float) -> None:
+        """p <- p - eta g."""
         if g is not None:
             p -= rate * factor * g  # (2.9)
 
@@ -212,13 +213,13 @@ class Adam(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def numbers(self, t: int) -> tuple[float, ...]:
-        """1 - alpha lambda, alpha, beta1, beta2, epsilon and the two corrections."""
-        return (self.keep, self.learning_rate, self.beta1, self.beta2, self.epsilon,
-                1 - self.beta1**t, 1 - self.beta2**t)
+        """alpha, beta1, beta2, epsilon and the two corrections."""
+        return (self.learning_rate, self.beta1, self.beta2, self.epsilon, 1 - self.beta1**t,
+                1 - self.beta2**t)
 
     @staticmethod
-    def rule(p: Array, m: Array, v: Array, g: Array | None, factor: Array, keep: float,
-             rate: float, beta1: float, beta2: float, epsilon: float, correction1: float,
+    def rule(p: Array, m: Array, v: Array, g: Array | None, factor: Array, rate: float,
+             beta1: float, beta2: float, epsilon: float, correction1: float,
              correction2: float) -> None:
         """The lines of the comments, computed in one buffer: written literally, they take 1.5 times
         as long. The corrections are scalars, as at the end of their section 2."""
@@ -236,7 +237,6 @@ class Adam(Optimizer):
         work += epsilon * root
         xp.divide(m, work, out=work)               # m_hat = m / (1 - beta1^t)
         work *= rate * root / correction1          # v_hat = v / (1 - beta2^t)
-        decay_weights(p, keep)
         p -= work                                  # p = p - alpha m_hat / (sqrt(v_hat) + epsilon)
 
 
@@ -257,15 +257,14 @@ class Adadelta(Optimizer):
         self.rho, self.epsilon = rho, epsilon
 
     def numbers(self, t: int) -> tuple[float, ...]:
-        """1 - rate lambda, the rate, rho and epsilon."""
-        return self.keep, self.learning_rate, self.rho, self.epsilon
+        """The rate, rho and epsilon."""
+        return self.learning_rate, self.rho, self.epsilon
 
     @staticmethod
-    def rule(p: Array, g2: Array, d2: Array, g: Array | None, factor: Array, keep: float,
-             rate: float, rho: float, epsilon: float) -> None:
+    def rule(p: Array, g2: Array, d2: Array, g: Array | None, factor: Array, rate: float,
+             rho: float, epsilon: float) -> None:
         """The averages are updated in place (new arrays take 1.3 times as long), with one root. d
         is the paper's -d, and zero without a gradient."""
-        decay_weights(p, keep)
         g2 *= rho
         if g is None:
             d2 *= rho
@@ -276,12 +275,6 @@ class Adadelta(Optimizer):
         d2 *= rho
         d2 += (1 - rho) * (d * d)
         p -= rate * d
-
-
-def decay_weights(p: Array, keep: float) -> None:
-    """p <- (1 - eta lambda) p, in place (Loshchilov and Hutter, 2019)."""
-    if keep != 1.0:
-        p *= keep
 
 
 def gradient_scale(gradients: Mapping[str, Any], batch_size: int,

@@ -54,7 +54,7 @@ def _update(
     ids: Any, count: int, factor: Array, t: int,
 ) -> None:
     launch(optimizer.kernel, char, max(1, min(rows, WAVE)), rows, width, table, arrays, ids, count,
-           factor, *map(float, optimizer.numbers(t)))
+           factor, *map(float, (optimizer.keep, *optimizer.numbers(t))))
 
 
 def move_averages(

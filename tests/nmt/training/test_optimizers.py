@@ -70,7 +70,7 @@ def test_sgd_is_equation_2_9():
     SGD(0.3).update(parameters, gradients, 0.5)
     for name in parameters:
         np.testing.assert_allclose(parameters[name], expected[name], rtol=1e-14)
-    SGD.rule(W, gradients["W"], 0.5, 1.0, 0.3)
+    SGD.rule(W, gradients["W"], 0.5, 0.3)
     np.testing.assert_array_equal(W, parameters["W"])
 
 

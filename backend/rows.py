@@ -1,4 +1,4 @@
-"""Rows of a table: gather for an embedding look-up, and its gradient, a scatter-add.
+"""Rows of a table: `gather_rows` for an embedding look-up, and its gradient, a scatter-add.
 
 The ids of a batch are known on the host. To sum duplicate ids, the backward needs their sorted
 order. `row_index` computes this order on the host before the forward pass looks the ids up, so that
@@ -48,7 +48,7 @@ Gradient = Array | RowGradient  # of a parameter
 
 
 def row_index(ids: np.ndarray) -> RowIndex:
-    """Prepare host `ids` (any shape, integers) for `gather` and `sum_rows`: a RowIndex."""
+    """Prepare host `ids` (any shape, integers) for a look-up and `sum_rows`: a RowIndex."""
     flat = np.ascontiguousarray(ids).reshape(-1)
     order = np.argsort(flat, kind="stable")
     unique, starts, inverse = np.unique(flat[order], return_index=True, return_inverse=True)
@@ -69,15 +69,6 @@ def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
                              f"got id {extreme}")
 
 
-def gather(table: Array, index: RowIndex) -> Array:
-    """The rows `index.ids` (...,) of `table` (V, E): an array (..., E).
-
-    Raises ValueError for an id that the table does not have, without a synchronisation.
-    """
-    check_ids(index.distinct, table.shape[0])
-    return gather_rows(table, index.ids)
-
-
 @fused(kernels.gather_rows)
 def gather_rows(table: Array, ids: Array) -> Array:
     """The rows `ids` (...,) of `table` (V, E): (..., E). The ids are not checked."""
@@ -85,7 +76,7 @@ def gather_rows(table: Array, ids: Array) -> Array:
 
 
 def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
-    """Gradient of `gather`: rows with the same id are summed.
+    """Gradient of `gather_rows`: rows with the same id are summed.
 
     Arguments: d_rows (..., E) upstream gradient; index as given to `gather`; number V of rows in
     the table. The rows of an id are summed in the order of their positions.
@@ -129,21 +120,12 @@ def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Ar
 
     CuPy's reduceat takes differences of one cumulative sum, which loses digits; so on CuPy the rows
     are added by atomics, whose order (and so the last bit) is not fixed. The fused kernel has
-    neither problem.
+    neither problem. On the host the first rows of all segments are added, then the second rows and
+    so on, each as one array operation, and the few segments that are longer than the others one by
+    one. (`np.add.reduceat` along the first axis is 4 to 20 times slower.)
     """
-    xp = array_module(rows)
-    if on_host(xp):
-        return _sum_on_host(rows, order, starts)
-    values = xp.zeros((starts.shape[0], rows.shape[1]), dtype=rows.dtype)
-    xp.add.at(values, inverse, rows)
-    return values
-
-
-def _sum_on_host(rows: Array, order: Array, starts: Array) -> Array:
-    """Add the first rows of all segments, then the second rows and so on, each as one array
-    operation. The few segments that are longer than the others are summed one by one.
-    (`np.add.reduceat` along the first axis is 4 to 20 times slower.)
-    """
+    if not on_host(array_module(rows)):
+        return _sum_by_atomics(rows, inverse, len(starts))
     ends = np.append(starts[1:], len(order))
     counts = ends - starts
     values = rows[order[starts]]
@@ -154,4 +136,12 @@ def _sum_on_host(rows: Array, order: Array, starts: Array) -> Array:
         longer = longer[counts[longer] > k]
     for n in longer:
         values[n] += rows[order[starts[n] + k : ends[n]]].sum(axis=0)
+    return values
+
+
+def _sum_by_atomics(rows: Array, inverse: Array, number: int) -> Array:
+    """The sums (number, E) of rows (M, E), each added to that of its id, inverse (M,)."""
+    xp = array_module(rows)
+    values = xp.zeros((number, rows.shape[1]), dtype=rows.dtype)
+    xp.add.at(values, inverse, rows)
     return values

@@ -28,7 +28,7 @@ def both(part: str, *names: str) -> dict[str, str]:
     return {f"{name}_{way}": f"{part} {way}" for name in names for way in ("forward", "backward")}
 
 
-EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
+EMBEDDINGS = dict.fromkeys(("embedding_forward", "embedding_backward"), "embeddings")
 VECTORS = both("attention", "attentional")
 MEMORY = {"attend": "attention forward"} | dict.fromkeys(
     ("accumulators", "attend_backward", "gradients"), "attention backward")

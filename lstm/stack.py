@@ -44,12 +44,7 @@ class Stack(NamedTuple):
     @property
     def width(self) -> int:
         """The width of the top states: H or 2H."""
-        return self.hidden_size * self.directions
-
-    @property
-    def directions(self) -> int:
-        """1 or 2."""
-        return 2 if self.bidirectional else 1
+        return self.hidden_size * (1 + self.bidirectional)
 
 
 def stack_weights(

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from backend import to_device
-from backend.rows import row_index
 from backend.workspace import Workspace
 from benchmarks.case import Results, host_copy
 from benchmarks.kernel import Arrays, Kernel, Passes, autograd, differentiated, leaves_of
@@ -53,7 +52,7 @@ def embedding(N: int, V: int, E: int) -> Kernel:
 def our_embedding(a: Arrays) -> Passes:
     """Gather, and sum by sorted ids, including the sorting."""
     def forward() -> tuple[Results, Any]:
-        x, cache = embedding_forward(a["W_e"], row_index(a["ids"]))
+        x, cache = embedding_forward(a["W_e"], a["ids"])
         return {"x": x}, cache
 
     return differentiated(forward, lambda cache: {"W_e": embedding_backward(a["dx"], cache)})

@@ -17,10 +17,9 @@ import numpy as np
 
 from attention.memory import Memory
 from backend import Array, array_module
-from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import CELLS
-from lstm.embedding import embedding_backward, embedding_forward
+from lstm.embedding import EmbeddingCache, embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import RecurrentCache, recurrent_backward, recurrent_forward, recurrent_step
 from lstm.stack import Stack
@@ -54,7 +53,7 @@ def feed_context_backward(
 
 
 class SearchingCache(NamedTuple):
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     memory: Memory
     y: Array | None  # (T, B, E), the words, if the query has them
     feeding: FeedingCache
@@ -71,7 +70,7 @@ def searching_forward(
     Arguments: target_in (T, B) host ids; s_0 (B, H); memory, with the keys U_a h_j;
     asks_with_word, whether the query also has E y_{i-1} (Nair and Shah, 7.2).
     """
-    words, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
+    words, embedding = embedding_forward(parameters[f"{prefix}.W_e"], target_in)
     xp, (T, B, _), y = array_module(words), words.shape, words if asks_with_word else None
     c = workspace.empty(xp, (T, B, memory.width), words.dtype)
     s, feeding = feeding_forward(
@@ -106,7 +105,7 @@ def searching_backward(
 
 
 class FixedCache(NamedTuple):
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     clip: float | None
     recurrent: RecurrentCache
 
@@ -116,7 +115,7 @@ def fixed_forward(
     stack: Stack, workspace: Workspace,
 ) -> tuple[Decoded, FixedCache]:
     """All steps of a decoder that reads c (B, He) at each of them (Nair 6.2 step 4a)."""
-    y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
+    y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], target_in)
     xp, (T, B, E), He = array_module(y), y.shape, c.shape[1]
     read = workspace.empty(xp, (T, B, E + He), y.dtype)
     read[:, :, :E], read[:, :, E:] = y, c

@@ -17,10 +17,14 @@ from attention.attention import attentional_backward, attentional_forward
 from attention.memory import Memory
 from attention.scores import Variant, score_weights
 from backend import Array, array_module
-from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    EmbeddingCache,
+    embedding_backward,
+    embedding_forward,
+    embedding_weight,
+)
 from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_step, stack_weights
 from nmt.models.contract import Noise
@@ -53,7 +57,7 @@ class DecoderCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
     memory: Memory | None
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     stack: StackCache
     h: Array  # (B, T, H), the top states
     attention: Any  # of all steps
@@ -75,7 +79,7 @@ def decoder_forward(
     Returns these fields, and the cache.
     """
     W_e = parameters[f"{prefix}.W_e"]
-    xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, row_index(target_in))
+    xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, target_in)
     top, _, stack_cache = stack_forward(
         x, parameters, prefix, stack, [[state] for state in initial],
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],

@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from backend import Array, array_module
-from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    EmbeddingCache,
+    embedding_backward,
+    embedding_forward,
+    embedding_weight,
+)
 from lstm.parameters import Parameters, Scheme, Weight
 from lstm.recurrent import make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
@@ -23,8 +27,8 @@ from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 class EncoderCache(NamedTuple):
     prefix: str
-    embedding: tuple[RowIndex, int]  # the words' cache for `embedding_backward`
-    factors: list[tuple[str, int, tuple[RowIndex, int]]]  # of each factor: name, width, cache
+    embedding: EmbeddingCache  # the words' cache for `embedding_backward`
+    factors: list[tuple[str, int, EmbeddingCache]]  # of each factor: name, width, cache
     composed: list[Composed]  # of the vectors made of characters, by group
     stack: StackCache
 
@@ -64,34 +68,23 @@ def encoder_forward(
     Returns the top states (S, B, He), last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
-    x, embedding, composed = vectors_forward(
-        prefix, parameters, source, noise, workspace, characters)
+    x, embedding = embedding_forward(W_e, source.ids)
+    composed = [] if characters is None else composed_forward(
+        *characters, parameters, x, source.characters, noise, workspace)
     factor_caches = []
     ids_of_factors = () if source.factors is None else source.factors
     for factor, ids in zip(factors, ids_of_factors, strict=True):
         table = parameters[f"{prefix}.W_{factor}"]
-        vectors, cache = embedding_forward(table, row_index(ids))
+        vectors, cache = embedding_forward(table, ids)
         x = array_module(x).concatenate([x, vectors], axis=2)              # (Sennrich features)
         factor_caches.append((factor, table.shape[1], cache))
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
-        x, parameters, prefix, stack, [[zero] * stack.directions] * stack.layers,
+        x, parameters, prefix, stack, [[zero] * (1 + stack.bidirectional)] * stack.layers,
         padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
     return states, last, EncoderCache(prefix, embedding, factor_caches, composed, stack_cache)
-
-
-def vectors_forward(
-    prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
-    workspace: Workspace, characters: tuple[str, Stack] | None = None,
-) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
-    """The encoder's input x (S, B, E), and the caches of the backward passes. x has rows of W_e,
-    and for rare words vectors made of their characters."""
-    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
-    composed = [] if characters is None else composed_forward(
-        *characters, parameters, x, source.characters, noise, workspace)
-    return x, embedding, composed
 
 
 def encoder_backward(

@@ -27,10 +27,9 @@ from attention.attention import (
 )
 from attention.memory import Memory, over_time
 from backend import Array, array_module
-from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace, transposed
 from lstm.cells import CELLS, State
-from lstm.embedding import embedding_backward, embedding_forward
+from lstm.embedding import EmbeddingCache, embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import Steps, backward_with_limits, make_steps, parameter_gradients
 from lstm.stack import Stack
@@ -217,7 +216,7 @@ def feed_state_backward(t: int, d_fed: Array, cache: None) -> tuple[Array, None]
 class InputFeedingCache(NamedTuple):
     prefix: str
     parameters: Mapping[str, Array]
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     x_mask: Array | None  # (T, B, E)
     out_mask: Array | None  # (T, B, H), without attention
     attention: Attention | None
@@ -237,7 +236,7 @@ def input_feeding_forward(
     `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the fed vector; reads, the fields of
     `Decoded` that the head reads. Returns these fields, and the cache.
     """
-    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
+    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], target_in)
     x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(stack.layers))
     if x_mask is not None:
         x *= x_mask

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 
 from backend import Array, array_module
 from lstm.cells import State
+from lstm.embedding import embedding_forward
 from lstm.parameters import Weight
 from lstm.stack import dropout_mask
 from nmt.data.batches import Batch, Side
@@ -28,7 +29,6 @@ from nmt.models.contract import (
     Variants,
     character_tables,
 )
-from nmt.models.encoder import vectors_forward
 from nmt.models.heads.spelling import SPELLER, Spelling
 from nmt.models.hybrid_config import PATHS, HybridConfig
 from nmt.models.spelling import (
@@ -36,6 +36,7 @@ from nmt.models.spelling import (
     character_sites,
     character_weights,
     check_characters,
+    composed_forward,
     first_states,
 )
 from nmt.models.translator import Read, Translator, TranslatorCache
@@ -118,8 +119,11 @@ class Hybrid(Translator):
     def word_vectors(self, parameters: Mapping[str, Array], source: Side) -> Array:
         """The encoder's input for each word, (S, B, E): see 5.3.2 for rare words."""
         check_characters("source", source.ids, source)
-        return vectors_forward("encoder", parameters, source, {}, self.workspace,
-                               self.characters)[0]
+        x, _ = embedding_forward(parameters["encoder.W_e"], source.ids)
+        if self.characters is not None:
+            composed_forward(*self.characters, parameters, x, source.characters, {},
+                             self.workspace)
+        return x
 
     # --- search ---------------------------------------------------------------------------------
 

@@ -14,10 +14,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array, array_module, to_device
-from backend.rows import RowIndex, check_ids, gather_rows, row_index
+from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    EmbeddingCache,
+    embedding_backward,
+    embedding_forward,
+    embedding_weight,
+)
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
     OutputCache,
@@ -79,7 +84,7 @@ class LanguageModelConfig:
 
 
 class LanguageModelCache(NamedTuple):
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     stack: StackCache
     out_mask: Array | None  # (T, B, H)
     output: OutputCache
@@ -133,7 +138,7 @@ class LanguageModel(Model):
         """
         noise = noise or {}
         states = batch.state or self.encode(parameters, (), batch.target.ids.shape[1])
-        x, embedding_cache = embedding_forward(parameters["W_e"], row_index(batch.target_in))
+        x, embedding_cache = embedding_forward(parameters["W_e"], batch.target_in)
         h, last, stack_cache = stack_forward(
             x, parameters, "rnn", self.stack, [[state] for state in states],
             masks=[noise.get(f"rnn.{layer}") for layer in range(self.stack.layers)],

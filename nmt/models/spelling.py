@@ -18,7 +18,12 @@ from backend import Array, array_module, to_device
 from backend.rows import RowIndex, add_gradients, check_ids, gather_rows, row_index, sum_rows
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    EmbeddingCache,
+    embedding_backward,
+    embedding_forward,
+    embedding_weight,
+)
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
     OutputCache,
@@ -93,7 +98,7 @@ class Composed(NamedTuple):
     """The data of a group that `composed_backward` reads."""
 
     prefix: str
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     stack: StackCache
     words: RowIndex  # (M,) index of each token's word in the group
     places: Array  # (M,) each token's row among the batch's steps
@@ -122,10 +127,10 @@ def composed_forward(
 def _read(
     prefix: str, stack: Stack, parameters: Mapping[str, Array], group: Spelled,
     masks: Sequence[Array | None], workspace: Workspace,
-) -> tuple[Array, tuple[RowIndex, int], StackCache]:
+) -> tuple[Array, EmbeddingCache, StackCache]:
     """The last top states (N, E) for a group's words, and the caches."""
     W_e, (L, N) = parameters[f"{prefix}.W_e"], group.ids.shape
-    c, embedding = embedding_forward(W_e, row_index(group.ids))            # (L, N, Ec)
+    c, embedding = embedding_forward(W_e, group.ids)            # (L, N, Ec)
     zero = zero_state(array_module(W_e), stack.unit, N, stack.hidden_size, W_e.dtype)
     _, last, cache = stack_forward(
         c, parameters, prefix, stack, [[zero]] * stack.layers, masks=masks,
@@ -160,7 +165,7 @@ class Written(NamedTuple):
     """The data of a group that `spelled_backward` reads."""
 
     prefix: str
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     stack: StackCache
     mask: Array | None  # of the top states, (L, N, H)
     output: OutputCache
@@ -212,7 +217,7 @@ def _write(
     """J_c of a group: the network reads the boundary, then c_1 .. c_n, and predicts c_1 .. c_n,
     then the boundary."""
     before = np.concatenate([np.full((1, group.ids.shape[1]), END), group.ids[:-1]])
-    c, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(before))
+    c, embedding = embedding_forward(parameters[f"{prefix}.W_e"], before)
     h, _, stack_cache = stack_forward(
         c, parameters, prefix, stack, [[state] for state in first_states(stack, seeds)],
         masks=masks, workspace=workspace,

@@ -27,8 +27,7 @@ from attention.norms import NormedCache, norm_backward, norm_forward, norm_weigh
 from attention.positions import positions, positions_at
 from attention.sublayer import Placement, SublayerCache, sublayer_backward, sublayer_forward
 from backend import Array
-from backend.rows import RowIndex, row_index
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import EmbeddingCache, embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Parameters, Scheme, Weight
 from nmt.models.contract import Gradients, Noise
 
@@ -52,7 +51,7 @@ class Layers(NamedTuple):
 class StackCache(NamedTuple):
     prefix: str
     layers: Layers
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     mask: Array | None  # (T, B, d), dropout of the first layer's input
     sublayers: list[tuple[str, SublayerCache]]  # (kind, cache), from the bottom
     norm: NormedCache | None  # PreNorm's last norm
@@ -106,7 +105,7 @@ def stack_forward(
     encoder's output (S, B, d) and its padding; places (T, B), positions of the words, by default
     0, 1 ..
     """
-    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(ids))
+    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], ids)
     PE = positions(0, len(ids), layers.width, x.real.dtype) if places is None else \
         positions_at(places, layers.width, x.real.dtype)                   # (T, 1, d), (T, B, d)
     x = x * layers.width**0.5 + PE

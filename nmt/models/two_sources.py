@@ -172,7 +172,7 @@ class TwoSources(Translator):
         self, dstates: Any, d_initial: list[State], read: Read, d_source: Array | None
     ) -> Gradients:
         assert read.bridge is not None
-        d_last, gradients = combiner_backward(d_initial, read.bridge, self.source.directions)
+        d_last, gradients = combiner_backward(d_initial, read.bridge, 1 + self.source.bidirectional)
         for d, last, encoder in zip(dstates or (None, None), d_last, read.encoder, strict=True):
             gradients |= encoder_backward(d, last, encoder)
         return gradients

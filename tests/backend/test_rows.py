@@ -7,7 +7,7 @@ import pytest
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from backend.rows import RowGradient, gather, row_index, sum_rows
+from backend.rows import RowGradient, gather_rows, row_index, sum_rows
 
 IDS = {
     "many duplicates": np.random.default_rng(0).integers(0, 5, (7, 6)),
@@ -22,7 +22,7 @@ def test_rows(name):
     ids, rng = IDS[name], np.random.default_rng(1)
     table, d_rows = rng.normal(size=(9, 4)), rng.normal(size=(*ids.shape, 4))
     index = row_index(ids)
-    np.testing.assert_array_equal(gather(table, index), table[ids])
+    np.testing.assert_array_equal(gather_rows(table, index.ids), table[ids])
     expected = np.zeros_like(table)
     np.add.at(expected, ids, d_rows)
     found = sum_rows(d_rows, index, len(table))
@@ -42,7 +42,7 @@ def test_rows_on_the_stand_in(name):
     with backend.using(strict):
         index = row_index(ids)
     assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
-    np.testing.assert_array_equal(to_numpy(gather(to_strict(table), index)), table[ids])
+    np.testing.assert_array_equal(to_numpy(gather_rows(to_strict(table), index.ids)), table[ids])
     found = to_numpy(sum_rows(to_strict(d_rows), index, 9))
     assert isinstance(found, RowGradient)
     np.testing.assert_array_equal(found.ids, expected.ids)

@@ -14,7 +14,8 @@ from tiny_run import TEXT_RECIPE, complaint, nmt, write_recipe
 import backend.device
 from backend import fused, gemm
 from backend.memory import pool_figures, too_large
-from backend.rows import check_ids, gather, row_index
+from backend.rows import check_ids
+from lstm.embedding import embedding_forward
 from nmt.data.batches import make_batch, make_sources
 from nmt.models.translator import ModelConfig, Translator
 from nmt.training.accuracy import precision_cost
@@ -161,13 +162,13 @@ def test_a_batch_too_large_ends_search_in_one_line(command, method, trained, cap
 
 def test_ids_are_checked_on_the_host():
     with backend.using(strict):
-        table, index = strict.zeros((5, 2)), row_index(np.array([[1, 7], [0, 2]]))
+        table = strict.zeros((5, 2))
         strict.counts.reset()
         with pytest.raises(ValueError, match="ids: expected rows 0 to 4 of a table of 5, got id 7"):
-            gather(table, index)
+            embedding_forward(table, np.array([[1, 7], [0, 2]]))
         assert (strict.counts.launches, strict.counts.to_host, strict.counts.syncs) == (0, 0, 0)
         with pytest.raises(ValueError, match="got id -1"):
-            gather(table, row_index(np.array([-1, 2])))
+            embedding_forward(table, np.array([-1, 2]))
     check_ids(np.array([0, 4]), 5)
     check_ids(np.array([], int), 0)
     with pytest.raises(ValueError, match="words: expected rows 0 to 4 of a table of 5, got id 5"):

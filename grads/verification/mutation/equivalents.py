@@ -37,8 +37,8 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows._merge: np.union1d(first, second)": "the function is symmetric in its arguments",
     "backend.rows._merge: values[to_device(np.searchsorted(ids, first))] = total.values":
         "adds to an array that is zero",
-    "backend.rows._sum_on_host: counts > 1": "adding an empty sum changes nothing",
-    "backend.rows._sum_on_host: len(longer) > FEW": "only the speed differs",
+    "backend.rows.sum_segments: counts > 1": "adding an empty sum changes nothing",
+    "backend.rows.sum_segments: len(longer) > FEW": "only the speed differs",
     "backend.rows.add_gradients: isinstance(total, RowGradient) and isinstance(other, RowGradient) "
     "-> isinstance(total, RowGradient)":
         "models add arrays before rows; tests/nmt/models/test_parametrization.py tries both orders",
@@ -47,7 +47,7 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.add_gradients: _merge(total, other)":
         "the function is symmetric in its arguments",
     "backend.rows.sum_segments: on_host(xp)": "only the speed differs",
-    "backend.rows.sum_segments: xp.add.at(values, inverse, rows)": "the line runs on a GPU only",
+    "backend.rows._sum_by_atomics": "the function runs on a GPU only",
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of a larger buffer is used",

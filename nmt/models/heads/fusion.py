@@ -17,9 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from backend import Array, array_module, to_device
-from backend.rows import RowIndex, gather_rows, row_index
+from backend.rows import gather_rows
 from lstm.cells import State
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    EmbeddingCache,
+    embedding_backward,
+    embedding_forward,
+    embedding_weight,
+)
 from lstm.parameters import Parameters, Weight, axis, constant
 from lstm.stack import (
     StackCache,
@@ -67,7 +72,7 @@ def gate_backward(prefix: str, d: Array, cache: GateCache) -> tuple[Array, Param
 
 class FusionCache(NamedTuple):
     gate: GateCache
-    embedding: tuple[RowIndex, int]
+    embedding: EmbeddingCache
     stack: StackCache
 
 
@@ -96,7 +101,7 @@ class Fusion(DeepOutput):
     ) -> tuple[tuple[Array, ...], FusionCache]:
         """g s_LM (N, H_LM) of all steps, from a run of the language model."""
         config, B = self.config, batch.target_in.shape[1]
-        x, embedding = embedding_forward(parameters[f"{LANGUAGE}.W_e"], row_index(batch.target_in))
+        x, embedding = embedding_forward(parameters[f"{LANGUAGE}.W_e"], batch.target_in)
         h, _, stack = stack_forward(
             x, parameters, LANGUAGE, config.language,
             [[state] for state in self._first_states(parameters, B)], workspace=self.workspace)

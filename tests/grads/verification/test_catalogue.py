@@ -163,9 +163,9 @@ INJECTED = [  # module, function, what stands there, a bug that shows at sizes u
      "in list(pieces(len(hbar), block_size(xp, P * He)))[:1]"),
     ("lstm.prediction", "prediction_backward", "product(ds.T, h)",
      "product(ds[:CHUNK].T, h[:CHUNK])"),
-    ("backend.rows", "_sum_on_host", "longer[counts[longer] > k]",
+    ("backend.rows", "sum_segments", "longer[counts[longer] > k]",
      "longer[(counts[longer] > k) & (k < 16)]"),
-    ("backend.rows", "_sum_on_host", "+ k : ends[n]]", "+ k : min(ends[n], starts[n] + 16)]"),
+    ("backend.rows", "sum_segments", "+ k : ends[n]]", "+ k : min(ends[n], starts[n] + 16)]"),
 ]
 
 

@@ -14,7 +14,7 @@ from strict.module import strict, to_strict
 import backend
 from backend import array_module, to_device
 from backend.errors import UserError
-from backend.rows import gather, row_index, sum_rows
+from backend.rows import gather_rows, row_index, sum_rows
 from nmt.console.command import Terminated
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Losses
@@ -52,7 +52,7 @@ class SoftmaxModel:
         [x], [y] = batch.target_in, batch.target_out
         mask = to_device(np.ones((len(x), SIZE), np.float32)) if noise is None else noise["h"]
         index = row_index(x)
-        h = gather(parameters["W_e"], index) * mask
+        h = gather_rows(parameters["W_e"], index.ids) * mask
         logits = h @ parameters["W"].T + parameters["b"]
         p = xp.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)

@@ -183,12 +183,15 @@ def parameter_gradients(
     """
     xp, h = array_module(da), steps.states[0]
     h_prev = (h[1:] if steps.reverse else h[:-1]).reshape(len(da), -1)
-    saved = None if steps.saved is None else steps.saved.reshape(len(da), -1)
     ends = np.cumsum([0, *(x.shape[1] for x in inputs)])
     dW = workspace.empty(xp, (da.shape[1], int(ends[-1]) + h.shape[2]), da.dtype)
     for x, start, end in zip(inputs, ends, ends[1:], strict=False):
         xp.matmul(da.T, x, out=dW[:, start:end])               # dW_x = da' x      (2.29, 2.49)
-    return dW, cell.gradients(da, h_prev, saved, dW[:, ends[-1] :])
+    dW_h = dW[:, ends[-1] :]
+    if cell.gradients is not None:
+        return dW, cell.gradients(da, h_prev, steps.saved.reshape(len(da), -1), dW_h)
+    xp.matmul(da.T, h_prev, out=dW_h)                          # dW_h = da' h_prev (2.30, 2.50)
+    return dW, da.sum(axis=0)
 
 
 def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:

@@ -11,8 +11,9 @@ import numpy as np
 from backend import array_module
 from grads.verification.catalogue import entries
 from lstm.parameters import Weight, axis, zeros
-from nmt.models.contract import Architecture, Variants
+from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
+from nmt.models.variants import Variants
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -62,14 +62,9 @@ def fused(kernel: Callable[..., Any]) -> Callable[[Function], Function]:
     def bind(plain: Function) -> Function:
         @functools.wraps(plain)
         def either(*args: Any, **kwargs: Any) -> Any:
-            if _launchers and _on and (launcher := _launcher_of(args)) is not None:
-                try:
-                    return attributes["fused_kernel"](launcher, *args, **kwargs)
-                except Unfusable:
-                    pass
-                except TypeError as error:
-                    _name_mixture(plain, args, kwargs)
-                    raise error
+            if _launchers and _on:
+                with suppress(Unfusable):
+                    return _launch(attributes["fused_kernel"], plain, args, kwargs)
             form = attributes["in_place"]
             if form is None or args[0].dtype.kind == "c":
                 return plain(*args, **kwargs)
@@ -95,6 +90,19 @@ def in_place(function: Function) -> Callable[[Function], Function]:
         return faster
 
     return bind
+
+
+def _launch(kernel: Callable[..., Any], plain: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The result of the kernel. Raises Unfusable if none runs on such arguments, and TypeError
+    naming an argument on another backend."""
+    launcher = _launcher_of(args)
+    if launcher is None:
+        raise Unfusable
+    try:
+        return kernel(launcher, *args, **kwargs)
+    except TypeError:
+        _name_mixture(plain, args, kwargs)
+        raise
 
 
 def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:

@@ -6,7 +6,7 @@
 # alignments, and see where alignments mislead.
 #
 # Beside this page: `grads/derivations/attention.py`, `attention/attention.py`,
-# `nmt/models/feeding.py`.
+# `nmt/models/input_feeding.py`.
 
 # %%
 from dataclasses import replace

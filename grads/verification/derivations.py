@@ -21,7 +21,7 @@ from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from grads.verification.cases import numbers_of
 from grads.verification.variants import name_of, pairwise
-from nmt.models.contract import Variants
+from nmt.models.variants import Variants
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "score": ("general", *(score for score in SCORES if score != "general")), "window": WINDOWS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.models.contract import Architecture, Tables, Variants
+from nmt.models.contract import Architecture, Tables
 from nmt.models.parametrization import (
     Frozen,
     Leading,
@@ -23,6 +23,7 @@ from nmt.models.parametrization import (
 )
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig
+from nmt.models.variants import Variants
 from nmt.pruning.classes import classes
 from nmt.pruning.schemes import masks
 

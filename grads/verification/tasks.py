@@ -17,10 +17,11 @@ from backend import Array
 from backend.rows import add_gradients
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
-from nmt.models.contract import Architecture, Gradients, Losses, Noise, Tables, Trainable, Variants
+from nmt.models.contract import Architecture, Gradients, Losses, Noise, Tables, Trainable
 from nmt.models.parametrization import Parametrized
 from nmt.models.translator import Translator
 from nmt.models.translator_config import ModelConfig
+from nmt.models.variants import Variants
 from nmt.training.tasks import Several, shared
 
 TASKS = ("one", "two")

@@ -17,9 +17,10 @@ from typing import Any
 
 from attention.scores import WINDOWS
 from lstm.sampled import SAMPLE_WEIGHTS
-from nmt.models.contract import NEVER, Architecture, Variants
+from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
 from nmt.models.translator_config import SITES
+from nmt.models.variants import NEVER, Variants
 
 Choices = Mapping[str, Sequence[Any]]
 TINY = {"hidden_size": (2,), "embedding_size": (4,)}

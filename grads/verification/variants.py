@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.models.contract import Variants
+from nmt.models.variants import Variants
 
 MOST = 10_000  # most combinations that are formed; if there are more, a fixed random choice
 Options = dict[str, Any]

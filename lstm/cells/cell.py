@@ -22,13 +22,6 @@ class Step(NamedTuple):
     scratch: Array  # (B, G), whose values nobody reads after the step
 
 
-def gradients(da: Array, h_prev: Array, saved: Array | None, dW_h: Array) -> Array:
-    """dW_h = da' h_prev of all steps, the sum over time of Algorithm 2, line 15 (Eq. 2.50; 2.30 of
-    the vanilla cell), and db = the sum of da."""
-    array_module(da).matmul(da.T, h_prev, out=dW_h)                        # (2.30, 2.50)
-    return da.sum(axis=0)
-
-
 class Cell(NamedTuple):
     """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H), columns of the input and of
     the state.
@@ -41,7 +34,8 @@ class Cell(NamedTuple):
     pre-activations, is written. Here W_h is (G, H).
 
     gradients(da, h_prev, saved, dW_h): from all steps stacked in rows, da (N, G), h_prev (N, H) and
-    saved (N, saves H) or None, writes dW_h (G, H), the columns of the state, and returns db.
+    saved (N, saves H), writes dW_h (G, H), the columns of the state, and returns db. None: W_h
+    multiplies h_prev, so that dW_h = da' h_prev, and db = the sum of da.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
@@ -49,7 +43,7 @@ class Cell(NamedTuple):
     saves: int  # blocks of H columns that a step saves
     forward: Callable[[Step, Array | None, Array], None]
     backward: Callable[[State, Array | None, Step, Array, Array], None]
-    gradients: Callable[[Array, Array, Array | None, Array], Array] = gradients
+    gradients: Callable[[Array, Array, Array, Array], Array] | None = None
     biases: tuple[str, ...] = ()  # row blocks of b after those of the gates
 
 

@@ -109,7 +109,7 @@ def backward(
     xp.matmul(standardise_backward(y_slope * da, y_hat), W_h, out=dh)
 
 
-def gradients(da_x: Array, h_prev: Array, saved: Array | None, dW_h: Array) -> Array:
+def gradients(da_x: Array, h_prev: Array, saved: Array, dW_h: Array) -> Array:
     """As `Cell.gradients`. dW_h = da_y' h_prev, where da_y is the gradient at W_h h_{t-1}. The
     result, (14H,), has the sums over all steps of the gradients of b, g_x, g_h, g_c and b_c."""
     x_hat, _, y_hat, y_slope, c_hat, _, _, da, dn = saved_arrays(saved)

@@ -15,16 +15,14 @@ from numpy.typing import DTypeLike
 from backend import Array
 from backend.errors import UserError
 from backend.rows import Gradient
-from lstm.cells import CELLS
 from lstm.parameters import Parameters, Weight, initialise
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
+from nmt.models.variants import Variants
 
 Gradients = dict[str, Gradient]  # names of `weights()`; a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
 SHOWN = 8  # words of a sentence that a message shows
-NEVER = 1e6  # a limit of element-wise clipping above all gradients in the catalogue
-PLAIN = tuple(unit for unit in CELLS if unit != "lstm-norm")  # units that all variants combine
 
 
 class Losses(NamedTuple):
@@ -191,13 +189,6 @@ CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`
 def character_tables(config: Any) -> tuple[str, ...]:
     """The names of the character tables that a model of this configuration needs."""
     return tuple(name for name in CHARACTERS if getattr(config, name, False))
-
-
-class Variants(NamedTuple):
-    """The options that the catalogue of gradient checks combines for an architecture."""
-
-    choices: Mapping[str, Sequence[Any]]  # option -> its values, the usual value first
-    together: tuple[str, ...] = ()  # options of which all combinations occur, not only all pairs
 
 
 class Architecture(NamedTuple):

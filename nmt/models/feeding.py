@@ -2,39 +2,24 @@
 
 Luong (2016), section 4.2.3, feeds the attentional vector h~_{t-1}, which is zero at first. Bahdanau
 et al. (2015), A.2.2, feed the context c_i, found with s_{i-1}. A pair of functions, `feed` and
-`feed_backward`, tells the loop what to feed. The functions for h~ and, without attention, for h_t
-are here, those for the context in `nmt.models.contextual`. The words' share of the first layer's
-pre-activations is computed before the loop, all weight gradients after it. A padded target step
-needs no mask: no real step follows it and its loss is not counted, so every gradient through it is
-exactly zero. F is the width of the fed vector: H for h~ and h_t, He for the context.
-
-Read `input_feeding_forward` first: it makes the arrays, and `feeding_forward` runs the loop.
+`feed_backward`, tells the loop what to feed: those for h~ are in `nmt.models.input_feeding`, those
+for the context in `nmt.models.contextual`. The words' share of the first layer's pre-activations is
+computed before the loop, all weight gradients after it. A padded target step needs no mask: no real
+step follows it and its loss is not counted, so every gradient through it is exactly zero. F is the
+width of the fed vector: H for h~, He for the context.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from attention.attention import (
-    attentional_backward,
-    attentional_forward,
-    join,
-    join_backward,
-)
-from attention.memory import Memory, over_time
 from backend import Array, array_module
 from backend.workspace import Workspace, transposed
 from lstm.cells import CELLS, State
-from lstm.embedding import EmbeddingCache, embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import Steps, backward_with_limits, make_steps, parameter_gradients
 from lstm.stack import Stack
-from nmt.models.contract import Noise
-from nmt.models.heads.head import Decoded
 
 # feed(t, h, fed_t) writes fed_t (B, F), made of the top state h (B, H) after t steps, and returns
 # its cache. feed_backward(t, d_fed_t, cache) returns dh (B, H), and the data from which the
@@ -154,148 +139,3 @@ def feeding_backward(
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = db
     return dx, d_states, after_loop[::-1], gradients
-
-
-# --- Luong's input feeding ------------------------------------------------------------------------
-
-
-class Attention(NamedTuple):
-    """Attention inside the loop."""
-
-    memory: Memory
-    W_c: Array  # (H, He + H)
-    mask: Array | None  # (T, B, He + H), dropout of [c_t; h_t]
-    joined: Array  # (T, B, He + H), [c_t; h_t], written step by step
-
-
-class AttentionGradient(NamedTuple):
-    """The arrays that the gradient of `Attention` reads and writes, step by step."""
-
-    joined: Array | None  # (T, B, He + H), of [c_t; h_t] if not only h~_t reads it
-    align: Array | None  # (B, T, S), of the alignment
-    sums: Any  # the memory's accumulators
-    da: Array  # (T, B, H), at the pre-activation of h~, written
-    dc: Array  # (T, B, He), of the contexts, written
-
-
-def feed_h_tilde(attention: Attention, t: int, h: Array, h_tilde: Array) -> tuple[Array, Any]:
-    """fed_t = h~_t = tanh(W_c [c_t; h_t])."""
-    memory, W_c, mask, joined = attention
-    c, attended = memory.attend(h[:, None], t)
-    join(c[:, 0], h, None if mask is None else mask[t - 1], joined[t - 1])
-    attentional_forward(joined[t - 1], W_c, out=h_tilde)                   # (4.5)
-    return h_tilde, attended
-
-
-def feed_h_tilde_backward(
-    attention: Attention, d: AttentionGradient, t: int, dh_tilde: Array, cache: tuple[Array, Any]
-) -> tuple[Array, Any]:
-    """dh_t (B, H) from dh~_t (B, H), and the memory's part of the step."""
-    (memory, W_c, mask, _), (h_tilde, attended), dc = attention, cache, d.dc[t - 1]
-    d_joined, _ = attentional_backward(dh_tilde, h_tilde, W_c, d.da[t - 1])
-    if d.joined is not None:
-        d_joined += d.joined[t - 1]
-    join_backward(d_joined, None if mask is None else mask[t - 1], dc)
-    d_align = None if d.align is None else d.align[:, t - 1 : t]
-    dh_attention, d_attended = memory.attend_backward(dc[:, None], attended, d.sums, d_align)
-    dh = d_joined[:, dc.shape[1] :]
-    dh += dh_attention[:, 0]                                               # h_t is read twice
-    return dh, d_attended
-
-
-def feed_state(t: int, h: Array, fed: Array) -> None:
-    """fed_t = h_t: input feeding without attention."""
-    fed[...] = h
-
-
-def feed_state_backward(t: int, d_fed: Array, cache: None) -> tuple[Array, None]:
-    """dh_t = the gradient of fed_t."""
-    return d_fed, None
-
-
-class InputFeedingCache(NamedTuple):
-    prefix: str
-    parameters: Mapping[str, Array]
-    embedding: EmbeddingCache
-    x_mask: Array | None  # (T, B, E)
-    out_mask: Array | None  # (T, B, H), without attention
-    attention: Attention | None
-    feeding: FeedingCache
-
-
-def input_feeding_forward(
-    prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory | None, stack: Stack, noise: Noise,
-    workspace: Workspace, reads: Collection[str],
-) -> tuple[Decoded, InputFeedingCache]:
-    """The input of the output layer, for all steps of a teacher-forced batch: as
-    `nmt.models.decoder.decoder_forward`, with input feeding.
-
-    Arguments: target_in (T, B) host ids; initial, a state per layer; memory of the source, None
-    without attention; noise, which may have the dropout masks `{prefix}.{l}` of the layers' inputs,
-    `{prefix}.joined` of [c_t; h_t] and `{prefix}.fed` of the fed vector; reads, the fields of
-    `Decoded` that the head reads. Returns these fields, and the cache.
-    """
-    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], target_in)
-    x_mask, *masks = (noise.get(f"{prefix}.{layer}") for layer in range(stack.layers))
-    if x_mask is not None:
-        x *= x_mask
-    xp, (T, B, _), H = array_module(x), x.shape, stack.hidden_size
-    fed, mask = workspace.empty(xp, (T + 1, B, H), x.dtype), noise.get(f"{prefix}.joined")
-    attention: Attention | None = None
-    feed: Feed = feed_state
-    if memory is not None:
-        joined = workspace.empty(xp, (T, B, memory.width + H), x.dtype)
-        attention = Attention(memory, parameters[f"{memory.prefix}.W_c"], mask, joined)
-        feed = partial(feed_h_tilde, attention)
-    _, feeding = feeding_forward(
-        x, initial, feed, fed, prefix, stack, parameters, [noise.get(f"{prefix}.fed"), *masks],
-        workspace)
-    if attention is None:
-        out = fed[1:] if mask is None else fed[1:] * mask
-        return Decoded(out), InputFeedingCache(
-            prefix, parameters, embedding, x_mask, mask, None, feeding)
-    align = None
-    if "alignment" in reads:
-        align = over_time([attention.memory.alignment(attended)
-                           for _, attended in feeding.feed_caches])
-    return Decoded(fed[1:], attention.joined, align), InputFeedingCache(
-        prefix, parameters, embedding, x_mask, None, attention, feeding)
-
-
-def input_feeding_backward(
-    d: Decoded, cache: InputFeedingCache
-) -> tuple[list[State], Any, Parameters]:
-    """Algorithm 4 with attention and input feeding inside the loop.
-
-    Arguments: d, the gradient of the result of `input_feeding_forward`. Returns the gradients of
-    the initial states, of the encoder's states (S, B, He) (a tuple for several encoders, None
-    without attention), and of the parameters.
-    """
-    prefix, parameters, embedding, x_mask, out_mask, attention, feeding = cache
-    workspace, xp, (T, B, H) = feeding.workspace, array_module(d.h_tilde), d.h_tilde.shape
-    dtype = d.h_tilde.dtype
-    feed_backward: FeedBackward = feed_state_backward
-    d_fed = workspace.empty(xp, (T + 1, B, H), dtype)
-    d_fed[0] = 0.0
-    d_fed[1:] = d.h_tilde if out_mask is None else d.h_tilde * out_mask
-    if attention is not None:
-        memory = attention.memory
-        da, dc = (workspace.empty(xp, (T, B, width), dtype) for width in (H, memory.width))
-        sums = memory.accumulators()
-        feed_backward = partial(feed_h_tilde_backward, attention,
-                                AttentionGradient(d.joined, d.alignment, sums, da, dc))
-    dx, d_initial, d_attended, gradients = feeding_backward(
-        None, d_fed, feed_backward, feeding, parameters)
-    if x_mask is not None:
-        dx *= x_mask
-    gradients[f"{prefix}.W_e"], dstates = embedding_backward(dx, embedding), None
-    if attention is not None:
-        top = feeding.top[1:]
-        dstates, of_scores = memory.gradients(
-            dc.transpose(1, 0, 2), top.transpose(1, 0, 2),
-            [attended for _, attended in feeding.feed_caches], d_attended, sums)
-        gradients |= of_scores
-        gradients[f"{memory.prefix}.W_c"] = workspace.product(
-            da.reshape(T * B, H).T, attention.joined.reshape(T * B, -1))   # (2.12)
-    return d_initial, dstates, gradients

@@ -26,7 +26,6 @@ from nmt.models.contract import (
     Noise,
     Searchable,
     Tables,
-    Variants,
     character_tables,
 )
 from nmt.models.heads.spelling import SPELLER, Spelling
@@ -41,6 +40,7 @@ from nmt.models.spelling import (
 )
 from nmt.models.translator import Read, Translator, TranslatorCache
 from nmt.models.translator_config import SITES
+from nmt.models.variants import Variants
 
 READER = CHARACTERS[0]  # name of the weights' prefix, the option and the table
 OWN = ("path", "input_feeding", "target_characters", "source_characters", "character_layers",

@@ -44,16 +44,8 @@ from lstm.stack import (
     zero_state,
 )
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import (
-    NEVER,
-    PLAIN,
-    Architecture,
-    Gradients,
-    Losses,
-    Model,
-    Noise,
-    Variants,
-)
+from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise
+from nmt.models.variants import NEVER, PLAIN, Variants
 
 
 @dataclass(frozen=True)

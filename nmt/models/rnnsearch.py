@@ -32,16 +32,7 @@ from nmt.models.contextual import (
     searching_backward,
     searching_forward,
 )
-from nmt.models.contract import (
-    NEVER,
-    Architecture,
-    Gradients,
-    Losses,
-    Model,
-    Noise,
-    Tables,
-    Variants,
-)
+from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.heads.deep_output import DeepOutput
 from nmt.models.heads.head import Decoded, Head
@@ -56,6 +47,7 @@ from nmt.models.rnnsearch_config import (
     UNITS,
     RNNSearchConfig,
 )
+from nmt.models.variants import NEVER, Variants
 
 
 class RNNSearchCache(NamedTuple):

@@ -44,7 +44,7 @@ from lstm.prediction import (
 )
 from lstm.stack import check_among, dropout_mask
 from nmt.data.batches import Batch, Side
-from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables, Variants
+from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
 from nmt.models.length_model import (
     LengthCache,
     length_backward,
@@ -67,6 +67,7 @@ from nmt.models.transformer_steps import (
     select_step,
     stack_step,
 )
+from nmt.models.variants import Variants
 
 FORWARD, COUNTDOWN = TARGET_POSITIONS = ("forward", "countdown")
 

@@ -21,17 +21,7 @@ from lstm.stack import Stack, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
-from nmt.models.contract import (
-    NEVER,
-    PLAIN,
-    Architecture,
-    Gradients,
-    Losses,
-    Model,
-    Noise,
-    Tables,
-    Variants,
-)
+from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
 from nmt.models.decoder import (
     attention_weights,
     decoder_backward,
@@ -40,10 +30,11 @@ from nmt.models.decoder import (
     decoder_weights,
 )
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
-from nmt.models.feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.heads.head import Decoded, Head
 from nmt.models.heads.softmax import Softmax
+from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.translator_config import CHOICES, SITES, ModelConfig
+from nmt.models.variants import NEVER, PLAIN, Variants
 
 
 class Read(NamedTuple):

@@ -25,11 +25,12 @@ from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.stack import Stack
 from nmt.data.batches import Batch, Side
 from nmt.models.bridge import BridgeCache
-from nmt.models.contract import NEVER, Architecture, Gradients, Noise, Tables, Variants
+from nmt.models.contract import Architecture, Gradients, Noise, Tables
 from nmt.models.decoder import attention_weights, decoder_weights
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.translator import Read, SearchState, Translator
 from nmt.models.translator_config import ModelConfig
+from nmt.models.variants import NEVER, Variants
 
 ENCODERS = ("encoder", "second_encoder")  # prefixes of the parameters' names
 ATTENTIONS = ("attention", "second_attention")

@@ -78,7 +78,7 @@ EQUIVALENTS: dict[str, str] = {
         "the call before has already made it",
     "nmt.models.encoder.encoder_backward: composed -> True":
         "without groups of words there are no gradients to add",
-    "nmt.models.feeding.input_feeding_backward: d_fed[0] = 0.0":
+    "nmt.models.input_feeding.input_feeding_backward: d_fed[0] = 0.0":
         "fed_0 is a constant, so nothing reads its gradient",
     "nmt.models.heads.deep_output.DeepOutput._hidden_backward: "
     "d_states[self._read_states(T)] = ds": "adds to an array that is zero",

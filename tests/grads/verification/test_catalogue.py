@@ -30,7 +30,7 @@ from grads.verification.mutation.checks import checks_of_cells
 from grads.verification.mutation.record import Check
 from grads.verification.shapes import Shape
 from nmt.data.vocabulary import END, UNKNOWN
-from nmt.models.contract import PLAIN
+from nmt.models.variants import PLAIN
 
 EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
 RAGGED = [entry for entry in entries("tiny") if entry.shape == "ragged"]

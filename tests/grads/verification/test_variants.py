@@ -7,8 +7,8 @@ from itertools import combinations, product
 import pytest
 
 from grads.verification.variants import name_of, pairwise, valid
-from nmt.models.contract import Variants
 from nmt.models.registry import MODELS
+from nmt.models.variants import Variants
 
 CHOICES = Variants({"a": (1, 2, 3), "b": (True, False), "c": ("x", "y")})
 

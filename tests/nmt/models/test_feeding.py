@@ -14,13 +14,9 @@ from lstm.cells import CELLS
 from lstm.parameters import Scheme
 from lstm.stack import Stack, stack_weights
 from nmt.models.contextual import searching_backward, searching_forward
-from nmt.models.feeding import (
-    feeding_backward,
-    feeding_forward,
-    input_feeding_backward,
-    input_feeding_forward,
-)
+from nmt.models.feeding import feeding_backward, feeding_forward
 from nmt.models.heads.head import Decoded
+from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.translator import ModelConfig
 
 B, E, H, F = 3, 2, 4, 5

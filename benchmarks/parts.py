@@ -41,7 +41,9 @@ TIMED: dict[str, dict[str, str]] = {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge"},
     "nmt.models.rnnsearch": MODEL | both("decoder", "searching", "fixed") | dict.fromkeys(
         ("_first_state_forward", "_first_state_backward"), "bridge"),
-    "nmt.models.heads.softmax.Softmax": HEAD, "nmt.models.heads.deep_output.DeepOutput": HEAD,
+    "nmt.models.heads.softmax.Softmax": HEAD,
+    "nmt.models.heads.softmax_terms.SoftmaxWithTerms": HEAD,
+    "nmt.models.heads.deep_output.DeepOutput": HEAD,
     "nmt.models.encoder": EMBEDDINGS,
     "nmt.models.decoder": EMBEDDINGS | VECTORS,
     "nmt.models.input_feeding": EMBEDDINGS | VECTORS,

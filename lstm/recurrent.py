@@ -189,6 +189,7 @@ def parameter_gradients(
         xp.matmul(da.T, x, out=dW[:, start:end])               # dW_x = da' x      (2.29, 2.49)
     dW_h = dW[:, ends[-1] :]
     if cell.gradients is not None:
+        assert steps.saved is not None
         return dW, cell.gradients(da, h_prev, steps.saved.reshape(len(da), -1), dW_h)
     xp.matmul(da.T, h_prev, out=dW_h)                          # dW_h = da' h_prev (2.30, 2.50)
     return dW, da.sum(axis=0)

@@ -1,6 +1,7 @@
 """The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-4, 7-9).
 
-A word outside the vocabulary may get its vector from its characters (`nmt.models.spelling`).
+A word outside the vocabulary may get its vector from its characters (`nmt.models.spelling`), and
+words may have factors (`nmt.models.factors`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from lstm.recurrent import make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
 from nmt.data.batches import Side
 from nmt.models.contract import Noise
+from nmt.models.factors import FactorCaches, factor_weights, factors_backward, factors_forward
 from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 
 class EncoderCache(NamedTuple):
     prefix: str
-    embedding: EmbeddingCache  # the words' cache for `embedding_backward`
-    factors: list[tuple[str, int, EmbeddingCache]]  # of each factor: name, width, cache
+    embedding: EmbeddingCache
+    factors: FactorCaches
     composed: list[Composed]  # of the vectors made of characters, by group
     stack: StackCache
 
@@ -44,14 +46,13 @@ def encoder_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`.
 
-    factors: name -> (number of values, width) of each factor, which is the shape of its table
-    `{prefix}.W_{name}`. With factors, W_e is (V, E minus all widths).
+    factors: name -> (number of values, width), as in `factor_weights`. With factors, W_e is (V, E
+    minus all widths).
     """
     factors = factors or {}
     width_of_words = embedding_size - sum(width for _, width in factors.values())
     return {f"{prefix}.W_e": embedding_weight(vocabulary_size, width_of_words, scheme),
-            **{f"{prefix}.W_{name}": embedding_weight(size, width, scheme, "factor")
-               for name, (size, width) in factors.items()},
+            **factor_weights(prefix, factors, scheme),
             **stack_weights(prefix, stack, {"x": embedding_size}, scheme)}
 
 
@@ -69,22 +70,20 @@ def encoder_forward(
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
     x, embedding = embedding_forward(W_e, source.ids)
-    composed = [] if characters is None else composed_forward(
-        *characters, parameters, x, source.characters, noise, workspace)
-    factor_caches = []
-    ids_of_factors = () if source.factors is None else source.factors
-    for factor, ids in zip(factors, ids_of_factors, strict=True):
-        table = parameters[f"{prefix}.W_{factor}"]
-        vectors, cache = embedding_forward(table, ids)
-        x = array_module(x).concatenate([x, vectors], axis=2)              # (Sennrich features)
-        factor_caches.append((factor, table.shape[1], cache))
+    composed: list[Composed] = []
+    of_factors: FactorCaches = []
+    if characters is not None:
+        composed = composed_forward(
+            *characters, parameters, x, source.characters, noise, workspace)
+    if factors or source.factors is not None:
+        x, of_factors = factors_forward(prefix, parameters, x, factors, source.factors)
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack, [[zero] * (1 + stack.bidirectional)] * stack.layers,
         padding=make_padding(source.lengths, S), workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
-    return states, last, EncoderCache(prefix, embedding, factor_caches, composed, stack_cache)
+    return states, last, EncoderCache(prefix, embedding, of_factors, composed, stack_cache)
 
 
 def encoder_backward(
@@ -104,8 +103,7 @@ def encoder_backward(
         dx += d_source if mask is None else d_source * mask
     if composed:
         gradients |= composed_backward(dx, composed)
-    for factor, width, cache_of_factor in reversed(factors):  # each table has its own columns
-        gradients[f"{prefix}.W_{factor}"] = embedding_backward(
-            dx[:, :, -width:], cache_of_factor)
-        dx = dx[:, :, :-width]
+    if factors:
+        dx, of_tables = factors_backward(dx, factors)
+        gradients |= of_tables
     return {f"{prefix}.W_e": embedding_backward(dx, embedding), **gradients}

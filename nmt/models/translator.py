@@ -32,6 +32,7 @@ from nmt.models.decoder import (
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.heads.head import Decoded, Head
 from nmt.models.heads.softmax import Softmax
+from nmt.models.heads.softmax_terms import SoftmaxWithTerms, has_terms
 from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.translator_config import CHOICES, SITES, ModelConfig
 from nmt.models.variants import NEVER, PLAIN, Variants
@@ -50,7 +51,7 @@ class Read(NamedTuple):
 class TranslatorCache(NamedTuple):
     read: Read
     decoder: Any  # DecoderCache or InputFeedingCache
-    head: Any  # the cache of the output head; a SoftmaxCache for a `Softmax`
+    head: Any  # the cache of the output head; such as a SoftmaxCache
     losses: Losses
     state: None = None  # as in `Cache`: a translator's batch does not continue the previous batch
 
@@ -106,7 +107,10 @@ class Translator(Model):
         self.target = self.source._replace(bidirectional=False)
         self.characters: tuple[str, Stack] | None = None  # the network for words without a row
         self.workspace = Workspace()
-        self.head: Head = Softmax(config, target_size, self.workspace, lexicon, reverse_source)
+        self.head: Head = Softmax(config, target_size, self.workspace)
+        if has_terms(config):
+            self.head = SoftmaxWithTerms(config, target_size, self.workspace, lexicon,
+                                         reverse_source)
 
     def weights(self) -> dict[str, Weight]:
         """Names and shapes of all parameters, in the order in which they are initialised."""

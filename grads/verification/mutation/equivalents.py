@@ -84,7 +84,7 @@ EQUIVALENTS: dict[str, str] = {
     "d_states[self._read_states(T)] = ds": "adds to an array that is zero",
     "nmt.models.heads.lexical.lexical_backward: dh = dh * cache.mask":
         "the call before has already made it",
-    "nmt.models.heads.softmax.Softmax.backward: d_align -> d_source":
+    "nmt.models.heads.softmax_terms.SoftmaxWithTerms.backward: d_align -> d_source":
         "the lexical module gives both values, or is absent",
     "nmt.models.heads.spelling.Spelling.backward: d_joined[t, b] = d_rows":
         "adds to an array that is zero",

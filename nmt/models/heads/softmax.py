@@ -1,185 +1,90 @@
-"""The softmax over target words that reads h~_t, and its optional terms.
+"""The softmax over target words that reads h~_t.
 
     p(y_t) = softmax(W_hy h~_t + b)                                        (2.4-2.6, 4.6)
 
-The terms, in any combination that `ModelConfig` allows:
-- fixnorm: h~ is scaled to a fixed length, h~ <- r h~ / |h~| (Nguyen 3.2.3). The parametrization
-  `Normalized` scales the words' vectors; input feeding reads h~ before the scaling;
-- the lexical module (`nmt.models.heads.lexical`), whose vector stands beside h~;
-- a lexicon's bias on the logits (`nmt.models.heads.lexicon`);
-- a sampled vocabulary in training (`lstm.sampled`).
+Options add terms to it: `nmt.models.heads.softmax_terms`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from attention.norm_cache import NormCache
-from attention.norms import scale_norm_backward, scale_norm_forward
 from backend import Array
 from backend.workspace import Workspace
 from lstm.parameters import Weight
 from lstm.prediction import (
-    Bias,
     OutputCache,
-    bias_backward,
     output_backward,
     output_forward,
     output_step,
     output_weights,
 )
-from lstm.sampled import SITE, SampledCache, sample_of, sampled_backward, sampled_forward
 from nmt.data.batches import Batch, Side
-from nmt.data.lexicon import Lexicon
 from nmt.models.contract import Gradients, Losses, Noise
 from nmt.models.heads.head import Decoded
-from nmt.models.heads.lexical import SITE as LEXICAL_SITE
-from nmt.models.heads.lexical import (
-    LexicalCache,
-    lexical_backward,
-    lexical_forward,
-    lexical_step,
-    lexical_weights,
-)
-from nmt.models.heads.lexicon import (
-    Entries,
-    LexiconCache,
-    batch_entries,
-    lexicon_backward,
-    lexicon_forward,
-    lexicon_step,
-)
 from nmt.models.translator_config import ModelConfig
 
 
 class SoftmaxCache(NamedTuple):
     losses: Losses
-    output: OutputCache | SampledCache  # SampledCache with a sampled vocabulary
-    length: NormCache | None  # of h~, if it is scaled to a length
-    lexical: LexicalCache | None
-    lexicon: LexiconCache | None
-
-
-class SoftmaxState(NamedTuple):
-    """The data of the B sentences of a search that the terms read."""
-
-    source: Array | None = None  # (B, S, E)
-    entries: Entries | None = None
+    output: OutputCache
 
 
 class Softmax:
     """The head of Luong's translator."""
 
-    def __init__(
-        self, config: ModelConfig, target_size: int, workspace: Workspace,
-        lexicon: Lexicon | None = None, reverse_source: bool = False,
-    ) -> None:
-        """lexicon: with `config.lexicon_epsilon`. reverse_source: whether sources are reversed."""
+    reads = frozenset({"h_tilde"})
+
+    def __init__(self, config: ModelConfig, target_size: int, workspace: Workspace) -> None:
         self.config, self.target_size, self.workspace = config, target_size, workspace
-        self.lexicon, self.epsilon = lexicon, config.lexicon_epsilon or 0.0
-        self.reverse_source = reverse_source
-        terms = {"alignment", "source"} if config.lexical else {"alignment"} if lexicon else set()
-        self.reads = frozenset({"h_tilde", *terms})
 
     def weights(self) -> dict[str, Weight]:
-        """`output.W_hy` (V, H), with a bias `output.b` (V,); of the lexical module too."""
-        config, V = self.config, self.target_size
-        weights = output_weights("output", config.hidden_size, V, config.output_bias, config.scheme)
-        if config.lexical:
-            weights |= lexical_weights("lexical", config.embedding_size, V, config.scheme)
-        return weights
+        """`output.W_hy` (V, H), with a bias `output.b` (V,)."""
+        config = self.config
+        return output_weights("output", config.hidden_size, self.target_size, config.output_bias,
+                              config.scheme)
 
     def mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
-        """The mask of the lexical module's h^l."""
-        if not self.config.lexical:
-            return {}
-        return {LEXICAL_SITE: (*batch.target_in.shape, self.config.embedding_size)}
+        """None: the head has no dropout."""
+        return {}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise:
-        """The words sampled for the batch."""
-        if self.config.target_sample is None:
-            return {}
-        return sample_of(self.config, batch, self.target_size, rng, dtype)
+        """None: it draws nothing."""
+        return {}
 
     # --- training -------------------------------------------------------------------------------
 
     def forward(
         self, parameters: Mapping[str, Array], decoded: Decoded, batch: Batch, noise: Noise
-    ) -> tuple[Array, SoftmaxCache]:
+    ) -> tuple[Array, Any]:
         """J of Eqs. 2.51 and 2.52, the sum over all target words of -log p in nats, 0-d."""
-        h, config = decoded.h_tilde, self.config                           # (T, B, H)
-        length = lexical = lexicon = bias = None
-        if config.output_norm is not None:
-            h, length = scale_norm_forward(h, config.output_norm)
-        if config.lexical:
-            h, parameters, lexical = lexical_forward(
-                "lexical", parameters, h, decoded.source, decoded.alignment, config.output_norm,
-                noise.get(LEXICAL_SITE))
-        if self.lexicon is not None:
-            words, p = self._entries(batch.sources, h)
-            values, lexicon = lexicon_forward(decoded.alignment, p, self.epsilon)
-            bias = Bias(words, values)
-        arguments = ("output", parameters, h, batch.target_out, batch.target.lengths,
-                     self.workspace)
-        loss, output = (sampled_forward(*arguments, noise[SITE]) if SITE in noise
-                        else output_forward(*arguments, bias=bias))
-        return loss, SoftmaxCache(Losses(loss), output, length, lexical, lexicon)
+        loss, output = output_forward("output", parameters, decoded.h_tilde, batch.target_out,
+                                      batch.target.lengths, self.workspace)
+        return loss, SoftmaxCache(Losses(loss), output)
 
-    def backward(self, cache: SoftmaxCache) -> tuple[Decoded, Gradients]:
-        """Algorithm 4, lines 1-3 and 5: gradients of h~ and of the other inputs of the terms."""
-        _, output, length, lexical, lexicon = cache
-        if isinstance(output, SampledCache):
-            dh, gradients = sampled_backward(output, self.workspace)
-        else:
-            dh, gradients = output_backward(output, self.workspace)
-        d_align = d_source = None
-        if lexical is not None:
-            dh, d_align, d_source, gradients = lexical_backward(dh, gradients, lexical)
-        if lexicon is not None:
-            assert isinstance(output, OutputCache)  # not with a sampled vocabulary
-            of_lexicon = lexicon_backward(bias_backward(output), lexicon)
-            d_align = of_lexicon if d_align is None else d_align + of_lexicon
-        if length is not None:
-            dh, _ = scale_norm_backward(dh, length)
-        return Decoded(dh, alignment=d_align, source=d_source), gradients
-
-    def _entries(self, sources: tuple[Side, ...], like: Array) -> Entries:
-        """The lexicon of a batch's sources, in the real dtype of an array."""
-        assert self.lexicon is not None
-        return batch_entries(self.lexicon, sources[0], self.reverse_source, like.real.dtype)
+    def backward(self, cache: Any) -> tuple[Decoded, Gradients]:
+        """Algorithm 4, lines 1-3 and 5: the gradient of h~."""
+        dh, gradients = output_backward(cache.output, self.workspace)
+        return Decoded(dh), gradients
 
     # --- search ---------------------------------------------------------------------------------
 
     def start(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], read: Decoded
-    ) -> SoftmaxState:
-        """The data of the sources that the terms read."""
-        entries = (None if self.lexicon is None
-                   else self._entries(sources, parameters["output.W_hy"]))
-        return SoftmaxState(read.source, entries)
+    ) -> Any:
+        """It has no state."""
+        return None
 
     def step(
-        self, parameters: Mapping[str, Array], state: SoftmaxState, decoded: Decoded,
-        tokens: np.ndarray,
-    ) -> tuple[Array, SoftmaxState]:
-        """Logits (N, V) from h~ (N, H) and the alignment (N, S)."""
-        h, config = decoded.h_tilde, self.config
-        if config.output_norm is not None:
-            h, _ = scale_norm_forward(h, config.output_norm)
-        logits = output_step("output", parameters, h)                      # (N, V)  (2.4)
-        if state.source is not None:
-            logits += lexical_step(
-                "lexical", parameters, state.source, decoded.alignment, config.output_norm)
-        if state.entries is not None:
-            lexicon_step(logits, decoded.alignment, state.entries, self.epsilon)
-        return logits, state
+        self, parameters: Mapping[str, Array], state: Any, decoded: Decoded, tokens: np.ndarray
+    ) -> tuple[Array, Any]:
+        """Logits (N, V) from h~ (N, H)."""
+        return output_step("output", parameters, decoded.h_tilde), state   # (2.4)
 
-    def select(self, state: SoftmaxState, rows: Array, sentences: Array) -> SoftmaxState:
-        """Keep some sentences."""
-        source, entries = state
-        return SoftmaxState(None if source is None else source[sentences],
-                            entries and Entries(*(array[sentences] for array in entries)))
+    def select(self, state: Any, rows: Array, sentences: Array) -> Any:
+        """It has no state."""
+        return state

@@ -64,7 +64,8 @@ def memory_forward(
     """
     S, B, He = states.shape
     lengths = np.full(B, S) if lengths is None else lengths
-    score = in_window(variant.score) if variant.local else SCORES[variant.score]
+    is_local = variant.window != "global"
+    score = in_window(variant.score) if is_local else SCORES[variant.score]
     W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()
          if name.startswith(f"{prefix}.")}
     order = None
@@ -77,7 +78,7 @@ def memory_forward(
     shared = hbar, keys, mask, order, prefix, score, W_query, W_keys, W.get("v_a")
     if score.energy is None:
         return LocationMemory(*shared)
-    if not variant.local:
+    if not is_local:
         return GlobalMemory(*shared, score.energy)
     real_lengths = to_device(lengths.astype(states.real.dtype))
     return LocalMemory(*shared, score.energy, real_lengths, variant, W)

@@ -46,11 +46,6 @@ class Variant(NamedTuple):
     reverse: bool = False  # whether the encoder read the source from its end (erratum 9)
 
     @property
-    def local(self) -> bool:
-        """Whether attention is local, to a window of the source instead of the whole source."""
-        return self.window != "global"
-
-    @property
     def predicts(self) -> bool:
         """Whether the window's centre is predicted."""
         return self.window == "local-p"

@@ -30,7 +30,9 @@ VARIANTS = (
 def attention(variant: Variant, S: int, T: int, B: int, H: int) -> Kernel:
     """A variant, for sentences of one length; He = H."""
     variant = variant._replace(length=S)
-    sizes = {"S": S, "T": T, "B": B, "H": H} | ({"D": variant.D} if variant.local else {})
+    sizes = {"S": S, "T": T, "B": B, "H": H}
+    if variant.window != "global":
+        sizes["D"] = variant.D
     forward = operations(variant, S, T, B, H)
     return Kernel(f"attention {variant.window} {variant.score}", sizes,
                   partial(draw, variant, S, T, B, H), {"forward": forward, "both": 3 * forward},
@@ -52,7 +54,7 @@ def draw(
 
 def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
     """A multiplication and an addition for each pair that the forward's products have."""
-    held = min(2 * variant.D + 1, S) if variant.local else S
+    held = min(2 * variant.D + 1, S) if variant.window != "global" else S
     context, square = B * T * held * H, H * H
     pairs = context if variant.score == "location" else 2 * context  # the scores are as many
     if variant.score == "location":
@@ -60,7 +62,7 @@ def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
     elif SCORES[variant.score].energy is TANH:
         pairs += B * T * square + B * S * square
     elif variant.score == "general":
-        pairs += (B * T if variant.local else B * S) * square
+        pairs += (B * T if variant.window != "global" else B * S) * square
     if variant.window == "local-p":
         pairs += B * T * square
     return 2.0 * pairs

@@ -1,6 +1,6 @@
 """Factors of source words: further tables, whose vectors stand beside those of the words.
 
-Source: Sennrich's slides (2016), "input features". The encoder reads a word's vector and, beside it,
+Source: Sennrich's slides (2016), on input features. The encoder reads a word's vector and beside it
 the vectors of its factors, such as its part of speech. Each table has its own columns.
 """
 

@@ -123,16 +123,22 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
         limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
     state = model.encode(parameters, sources, B) if B else None
     if B and model.counts_down:
-        counting: Any = model
-        of_length = chosen_lengths(log_p_length(counting.lengths(state)), limits,
-                                   choose or most_probable(options.lengths))
-        nbests = _of_lengths(counting, parameters, state, of_length, options, propose, columns)
-        if observer is None:
-            return nbests
-        length_of_best = best_lengths(of_length, nbests)
-        return _of_lengths(counting, parameters, state, length_of_best, options, propose, columns,
-                           observer)
+        return _counting_down(model, parameters, state, limits, options, propose, columns, observer,
+                              choose or most_probable(options.lengths))
     return search(model, parameters, state, limits, options, propose, columns, observer)
+
+
+def _counting_down(model: Any, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
+                   options: SearchOptions, propose: Propose, columns: np.ndarray,
+                   observer: SearchObserver | None, choose: Choose) -> list[list[Hypothesis]]:
+    """The best hypotheses of a model that counts down, over the lengths that are chosen."""
+    of_length = chosen_lengths(log_p_length(model.lengths(state)), limits, choose)
+    nbests = _of_lengths(model, parameters, state, of_length, options, propose, columns)
+    if observer is None:
+        return nbests
+    length_of_best = best_lengths(of_length, nbests)
+    return _of_lengths(model, parameters, state, length_of_best, options, propose, columns,
+                       observer)
 
 
 def _of_lengths(model: Any, parameters: Mapping[str, Array], state: Any, of_length: Lengths,

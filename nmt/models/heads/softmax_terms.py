@@ -172,7 +172,7 @@ class SoftmaxWithTerms(Softmax):
         h, config = decoded.h_tilde, self.config
         if config.output_norm is not None:
             h, _ = scale_norm_forward(h, config.output_norm)
-        logits = output_step("output", parameters, h)                      # (N, V)  (2.4)
+        logits = output_step("output", parameters, h)                      # (N, V)
         if state.source is not None:
             logits += lexical_step(
                 "lexical", parameters, state.source, decoded.alignment, config.output_norm)

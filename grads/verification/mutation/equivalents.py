@@ -46,7 +46,7 @@ EQUIVALENTS: dict[str, str] = {
         "models add arrays before rows; tests/nmt/models/test_parametrization.py tries both orders",
     "backend.rows.add_gradients: _merge(total, other)":
         "the function is symmetric in its arguments",
-    "backend.rows.sum_segments: on_host(xp)": "only the speed differs",
+    "backend.rows.sum_segments: not on_host(array_module(rows))": "only the speed differs",
     "backend.rows._sum_by_atomics": "the function runs on a GPU only",
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":

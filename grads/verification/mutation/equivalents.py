@@ -47,7 +47,8 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.add_gradients: _merge(total, other)":
         "the function is symmetric in its arguments",
     "backend.rows.sum_segments: not on_host(array_module(rows))": "only the speed differs",
-    "backend.rows._sum_by_atomics": "the function runs on a GPU only",
+    "backend.rows.sum_segments: _sum_by_atomics(rows, inverse, len(starts))":
+        "the line runs on a GPU only",
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of a larger buffer is used",
@@ -64,6 +65,9 @@ EQUIVALENTS: dict[str, str] = {
         "the softmax is the same; tests/lstm/test_prediction.py tries huge scores",
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
         "every model passes the argument",
+    "lstm.recurrent.backward_with_limits: pad is not None": "nothing reads the copy",
+    "lstm.recurrent.backward_with_limits: others -> list(others)[:1]":
+        "a state has one array beside h, or none",
     "lstm.recurrent.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the function is symmetric in its arguments",
     "lstm.recurrent.make_steps: cell.saves": "the cell does not use the buffer",

@@ -174,8 +174,7 @@ def in_place(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
     dh, dc = np.zeros((2, B, H), x.dtype)
     for t in reversed(range(T)):
         dh += dh_out[t]
-        lstm_backward(dh, dc, None, a[t], c[t], tanh_c[t], da[t], None, None, None,
-                      scratch)                                               # (2.41-2.46)
+        lstm_backward(dh, dc, None, a[t], c[t], tanh_c[t], da[t], scratch)   # (2.41-2.46)
         np.matmul(da[t], W_h, out=dh)                                        # (2.48)
     rows, dW = da.reshape(T * B, 4 * H), np.empty_like(W)
     dW[:, :E] = rows.T @ x.reshape(T * B, E)                                 # (2.49), summed

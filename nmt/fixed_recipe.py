@@ -19,7 +19,7 @@ from nmt.training import checkpoint
 R = TypeVar("R", bound=AnyRecipe)
 # What a resumed run may change: the paths of files, and options that only translation uses. The
 # number of pairs is fixed by the training data, whose fingerprint must stay.
-FREE = {"data.directory", "data.max_translate_length", "data.train_size",
+FREE = {"data.directory", "data.cache", "data.max_translate_length", "data.train_size",
         "data.subwords.source_codes", "data.subwords.target_codes",
         "data.subwords.more_text", "data.lexicon",
         "data.source_vocabulary", "data.target_vocabulary",

@@ -12,6 +12,7 @@ from backend.errors import UserError
 from nmt.checkpoint_option import CHECKPOINTS
 from nmt.data.pieces import SUFFIX as CODES
 from nmt.data.pieces import read_vocabulary
+from nmt.data.stored import DIGITS, StoredTexts
 from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.tasks import TASKS, is_of_tasks
 from nmt.recipe.tree import read_tree
@@ -110,9 +111,11 @@ def tasks_hint(directory: Path) -> str:
 
 
 def fingerprint(lines: Iterable[str]) -> str:
-    """A digest that identifies a vocabulary or a corpus."""
+    """A digest that identifies a vocabulary or a corpus; of stored sentences it is known."""
+    if isinstance(lines, StoredTexts):
+        return lines.fingerprint
     digest, remaining, between = hashlib.sha256(), iter(lines), ""
     while block := list(islice(remaining, HASHED)):
         digest.update((between + "\n".join(block)).encode())
         between = "\n"
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:DIGITS]

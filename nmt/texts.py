@@ -113,7 +113,7 @@ class Texts(BaseSystem):
             lengths = lengths_of(pairs if self.source.codes is None else [
                 (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
-            lengths[:, 0] += lengths[:, 0] > 0
+            lengths = lengths + np.array([1, 0], np.int32) * (lengths > 0)
         check_positions(self.recipe.model, lengths, lambda row, side: pairs[row][side])
         return lengths
 

@@ -24,9 +24,9 @@ from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenis
 from nmt.data.corpus import stream_lines
 from nmt.data.factors import Factors, check_tags, factor_tables, tagged
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, read_codes
-from nmt.data.sources import parts
-from nmt.data.stored import StoredPairs, sides
-from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary
+from nmt.data.sources import BOUNDARY, parts
+from nmt.data.stored import StoredPairs, StoredSide, sides
+from nmt.data.vocabulary import SPECIALS, UNKNOWN, Segmenter, Vocabulary, most_frequent
 from nmt.data.word_files import read_words
 from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
@@ -79,8 +79,8 @@ def side_vocabularies(
     elif file:
         words = Vocabulary(read_words(Path(data.directory) / file))
     else:
-        words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
-                                 always=is_symbol)
+        words = Vocabulary(most_frequent(_counts(corpora, side, factors), data.min_frequency,
+                                         data.max_vocabulary, is_symbol))
         if len(words) == len(SPECIALS):
             raise UserError(f"data.min_frequency: expected a word of the {side} that occurs "
                             f"{data.min_frequency} times or more, among at most "
@@ -112,9 +112,21 @@ def _forms(corpus: ParallelCorpus, side: str, factors: Factors) -> Iterable[Sequ
     sources, targets = sides(corpus.train)
     if side == "target":
         return targets
+    if side == "source" and not factors.names and BOUNDARY not in corpus.train[0][0]:
+        return sources
     place = SECOND.index(side) + 1 if side in SECOND else 0
     chosen = (parts(words)[place] for words in sources)
     return (list(map(factors.form, words)) for words in chosen) if factors.names else chosen
+
+
+def _counts(corpora: Sequence[ParallelCorpus], side: str, factors: Factors) -> Counter[str]:
+    """How often each form of one side occurs in all pairs."""
+    counts = Counter[str]()
+    for corpus in corpora:
+        forms = _forms(corpus, side, factors)
+        counts.update(forms.counts() if isinstance(forms, StoredSide) else
+                      chain.from_iterable(forms))
+    return counts
 
 
 def piece_vocabulary(
@@ -128,9 +140,7 @@ def piece_vocabulary(
     parent without pieces, and as `learn` and `nmt.data.pieces.build`.
     """
     data, subwords = recipe.data, recipe.data.subwords
-    counts = {name: Counter(chain.from_iterable(
-        words for corpus in corpora for words in _forms(corpus, name, factors)))
-        for name in System.sides_of(recipe)}
+    counts = {name: _counts(corpora, name, factors) for name in System.sides_of(recipe)}
     codes: Segmenter
     if subwords.learned:
         counted = sum(counts.values(), _more_words(data)) if subwords.joint else counts[side]
@@ -229,7 +239,7 @@ def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
     pairs = corpus.train
     if isinstance(pairs, StoredPairs):
-        return chain.from_iterable(zip(*(side.texts() for side in pairs.sides), strict=True))
+        return pairs.sentences.texts()
     return (" ".join(words) for pair in pairs for words in pair)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count, cycle
+from operator import itemgetter
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -20,13 +23,16 @@ from nmt.data.corpus import (
     Pair,
     PreparedPairs,
     choose_pairs,
+    choose_texts,
     stream_lines,
     stream_parallel,
 )
+from nmt.data.kept_corpus import ReadPairs, kept
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.prepared import watched
 from nmt.data.sources import BOUNDARY, parts, tokenise_each
-from nmt.data.tokenise import Tokeniser, tokeniser
+from nmt.data.stored import blocks
+from nmt.data.tokenise import Joiner, Tokeniser, tokeniser
 from nmt.data.transliteration import latin
 from nmt.recipe import PAIRS, DataConfig
 
@@ -68,15 +74,16 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     name = {"cldr": "natural", "reverse": "none"}.get(data.corpus, data.tokenise)
     source, target = (tokeniser(name, language) for language in languages)
     if name == "joiner":
-        source, target = (replace(made, tokenise=partial(_without_ends, made.tokenise))
+        source, target = (Joiner(partial(_without_ends, made.tokenise), made.detokenise)
                           for made in (source, target))
+    cut, join = source.tokenise, source.detokenise
     if data.transliterate:
-        source = replace(source, tokenise=partial(_in_latin, source.tokenise))
+        source = Tokeniser(cut := partial(_in_latin, cut), join)
     if data.train_second_source:
-        cutters = [source.tokenise, tokeniser(name, data.second_source_language).tokenise]
-        source = replace(source, tokenise=partial(tokenise_each, cutters))
+        cutters = [cut, tokeniser(name, data.second_source_language).tokenise]
+        source = Tokeniser(cut := partial(tokenise_each, cutters), join)
     if data.target_token:
-        source = replace(source, tokenise=partial(_after_token, data.target_token, source.tokenise))
+        source = Tokeniser(partial(_after_token, data.target_token, cut), join)
     return source, target
 
 
@@ -137,23 +144,31 @@ def _reversal(data: DataConfig) -> ParallelCorpus:
 def _from_files(data: DataConfig) -> ParallelCorpus:
     """Line-aligned text files; without dev files, some training pairs are drawn for validation."""
     paths = _paths(data, "train")
-    cut_source, cut_target = (t.tokenise for t in tokenisers(data))
+    read = kept(data, paths, partial(_read_pairs, data, paths))
+    train = read.train
+    _need_pairs(train, _named(paths), data)
+    test = _read_evaluation(data, "test") if data.test_source else None
+    if data.dev_source:
+        dev = _read_evaluation(data, "dev")
+    else:
+        dev = _evaluation(data, read.drawn, paths, [place + 1 for place in read.places])
+    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long, read.repeated)
+
+
+def _read_pairs(data: DataConfig, paths: Sequence[Path]) -> ReadPairs:
+    """The pairs of the training files. Without dev files, some are drawn for validation."""
+    source, target = tokenisers(data)
     places, repeated = ([], 0) if data.dev_source else _drawn_places(data, paths)
     drawn: list[tuple[str, str]] = []
     streamed = _streamed(paths)
     if data.tokenise != "none":
         streamed = watched(streamed, lambda pair: [*pair[0].split(BOUNDARY), pair[1]], paths)
     lines = _without(streamed, places, drawn)
-    pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
-    train = choose_pairs(pairs, data.max_length, data.cut_long, data.train_size)
+    texts = ((source.texts(x for x, _ in block), target.texts(y for _, y in block))
+             for block in lines)
+    train = choose_texts(texts, data.max_length, data.cut_long, data.train_size)
     deque(lines, maxlen=0)  # reads on: pairs may be drawn there, and the files must end together
-    _need_pairs(train, _named(paths), data)
-    test = _read_evaluation(data, "test") if data.test_source else None
-    if data.dev_source:
-        dev = _read_evaluation(data, "dev")
-    else:
-        dev = _evaluation(data, drawn, paths, [place + 1 for place in places])
-    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long, repeated)
+    return ReadPairs(train, places, drawn, repeated)
 
 
 def _paths(data: DataConfig, name: str) -> list[Path]:
@@ -169,8 +184,9 @@ def _named(paths: Sequence[Path]) -> str:
 
 def _streamed(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Pairs of a source text, which may have several sources, and a target line."""
-    for *sources, target in stream_parallel(*paths):
-        yield BOUNDARY.join(sources), target
+    parallel = stream_parallel(*paths)
+    return ((BOUNDARY.join(sources), target) for *sources, target in parallel) \
+        if len(paths) > 2 else cast(Iterator[tuple[str, str]], parallel)
 
 
 def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], int]:
@@ -184,7 +200,7 @@ def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> tuple[list[int], i
         if os.path.exists(path) and not os.path.isfile(path):
             raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
                             "drawn from it for validation has it read twice")
-    hashes = np.fromiter((hash(source) for source, _ in _streamed(paths)), np.int64)  # (N,)
+    hashes = np.fromiter(map(hash, map(itemgetter(0), _streamed(paths))), np.int64)  # (N,)
     pairs = len(hashes)
     if pairs < LEAST_TO_DRAW:
         raise UserError(f"{_named(paths)}: expected dev files, or at least {LEAST_TO_DRAW} "
@@ -216,16 +232,18 @@ def _in_random_order(pairs: int, first: int, seed: int) -> Iterator[int]:
 
 def _without(
     lines: Iterable[tuple[str, str]], places: Sequence[int], drawn: list[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
-    """The lines that are not at `places`, in order. Those at `places` are appended to `drawn`."""
-    waiting = iter([*places, None])
-    place = next(waiting)
-    for number, line in enumerate(lines):
-        if number == place:
-            drawn.append(line)
-            place = next(waiting)
-        else:
-            yield line
+) -> Iterator[list[tuple[str, str]]]:
+    """The lines that are not at `places`, in order and in blocks. Those at `places` are appended to
+    `drawn`."""
+    start = 0
+    for block in blocks(lines):
+        size = len(block)
+        inside = places[bisect_left(places, start) : bisect_left(places, start + size)]
+        drawn += [block[place - start] for place in inside]
+        for place in reversed(inside):
+            del block[place - start]
+        start += size
+        yield block
 
 
 def _read_evaluation(data: DataConfig, name: str) -> EvaluationSet:
@@ -236,7 +254,7 @@ def _read_evaluation(data: DataConfig, name: str) -> EvaluationSet:
 
 
 def _evaluation(
-    data: DataConfig, lines: Sequence[tuple[str, str]], paths: Sequence[Path],
+    data: DataConfig, lines: Sequence[Sequence[str]], paths: Sequence[Path],
     numbers: Iterable[int],
 ) -> EvaluationSet:
     """An evaluation set made of lines. numbers: their line numbers in the files, for errors."""

@@ -11,20 +11,24 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedReader, BytesIO
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import Protocol, cast
+
+import numpy as np
 
 from backend.errors import UserError
 from nmt.console.messages import several
 from nmt.console.notes import note
 from nmt.console.progress import counted
 from nmt.data.letters import composed
-from nmt.data.sources import as_text, longest, shortened
-from nmt.data.stored import Pair, StoredPairs
+from nmt.data.sources import BOUNDARY, as_text, longest, shortened
+from nmt.data.stored import Pair, StoredPairs, blocks
 from nmt.files import write_file
 
 BLOCK = 1 << 20  # bytes written at once
+READ = 1 << 16  # bytes read at once
 GZIP = 31  # zlib's number for gzip's format
 # The most bytes of a line with its end. A longer line is no sentence: tokenising it would take a
 # second. A device such as /dev/zero never ends a line.
@@ -40,7 +44,7 @@ class Readable(Protocol):
 
 
 Odd = Callable[[UserError], None]
-Reading = Callable[[Readable, str | Path, int], Iterator[str]]
+Reading = Callable[[BufferedReader, str | Path, int], Iterator[str]]
 
 
 @dataclass(frozen=True)
@@ -58,14 +62,16 @@ def split_words(line: str) -> list[str]:
 
 
 def decoded(
-    file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None
+    file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None,
+    start: int = 1,
 ) -> Iterator[str]:
     """The lines of a UTF-8 file without the "\\n" at their end; nothing else is trimmed.
 
     odd: is called with the error of a line that is too long or not valid UTF-8, and the line is
     read as empty. Without `odd`, such a line raises UserError with `name` and the line's number.
+    start: the number of the first line.
     """
-    for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+    for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), start):
         text = problem = ""
         if len(line) > longest:
             problem = f"expected a line of at most {longest:,} bytes, got more"
@@ -95,16 +101,39 @@ def _skipped(file: Readable, line: bytes) -> bool:
 
 
 def plain_lines(
-    file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None
+    file: Readable, name: str | Path, longest: int = LONGEST, odd: Odd | None = None,
+    start: int = 1,
 ) -> Iterator[str]:
     """The lines of `decoded` in Unicode's normal form C, without a byte order mark and without
     "\\r" before "\\n". A note tells of a file that is not in normal form C."""
-    for number, line in enumerate(decoded(file, name, longest, odd), 1):
+    for number, line in enumerate(decoded(file, name, longest, odd, start), start):
         plain = composed(line)
         if plain != line:
             note(str(name), f"{name}:{number}: not in Unicode's normal form C; such lines are read "
                             "as if they were")
         yield (plain.removeprefix("\ufeff") if number == 1 else plain).removesuffix("\r")
+
+
+def _plain_blocks(file: BufferedReader, name: str | Path, longest: int) -> Iterator[str]:
+    """The lines of `plain_lines`, read by blocks. Only blocks in which a line has to be changed, or
+    is invalid, are read line by line."""
+    start = 1
+    while block := file.read1(READ):
+        block += b"" if block.endswith(b"\n") else file.readline(longest + 1)
+        text = _plain(block) if start > 1 and len(block) <= longest else None
+        lines = plain_lines(BytesIO(block), name, longest, start=start) if text is None else \
+            text.removesuffix("\n").split("\n")
+        yield from lines
+        start += block.count(b"\n")
+
+
+def _plain(block: bytes) -> str | None:
+    """The text of lines none of which `plain_lines` would change or refuse; otherwise None."""
+    try:
+        text = block.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\r" in text or composed(text) != text else text
 
 
 def lines_as_written(file: Readable, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
@@ -118,7 +147,7 @@ def lines_as_written(file: Readable, name: str | Path, longest: int = LONGEST) -
 
 
 def stream_lines(
-    path: str | Path, read: Reading = plain_lines, longest: int = LONGEST
+    path: str | Path, read: Reading = _plain_blocks, longest: int = LONGEST
 ) -> Iterator[str]:
     """The lines of a UTF-8 text file, one after another; a file named .gz is decompressed.
 
@@ -127,7 +156,7 @@ def stream_lines(
     """
     try:
         raw = gzip.open(path) if _is_compressed(path) else open(path, "rb")
-        with cast(IO[bytes], raw) as file:
+        with cast(BufferedReader, raw) as file:
             yield from counted(read(file, path, longest), f"lines of {os.path.basename(path)}")
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
@@ -145,7 +174,7 @@ def read_lines(path: str | Path, longest: int = LONGEST) -> list[str]:
     return list(stream_lines(path, longest=longest))
 
 
-def stream_parallel(*paths: str | Path, read: Reading = plain_lines) -> Iterator[tuple[str, ...]]:
+def stream_parallel(*paths: str | Path, read: Reading = _plain_blocks) -> Iterator[tuple[str, ...]]:
     """The lines of files, usually two, that are translations of each other line by line.
 
     read: gives the lines of a file. Raises UserError if a file cannot be read, and, at the end of
@@ -172,7 +201,7 @@ def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
         yield as_text(lines, paths, number)
 
 
-def read_parallel(*paths: str | Path, read: Reading = plain_lines) -> list[list[str]]:
+def read_parallel(*paths: str | Path, read: Reading = _plain_blocks) -> list[list[str]]:
     """The lines of each of several parallel files. Arguments and errors as `stream_parallel`."""
     sides: list[list[str]] = [[] for _ in paths]
     for lines in stream_parallel(*paths, read=read):
@@ -243,19 +272,47 @@ def choose_pairs(
 
     Raises ValueError for max_length < 1.
     """
+    texts = (([" ".join(source) for source, _ in block], [" ".join(target) for _, target in block])
+             for block in blocks(pairs))
+    return choose_texts(texts, max_length, cut, max_pairs)
+
+
+def choose_texts(
+    texts: Iterable[tuple[Sequence[str], Sequence[str]]], max_length: int | None = None,
+    cut: bool = False, max_pairs: int | None = None,
+) -> PreparedPairs:
+    """The pairs of `choose_pairs`. texts: blocks of sources and targets, as words with spaces
+    between."""
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length: expected at least 1, got {max_length}")
     chosen = StoredPairs()
     empty = too_long = 0
-    for source, target in pairs:
+    for sources, targets in texts:
         if cut:
-            source, target = shortened(source, max_length), shortened(target, max_length)
-        if not source or not target:
-            empty += 1
-        elif max_length is not None and max(longest(source), len(target)) > max_length:
-            too_long += 1
-        else:
-            chosen.append((source, target))
-            if len(chosen) == max_pairs:
-                break
+            sources, targets = ([_shortened(text, max_length) for text in side]
+                                for side in (sources, targets))
+        lengths = np.array([*map(_length, sources), *map(_length, targets)]).reshape(2, -1)
+        is_empty: np.ndarray = ~lengths.all(axis=0)
+        is_long: np.ndarray = ~is_empty & (lengths > (max_length or np.inf)).any(axis=0)
+        kept, last = np.flatnonzero(~is_empty & ~is_long).tolist(), len(sources)
+        if max_pairs is not None and len(chosen) + len(kept) >= max_pairs:
+            kept = kept[: max_pairs - len(chosen)]
+            last = kept[-1] + 1
+        chosen.sentences.extend([text for i in kept for text in (sources[i], targets[i])])
+        empty += int(is_empty[:last].sum())
+        too_long += int(is_long[:last].sum())
+        if len(chosen) == max_pairs:
+            break
     return PreparedPairs(chosen, empty, too_long)
+
+
+def _length(text: str) -> int:
+    """The number of words of a text, of its longest source if it has several."""
+    if BOUNDARY in text:
+        return longest(text.split(" "))
+    return text.count(" ") + 1 if text else 0
+
+
+def _shortened(text: str, max_length: int | None) -> str:
+    """The first `max_length` words of a text, of each of its sources."""
+    return " ".join(shortened(text.split(" "), max_length))

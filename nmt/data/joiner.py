@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 import regex
 
 JOINER, ESCAPE = "\uffed", "\uffee"
+KNOWN = 1 << 17  # texts between spaces whose tokens are remembered
 
 # Scripts written without spaces between words: each letter, with its marks, is a token.
 _UNSPACED = "".join(rf"\p{{scx={script}}}" for script in (
@@ -33,21 +33,34 @@ def cut(text: str) -> list[str]:
     """The tokens of a line; a line of white space has none."""
     if not text or text.isspace():
         return []
-    tokens: list[str] = []
-    for chunk in text.split(" "):
-        if chunk.isalnum() and chunk.isascii():  # a word, as most chunks are
-            tokens.append(chunk)
-        else:
-            tokens += _cut_chunk(chunk)
-    return tokens
+    return " ".join(map(_CHUNKS.__getitem__, text.split(" "))).split(" ")
 
 
-@lru_cache(maxsize=1 << 16)
-def _cut_chunk(chunk: str) -> tuple[str, ...]:
+def texts(lines: Iterable[str]) -> list[str]:
+    """The tokens of each line without the spaces at its ends, as text: with spaces between."""
+    tokens_of = _CHUNKS.__getitem__
+    return [" ".join(map(tokens_of, line.split(" "))) if line and not line.isspace() else ""
+            for line in [line.strip(" ") for line in lines]]
+
+
+class _Chunks(dict[str, str]):
+    """The tokens, with spaces between, of each text between two spaces that occurred lately."""
+
+    def __missing__(self, chunk: str) -> str:
+        if len(self) >= KNOWN:
+            self.clear()
+        tokens = chunk if chunk.isalnum() and chunk.isascii() else " ".join(_cut_chunk(chunk))
+        return self.setdefault(chunk, tokens)
+
+
+_CHUNKS = _Chunks()
+
+
+def _cut_chunk(chunk: str) -> list[str]:
     """The tokens of text between two spaces. A JOINER goes to the symbol rather than to the word
     beside it, and between two symbols to the second."""
     if not chunk:
-        return (ESCAPE,)
+        return [ESCAPE]
     tokens: list[str] = []
     before_is_word = True
     for match in _TOKENS.finditer(chunk):
@@ -60,7 +73,7 @@ def _cut_chunk(chunk: str) -> tuple[str, ...]:
             token = JOINER + token
         tokens.append(token)
         before_is_word = is_word
-    return tuple(tokens)
+    return tokens
 
 
 def join(tokens: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -61,22 +61,16 @@ def attached(lines: Iterable[str]) -> str:
 
 
 def watched(
-    items: Iterable[T], lines: Callable[[T], Sequence[str]], paths: Sequence[str | Path]
+    items: Iterator[T], lines: Callable[[T], Sequence[str]], paths: Sequence[str | Path]
 ) -> Iterator[T]:
-    """Pass on the items of a text that is going to be tokenised. A note tells of the first file
-    whose first lines look tokenised already.
+    """The items of a text that is going to be tokenised. A note tells of the first file whose first
+    lines look tokenised already.
 
     lines: the function that gives an item's lines, one for each of the `paths`.
     """
-    sample: list[T] = []
-    for item in items:
-        if len(sample) < SAMPLE:
-            sample.append(item)
-            if len(sample) == SAMPLE:
-                tell(zip(*map(lines, sample), strict=True), paths)
-        yield item
-    if len(sample) < SAMPLE:
-        tell(zip(*map(lines, sample), strict=True), paths)
+    sample = list(islice(items, SAMPLE))
+    tell(zip(*map(lines, sample), strict=True), paths)
+    return chain(sample, items)
 
 
 def tell(texts: Iterable[Iterable[str]], paths: Sequence[str | Path]) -> None:

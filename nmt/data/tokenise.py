@@ -38,6 +38,18 @@ class Tokeniser:
     tokenise: Cut
     detokenise: Join
 
+    def texts(self, lines: Iterable[str]) -> list[str]:
+        """The words of lines in normal form C, with spaces between."""
+        return [" ".join(self.tokenise(line)) for line in lines]
+
+
+class Joiner(Tokeniser):
+    """`joiner` for lines without the spaces at their ends, many at a time."""
+
+    def texts(self, lines: Iterable[str]) -> list[str]:
+        """The words of lines in normal form C, with spaces between."""
+        return joiner.texts(lines)
+
 
 def tokeniser(name: str, language: str) -> Tokeniser:
     """The tokeniser of a name in TOKENISERS. `none` splits at spaces; `natural` depends on the

@@ -125,6 +125,7 @@ class DataConfig:
     test_source: str = ""  # files, text: scored at the end of training; optional
     test_second_source: str = ""  # files: the second source, for two_sources
     test_target: str = ""  # files: their translations
+    cache: str = ""  # files: keep the tokenised training text here for the next start
     lexicon: str = ""  # files: p_lex from nmt align --lexicon; for model.lexicon_epsilon
     source_language: str = "en"  # language code for the tokeniser; cldr: a locale
     second_source_language: str = "fr"  # the same for the second source

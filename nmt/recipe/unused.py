@@ -47,7 +47,8 @@ def _with_characters(side: str) -> Callable[[Any], bool]:
 RULES = (
     _data("train_source dev_source test_source tokenise max_length cut_long", "corpus",
           lambda data: data.corpus not in GENERATED),
-    _data("train_target dev_target test_target", "corpus", lambda data: data.corpus == "files"),
+    _data("train_target dev_target test_target cache", "corpus", lambda data:
+          data.corpus == "files"),
     _data("test_size", "corpus", lambda data: data.corpus in GENERATED),
     _data("dev_size seed", "corpus dev_source", lambda data:
           data.corpus in GENERATED or (data.corpus == "files" and not data.dev_source)),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memory.measure import epochs_of_batches, recipe_of
 from tiny_run import complaint, nmt, write_corpus, write_recipe
 
-from nmt.data import stored
+from nmt.data import corpus, stored
 from nmt.data.batches import TextBatches, stream_batches
 from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
@@ -117,6 +117,8 @@ def arrays(batch):
 def test_memory_is_flat_over_epochs(tmp_path, monkeypatch):
     """An index and one block while it is read; the second epoch takes what the first does."""
     monkeypatch.setattr(stored, "BLOCK", 1 << 12)
+    monkeypatch.setattr(stored, "AT_ONCE", 16)
+    monkeypatch.setattr(corpus, "READ", 1 << 12)
     recipe, held = recipe_of(tmp_path, PAIRS), []
     tracemalloc.start()
     try:

@@ -15,7 +15,7 @@ def test_sentences_in_order_are_those_by_index(
 ) -> None:
     """Wherever a block is written to the file, before, within or after what is read at once."""
     monkeypatch.setattr(stored, "BLOCK", block)
-    monkeypatch.setattr(stored, "IN_ORDER", in_order)
+    monkeypatch.setattr(stored, "AT_ONCE", in_order)
     kept = StoredSentences(SENTENCES)
     assert list(kept) == SENTENCES == [kept[i] for i in range(len(kept))]
     assert list(kept.texts()) == [" ".join(words) for words in SENTENCES]

@@ -106,12 +106,13 @@ class Texts(BaseSystem):
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, how many ids of each pair are read and predicted."""
-        if len(self.readers) > 1:
-            lengths = np.array([(longest(self.reader.pieces(x)), len(self.target.pieces(y)))
-                                for x, y in pairs], dtype=np.int32)
+        if len(self.readers) == 1 and self.source.codes is None:
+            lengths = lengths_of(pairs)
         else:
-            lengths = lengths_of(pairs if self.source.codes is None else [
-                (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
+            counts = (number for source, target in pairs
+                      for number in (longest(self.reader.pieces(source)),
+                                     len(self.target.pieces(target))))
+            lengths = np.fromiter(counts, np.int32).reshape(-1, 2)
         if self.recipe.data.source_end:
             lengths = lengths + np.array([1, 0], np.int32) * (lengths > 0)
         check_positions(self.recipe.model, lengths, lambda row, side: pairs[row][side])

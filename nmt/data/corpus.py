@@ -292,8 +292,8 @@ def choose_texts(
             sources, targets = ([_shortened(text, max_length) for text in side]
                                 for side in (sources, targets))
         lengths = np.array([*map(_length, sources), *map(_length, targets)]).reshape(2, -1)
-        is_empty: np.ndarray = ~lengths.all(axis=0)
-        is_long: np.ndarray = ~is_empty & (lengths > (max_length or np.inf)).any(axis=0)
+        is_empty = np.minimum(*lengths) == 0
+        is_long = ~is_empty & (np.maximum(*lengths) > (max_length or np.inf))
         kept, last = np.flatnonzero(~is_empty & ~is_long).tolist(), len(sources)
         if max_pairs is not None and len(chosen) + len(kept) >= max_pairs:
             kept = kept[: max_pairs - len(chosen)]

@@ -28,6 +28,7 @@ from nmt.files import Part, make_directory, write_file, write_text
 FORMAT = 1  # another number for other files, or for other tokens of the same text
 FACTS, TEXT, INDEX = "corpus.facts", "corpus.txt", "corpus.index"
 COUNTS = ("source.counts", "target.counts")
+MANY = 1_000_000  # pairs from which on a note names `data.cache`
 # The keys of a recipe's data section on which the pairs depend, beside the files.
 DECIDING = ("corpus", "tokenise", "source_language", "second_source_language", "target_language",
             "transliterate", "target_token", "train_size", "max_length", "cut_long")
@@ -52,12 +53,17 @@ def kept(data: Any, paths: Sequence[Path], read: Callable[[], ReadPairs]) -> Rea
     if the directory cannot be written.
     """
     if not data.cache or not all(path.is_file() for path in paths):
-        return read()
-    directory, made_of = Path(data.cache), _made_of(data, paths)
-    pairs = _load(directory, made_of)
-    if pairs is None:
         pairs = read()
-        _save(directory, made_of, pairs)
+        if len(pairs.train.pairs) >= MANY:
+            note("data.cache", f"{len(pairs.train.pairs)} training pairs: --data.cache DIR keeps "
+                               "them tokenised for the next start")
+        return pairs
+    directory, made_of = Path(data.cache), _made_of(data, paths)
+    loaded = _load(directory, made_of)
+    if loaded is not None:
+        return loaded
+    pairs = read()
+    _save(directory, made_of, pairs)
     return pairs
 
 
@@ -86,7 +92,8 @@ def _load(directory: Path, made_of: dict[str, Any]) -> ReadPairs | None:
         ends.fromfile(file, facts["sentences"] + 1)
         lengths.fromfile(file, facts["sentences"])
     sentences = StoredSentences.opened(directory / TEXT, ends, lengths, facts["fingerprint"])
-    pairs = StoredPairs.of(sentences, [directory / name for name in COUNTS])
+    pairs = StoredPairs(sentences=sentences)
+    pairs.counts = [(directory / name).read_bytes() for name in COUNTS]
     return ReadPairs(PreparedPairs(pairs, facts["empty"], facts["too_long"]), facts["places"],
                      facts["drawn"], facts["repeated"])
 
@@ -121,8 +128,9 @@ def _save(directory: Path, made_of: dict[str, Any], read: ReadPairs) -> None:
     sentences, digests = pairs.sentences, {}
     digests[TEXT] = _write(directory / TEXT, sentences.content())
     digests[INDEX] = _write(directory / INDEX, sentences.offsets())
-    for name, side in zip(COUNTS, pairs.sides, strict=True):
-        digests[name] = _write(directory / name, [json.dumps(side.counts()).encode()])
+    pairs.counts = [json.dumps(side.counts()).encode() for side in pairs.sides]
+    for name, counts in zip(COUNTS, pairs.counts, strict=True):
+        digests[name] = _write(directory / name, [counts])
     facts = json.dumps({
         "made_of": made_of, "digests": digests, "sentences": len(sentences),
         "fingerprint": sentences.texts().fingerprint, "empty": read.train.empty,

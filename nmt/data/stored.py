@@ -243,22 +243,17 @@ class StoredText(Lazy[str]):
 class StoredPairs(Lazy[Pair]):
     """Pairs of sentences; in the store each source is followed by its target."""
 
-    def __init__(self, pairs: Iterable[Pair] = ()) -> None:
-        self.sentences = StoredSentences(chain.from_iterable(pairs))
-        self._counts: Sequence[Path | None] = (None, None)
-
-    @classmethod
-    def of(cls, sentences: StoredSentences, counts: Sequence[Path]) -> Self:
-        """The pairs of sentences, a source and its target in turn. counts: a JSON file for each
-        side, with the `StoredSide.counts`."""
-        pairs = cls()
-        pairs.sentences, pairs._counts = sentences, counts
-        return pairs
+    def __init__(self, pairs: Iterable[Pair] = (), sentences: StoredSentences | None = None
+                 ) -> None:
+        """sentences: of the pairs, if they are stored already."""
+        self.sentences = StoredSentences(chain.from_iterable(pairs)) if sentences is None \
+            else sentences
+        self.counts: Sequence[bytes] = (b"", b"")  # JSON of `StoredSide.counts`, if known
 
     @property
     def sides(self) -> tuple[StoredSide, StoredSide]:
         """The sources and the targets."""
-        source, target = self._counts
+        source, target = self.counts
         return StoredSide(self.sentences, 0, source), StoredSide(self.sentences, 1, target)
 
     def __iter__(self) -> Iterator[Pair]:
@@ -287,9 +282,9 @@ class StoredPairs(Lazy[Pair]):
 class StoredSide(Lazy[Words]):
     """The sources, or the targets, of stored pairs."""
 
-    def __init__(self, sentences: StoredSentences, side: int, counts: Path | None = None) -> None:
-        """sentences: of the pairs. side: 0 for the sources, 1 for the targets. counts: a JSON file
-        of the words' counts."""
+    def __init__(self, sentences: StoredSentences, side: int, counts: bytes) -> None:
+        """sentences: of the pairs. side: 0 for the sources, 1 for the targets. counts: the words'
+        counts as JSON, if known."""
         self._sentences, self._side, self._counts = sentences, side, counts
 
     def __len__(self) -> int:
@@ -304,11 +299,12 @@ class StoredSide(Lazy[Words]):
 
     def counts(self) -> Counter[str]:
         """How often each word occurs."""
-        if self._counts is not None:
-            return Counter(json.loads(self._counts.read_bytes()))
+        if self._counts:
+            return Counter(json.loads(self._counts))
         counts = Counter[str]()
         for texts in blocks(self._texts()):
             counts.update(" ".join(texts).split(" "))
+        del counts[""]  # of empty sentences
         return counts
 
     def _texts(self) -> Iterator[str]:

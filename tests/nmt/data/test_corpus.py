@@ -1,20 +1,25 @@
 """Reading text files strictly, and preparing parallel lines."""
 
 import os
+import random
 import threading
 
 import pytest
 
 from backend.errors import UserError
+from nmt.data import corpus, stored
 from nmt.data.corpus import (
     LONGEST,
     LONGEST_OF_TEXT,
+    choose_pairs,
+    plain_lines,
     prepare_pairs,
     read_lines,
     read_parallel,
     split_words,
     write_lines,
 )
+from nmt.data.sources import longest, shortened
 
 
 def test_only_newlines_end_lines(tmp_path) -> None:
@@ -120,3 +125,58 @@ def test_prepare_pairs_tokenises_and_checks() -> None:
         prepare_pairs(["a"], [])
     with pytest.raises(ValueError, match="max_length"):
         prepare_pairs(["a"], ["b"], max_length=0)
+
+
+ODD_LINES = (b"a\r\n", b"cafe\xcc\x81\n", b"\xef\xbb\xbfx\n", b"\n", b"b\rc\n", b"long" * 9 + b"\n",
+             b"\xff\n", b"x" * LONGEST + b"\n", b"\xd7\x90\xd6\xb7 last")
+
+
+@pytest.mark.parametrize("size", (1, 5, 64, 1 << 16))
+@pytest.mark.parametrize("odd", ODD_LINES, ids=range(len(ODD_LINES)))
+def test_blocks_are_read_as_lines_are(tmp_path, monkeypatch, size, odd) -> None:
+    """Wherever a line that is changed or refused stands, with the same note or error."""
+    monkeypatch.setattr(corpus, "READ", size)
+    plain = "été\nfine\n\n a  b \n".encode()
+    for content in (odd, odd + plain, plain + odd, plain * 3 + odd + plain, plain + odd * 2):
+        path = tmp_path / "text"
+        path.write_bytes(content)
+        results = []
+        for read in (plain_lines, None):
+            lines, problem, notes = [], "", []
+            with monkeypatch.context() as patch, open(path, "rb") as file:
+                patch.setattr(corpus, "note", lambda about, text, notes=notes: notes.append(text))
+                try:
+                    lines += read(file, path) if read else corpus.stream_lines(path)
+                except UserError as error:
+                    problem = str(error)
+            results.append((lines, problem, notes[:1]))
+        assert results[0] == results[1]
+        assert odd != b"\xff\n" or "expected UTF-8, got byte 0xff" in results[0][1]
+
+
+@pytest.mark.parametrize("at_once", (1, 3, 1000))
+@pytest.mark.parametrize("cut", (False, True))
+@pytest.mark.parametrize("most", (None, 1, 2, 5, 99))
+def test_pairs_are_chosen_one_after_another(monkeypatch, at_once, cut, most) -> None:
+    """As a loop over pairs chooses them, wherever a block ends."""
+    monkeypatch.setattr(stored, "AT_ONCE", at_once)
+    rng = random.Random(3)
+    pairs = [([*"abcdefg"[: rng.randrange(7)]], [*"xyzuvw"[: rng.randrange(6)]]) for _ in range(60)]
+    pairs[7] = ["a", "b", "\n", "c"], ["x"]
+    pairs[9] = ["a", "\n", *"bcdef"], ["x"]
+    chosen, empty, too_long = [], 0, 0
+    for source, target in pairs:
+        if cut:
+            source, target = shortened(source, 3), shortened(target, 3)
+        if not (source and target):
+            empty += 1
+        elif max(longest(source), len(target)) > 3:
+            too_long += 1
+        else:
+            chosen.append((source, target))
+            if len(chosen) == most:
+                break
+    prepared = choose_pairs(pairs, 3, cut, most)
+    assert prepared.pairs == chosen and (prepared.empty, prepared.too_long) == (empty, too_long)
+    lengths = [[len(source), len(target)] for source, target in chosen]
+    assert prepared.pairs.lengths.tolist() == lengths

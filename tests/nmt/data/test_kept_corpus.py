@@ -117,6 +117,16 @@ def test_pairs_that_a_pipe_gives_are_not_kept(data) -> None:
     assert not Path(data.cache).exists()
 
 
+def test_many_pairs_that_are_not_kept_have_a_line(data, capsys, monkeypatch) -> None:
+    plain = replace(data, cache="")
+    assert notes_of(plain, capsys) == ""
+    pairs = len(load_corpus(plain).train)
+    monkeypatch.setattr(kept_corpus, "MANY", pairs)
+    assert notes_of(plain, capsys) == \
+        f"{pairs} training pairs: --data.cache DIR keeps them tokenised for the next start\n"
+    assert notes_of(data, capsys) == ""
+
+
 def test_each_key_of_the_data_section_is_known_to_decide_the_pairs_or_not() -> None:
     names = {field.name for field in fields(DataConfig)}
     assert {*DECIDING, *DRAWING, *IRRELEVANT} == names

@@ -114,7 +114,8 @@ class Texts(BaseSystem):
                                      len(self.target.pieces(target))))
             lengths = np.fromiter(counts, np.int32).reshape(-1, 2)
         if self.recipe.data.source_end:
-            lengths = lengths + np.array([1, 0], np.int32) * (lengths > 0)
+            lengths = lengths.copy()
+            lengths[:, 0] += lengths[:, 0] > 0
         check_positions(self.recipe.model, lengths, lambda row, side: pairs[row][side])
         return lengths
 

@@ -14,8 +14,11 @@ from collections.abc import Iterable
 
 import regex
 
+from nmt.data.letters import FIRST_MARK
+
 JOINER, ESCAPE = "\uffed", "\uffee"
-KNOWN = 1 << 17  # texts between spaces whose tokens are remembered
+KNOWN = 1 << 18  # texts between spaces whose tokens are remembered
+ENDS = frozenset(".,!?:;")  # symbols that follow words
 
 # Scripts written without spaces between words: each letter, with its marks, is a token.
 _UNSPACED = "".join(rf"\p{{scx={script}}}" for script in (
@@ -49,8 +52,19 @@ class _Chunks(dict[str, str]):
     def __missing__(self, chunk: str) -> str:
         if len(self) >= KNOWN:
             self.clear()
-        tokens = chunk if chunk.isalnum() and chunk.isascii() else " ".join(_cut_chunk(chunk))
+        if _is_word(chunk):
+            tokens = chunk
+        elif _is_word(chunk[:-1]) and chunk[-1] in ENDS:
+            tokens = f"{chunk[:-1]} {JOINER}{chunk[-1]}"
+        else:
+            tokens = " ".join(_cut_chunk(chunk))
         return self.setdefault(chunk, tokens)
+
+
+def _is_word(chunk: str) -> bool:
+    """Whether this is a word without marks, as most are: its characters are below the first mark.
+    """
+    return chunk.isalnum() and max(chunk) < FIRST_MARK
 
 
 _CHUNKS = _Chunks()

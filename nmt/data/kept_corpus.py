@@ -120,11 +120,10 @@ def _digest_of(path: Path) -> str:
 
 
 def _save(directory: Path, made_of: dict[str, Any], read: ReadPairs) -> None:
-    """Write the files; the facts come last, so that unfinished files are never read."""
+    """Write the files; the facts come last, since their digests tell of an interrupted write."""
     pairs = read.train.pairs
     assert isinstance(pairs, StoredPairs)
     make_directory(directory)
-    (directory / FACTS).unlink(missing_ok=True)
     sentences, digests = pairs.sentences, {}
     digests[TEXT] = _write(directory / TEXT, sentences.content())
     digests[INDEX] = _write(directory / INDEX, sentences.offsets())

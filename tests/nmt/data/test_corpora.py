@@ -7,6 +7,7 @@ import pytest
 from tiny_run import RECIPE, write_corpus
 
 from backend.errors import UserError
+from nmt.data import stored
 from nmt.data.corpora import load_corpus, tokenisers
 from nmt.recipe import DataConfig
 
@@ -61,6 +62,16 @@ def test_evaluation_sets_keep_their_lines(directory) -> None:
     assert dev.sources == [["one"], [], ["two", "three"]]
     assert dev.references == ["eins", "zwei", ""]
     assert dev.pairs == [(["one"], ["eins"])]
+
+
+@pytest.mark.parametrize("at_once", (1, 3, 7))
+def test_pairs_are_drawn_from_all_blocks(directory, monkeypatch, at_once) -> None:
+    drawing = config(directory, dev_source="", dev_target="", dev_size=8)
+    whole = load_corpus(drawing)
+    monkeypatch.setattr(stored, "AT_ONCE", at_once)
+    assert load_corpus(drawing) == whole
+    lines = (directory / "train.en").read_text("utf-8").split("\n")[:-1]
+    assert sorted([" ".join(x) for x, _ in [*whole.train, *whole.dev.pairs]]) == sorted(lines)
 
 
 def test_a_test_set_is_read_where_one_is_named(directory) -> None:

@@ -10,6 +10,7 @@ from babel import Locale, dates, lists, numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.data import joiner
 from nmt.data.corpora import tokenisers
 from nmt.data.tokenise import tokeniser
 from nmt.recipe import DataConfig
@@ -91,3 +92,18 @@ def test_a_model_reads_no_spaces_at_the_ends_of_a_line() -> None:
     data = DataConfig(train_source="a", train_target="b")
     assert data.tokenise == "joiner"
     assert all(side.tokenise("  a  b. ") == ["a", "￮", "b", "￭."] for side in tokenisers(data))
+
+
+@given(HARD, st.sampled_from(["", ".", ",", "!", "é", "1", "²", "\u0301"]))
+def test_what_is_remembered_is_what_the_rules_make(text: str, end: str) -> None:
+    for chunk in (text + end).split(" "):
+        assert joiner._Chunks()[chunk] == " ".join(joiner._cut_chunk(chunk))
+
+
+@pytest.mark.parametrize("known", (1, 3, 1 << 18))
+def test_many_lines_have_the_tokens_of_each(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few tokens are remembered; the spaces at the ends of a line are left out."""
+    monkeypatch.setattr(joiner, "KNOWN", known)
+    lines = [unicodedata.normalize("NFC", text) for text in [*TABLE, "", "  ", "\t", " a. b "]] * 2
+    assert joiner.texts(lines) == [" ".join(joiner.cut(line.strip(" "))) for line in lines]
+    assert all(len(joiner.cut(line)) == 0 for line in ("", "  ", "\t"))

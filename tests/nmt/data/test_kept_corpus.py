@@ -89,19 +89,25 @@ def test_stale_or_damaged_pairs_are_read_again_with_a_line(data, capsys) -> None
     train.write_text(train.read_text("utf-8").replace("!", "?"), "utf-8")
     os.utime(train, ns=(time, time + 1))
     assert f"{train} has changed; the training text is read again" in notes_of(data, capsys)
-    assert "max_length has changed" in notes_of(replace(data, max_length=5), capsys)
+    data = replace(data, max_length=5)
+    assert "max_length has changed" in notes_of(data, capsys)
+    assert ("seed has changed" in notes_of(replace(data, seed=9), capsys)) == (not data.dev_source)
 
 
-def test_an_interrupted_write_is_read_again(data, monkeypatch) -> None:
-    """Nothing says that what is there is whole."""
+@pytest.mark.parametrize("before", (None, 2), ids=("new", "other"))
+def test_an_interrupted_write_is_read_again(data, before, monkeypatch) -> None:
+    """In a new directory, and where other pairs were kept."""
     def stop(path, text):
         raise KeyboardInterrupt
 
+    if before:
+        load_corpus(replace(data, max_length=before))
     with monkeypatch.context() as patch:
         patch.setattr(kept_corpus, "write_text", stop)
         with pytest.raises(KeyboardInterrupt):
             load_corpus(data)
-    assert load_corpus(data) == load_corpus(replace(data, cache=""))
+    for again in (data, replace(data, max_length=before or 3)):
+        assert load_corpus(again) == load_corpus(replace(again, cache=""))
 
 
 def test_pairs_that_a_pipe_gives_are_not_kept(data) -> None:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import groupby
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from grads.check.diagnosis.edits import Edits
 from grads.check.diagnosis.elsewhere import Probe, contributions, right_elsewhere
 from grads.check.diagnosis.evidence import Evidence, Pair, make_pair, sizes
+from grads.check.diagnosis.paths import path
 from grads.check.diagnosis.places import Family, families, place
 from grads.check.diagnosis.repairs import copies, nature, repairs
 from grads.check.diagnosis.sums import missing_terms
 from grads.check.diagnosis.terms import explained
+from grads.check.evaluate import Evaluator
 
 __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
+EDITS: WeakKeyDictionary[Evaluator, dict[str, str]] = WeakKeyDictionary()  # by tensor
 LISTED = 5  # most parts that are listed by name
-TRIVIAL = ("it is zero", "it holds", "it differs")  # hints that say too little
 ONLY = "only "  # in phrases that say where a gradient is wrong, not how
 ALIKE = 1e-6  # relative difference of gradients that are right
 
@@ -42,15 +46,29 @@ def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
         return [_not_finite(evidence, bad)]
     if not pair.wrong.any():
         return []
+    said = [*(_whole(evidence, pair) or copies(evidence, pair)), *_from_code(evidence, probe)]
+    if said:
+        return [f"it {phrase}" for phrase in said][:MOST]
     hints = _named(evidence, pair) or _asked(evidence, probe) or _located(evidence, pair)
     return (hints or _scattered(pair))[:MOST]
 
 
+def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
+    """The phrase on the expression of the user's code that is wrong."""
+    if probe is None or evidence.pair.gap.max() < ALIKE * np.abs(
+            evidence.pair.numeric[evidence.pair.known]).max(initial=0.0):
+        return []
+    try:
+        if probe.evaluate not in EDITS:  # it is for all tensors
+            EDITS[probe.evaluate] = Edits(probe, evidence).phrases
+        phrase = EDITS[probe.evaluate].get(evidence.name) or path(probe, evidence)
+    except Exception:  # the code cannot be run in another form
+        phrase = None
+    return [phrase] if phrase else []
+
+
 def _named(evidence: Evidence, pair: Pair) -> list[str]:
     """The hints that name a mistake, from the numbers alone."""
-    phrases = _whole(evidence, pair) or copies(evidence, pair)
-    if phrases:
-        return [f"it {phrase}" for phrase in phrases]
     through = _through_outputs(evidence)
     if through and ONLY not in through[0]:
         return through
@@ -70,63 +88,7 @@ def _asked(evidence: Evidence, probe: Probe | None) -> list[str]:
     if probe is None or pair.gap.max() < ALIKE * np.abs(pair.numeric[pair.known]).max(initial=0.0):
         return []
     phrases = right_elsewhere(probe, evidence) or contributions(probe, evidence)
-    return [f"it {phrase}" for phrase in phrases] or _at_one_index(evidence, probe)
-
-
-def _at_one_index(evidence: Evidence, probe: Probe) -> list[str]:
-    """The hint for an upstream gradient at the first index of an output's axis alone.
-
-    Then only one step of a recurrent network counts, and its mistake is not spread over the others.
-    """
-    located: list[str] = []
-    for output, d in evidence.upstream.items():
-        for axis in range(d.ndim if d.ndim > 1 and not probe.case.cacheless else 0):
-            first = probe.alone(evidence, output, axis, 0)
-            if first is None or d.shape[axis] < 2:
-                continue
-            pair, only = first.pair, f"only index 0 of axis {axis} of output {output}"
-            if not pair.wrong.any() and pair.significant.any():
-                hint = _not_later(evidence, probe, output, axis)
-                if hint:
-                    return [f"it is right where {only} has an upstream gradient: {hint}"]
-            elif d.shape[axis] not in pair.analytic.shape:
-                first = probe.alone(evidence, output, axis, 0, line=True) or first
-                pair = first.pair
-                hints = [hint for hint in _named(first, pair) if not hint.startswith(TRIVIAL)]
-                where = f", seen where {only} has an upstream gradient"
-                if hints:
-                    return [hints[0] + where]
-                located += [hint + where for hint in _parts(first, pair)]
-    return located[:1] if not _located(evidence, evidence.pair) else []
-
-
-def _not_later(evidence: Evidence, probe: Probe, output: str, axis: int) -> str:
-    """The question about a gradient that is right at the first index of an output's axis, and wrong
-    at later indices; "" if no mistake in a loop over the axis explains that."""
-    steps, shape = evidence.upstream[output].shape[axis], evidence.analytic.shape
-    later = [probe.alone(evidence, output, axis, k) for k in dict.fromkeys(
-        (1, min(2, steps - 1), steps - 1))]
-    pairs = [single.pair for single in later if single is not None]
-    if not pairs or not all(pair.wrong.any() for pair in pairs):
-        return ""
-    if not any(pair.analytic.any() for pair in pairs):
-        return f"is a sum over axis {axis} forgotten, or = written for +=?"
-    if steps in shape:
-        last_step = pairs[-1].at((slice(None),) * shape.index(steps) + (slice(-1, None),))
-        if last_step.wrong.any() or not last_step.significant.any():
-            return ""
-    elif _others_right(evidence, probe):
-        every = all(pair.wrong[pair.significant].all() for pair in pairs)
-        return f"is = written for += in a loop over axis {axis}?" if every else ""
-    return f"is what the next step of axis {axis} sends back wrong or forgotten?"
-
-
-def _others_right(evidence: Evidence, probe: Probe) -> bool:
-    """Whether the gradients of all other tensors are right, as far as they are known."""
-    gradients = probe.gradients(evidence.upstream)
-    return all(np.allclose(gradients[name][known], numeric[known], ALIKE,
-                           ALIKE * np.abs(numeric[known]).max(initial=0.0))
-               for name, numeric in evidence.others.items() for known in [np.isfinite(numeric)])
+    return [f"it {phrase}" for phrase in phrases]
 
 
 def _whole(evidence: Evidence, pair: Pair) -> list[str]:

@@ -25,7 +25,6 @@ KERNEL = 11  # longest axis of a convolution's kernel
 STEP = 1e-4  # relative step that shows which outputs depend on an entry
 EXACT = 1e-9  # relative difference of two derivatives by complex step, at most
 FEW, MOST = 8, 64  # entries of an output that are asked for alone, at first and at most
-SAMPLE, LINE = 24, 128  # entries that are differentiated for another upstream gradient
 SEEN = 3  # entries of the tensor that are examined
 OVERWRITTEN = ("lacks what comes through some entries of an output: are repeated indices or "
                "overlapping windows overwritten (=, or += with an array of indices) where they "
@@ -52,39 +51,6 @@ class Probe(NamedTuple):
         gradients: Any = self.case.gradients({key: a.copy() for key, a in inputs.items()},
                                              {key: np.array(d) for key, d in upstream.items()})
         return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
-
-    def alone(
-        self, evidence: Evidence, output: str, axis: int, k: int, line: bool = False
-    ) -> Evidence | None:
-        """The evidence for an upstream gradient at index k of an output's axis only.
-
-        It is known at some entries; with `line`, along the longest axis through the most wrong
-        entry. None if the function cannot be differentiated.
-        """
-        upstream = {key: np.zeros(np.shape(d)) for key, d in evidence.upstream.items()}
-        np.moveaxis(upstream[output], axis, 0)[k] = np.moveaxis(
-            evidence.upstream[output], axis, 0)[k]
-        name, shape, size = evidence.name, evidence.analytic.shape, evidence.analytic.size
-        where = np.linspace(0, size - 1, min(size, SAMPLE)).astype(int)
-        if line and size > SAMPLE:
-            longest = int(np.argmax(shape))
-            index: list[Any] = list(np.unravel_index(int(evidence.pair.gap.argmax()), shape))
-            index[longest] = slice(LINE)
-            where = np.arange(size).reshape(shape)[tuple(index)]
-        try:
-            analytic = self.gradients(upstream)[name]
-            derivatives = at_entries(
-                self.evaluate, self.evaluate.inputs, {output: upstream[output]}, {name: where},
-                self.method)[name]
-        except Exception:
-            return None
-        numeric, allowed = np.full(analytic.size, np.nan), np.full(analytic.size, np.nan)
-        numeric[where] = derivatives.value[0]
-        largest = np.abs([*derivatives.value[0], *analytic.reshape(-1)]).max(initial=0.0)
-        allowed[where] = 10 * derivatives.error[0] + EXACT * largest
-        return evidence._replace(
-            analytic=analytic, numeric=numeric.reshape(shape), allowed=allowed.reshape(shape),
-            alone={}, others={}, upstream={output: upstream[output]})
 
 
 # --- at other inputs ------------------------------------------------------------------------------
@@ -156,6 +122,24 @@ def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -
                   for key, a in evaluate.inputs.items()}
         if not _error(probe, inputs, upstream, name) <= 1:
             return False
+    return True
+
+
+def right_beside(probe: Probe, upstream: Arrays, name: str) -> bool:
+    """Whether a gradient is right at points close by, as far as the function takes them."""
+    rng = np.random.default_rng(2)
+    for _ in range(POINTS):
+        inputs = {key: a + NEAR * np.abs(a) * rng.normal(size=a.shape) if a.dtype.kind == "f"
+                  else a for key, a in probe.evaluate.inputs.items()}
+        v = rng.normal(size=inputs[name].shape)
+        slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
+        if slopes is not None:
+            terms, numeric = slopes
+            slope = float(numeric.value.sum())
+            size = max(float(np.abs(terms).sum()), abs(slope))
+            error = min(10 * float(numeric.error.sum()), UNSURE * size)
+            if not abs(float(terms.sum()) - slope) <= CLOSE * size + error:
+                return False
     return True
 
 

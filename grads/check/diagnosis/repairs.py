@@ -20,6 +20,7 @@ from grads.check.diagnosis.places import (
 )
 
 WELL = 1e4  # largest condition number of a weight matrix that is inverted
+ROUNDING = 2.0**-38  # relative, of a gradient (`grads.check.comparison`)
 SAID = 4  # most blocks whose sources are listed
 
 Explanation = tuple[str, np.ndarray]  # a phrase, and the repaired gradient (NaN: unknown)
@@ -30,7 +31,8 @@ def nature(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
     """
     if not pair.wrong.any():
         return None
-    nothing = pair.known & (np.abs(pair.numeric) <= pair.allowed)
+    large = ROUNDING * np.abs(pair.analytic).max()  # the share of a wrong gradient in the limit
+    nothing = pair.known & (np.abs(pair.numeric) <= np.maximum(pair.allowed - large, 0))
     if not (pair.known & (np.abs(pair.analytic) > pair.allowed)).any():
         return "is zero" if digits(pair.gap, pair.allowed) >= DIGITS else None
     if (nothing == pair.known).all():

@@ -1,0 +1,207 @@
+"""Runs a user's functions with a hook at every expression, so that one of them can be changed.
+
+A hook gets the number of the expression and its value, and returns the value to go on with. The
+functions themselves are not changed: their code objects are exchanged for the time of a run.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import gc
+import inspect
+import linecache
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from grads.check.continuation.namespace import is_users_module
+
+HOOK = "_gradient_check_hook_"
+LOOP = "_gradient_check_loop_"  # is called in every iteration of a loop
+LOOPS = 100_000  # most iterations of all loops in a run
+
+Hook = Callable[[int, Any], Any]
+
+
+class Site(NamedTuple):
+    """An expression in a function of the user's."""
+
+    function: Any
+    node: ast.expr
+    root: int  # the number of the largest expression around it
+
+    @property
+    def text(self) -> str:
+        """The expression as source."""
+        return ast.unparse(self.node)
+
+    @property
+    def line(self) -> int:
+        """Its line in the file."""
+        return self.node.lineno
+
+
+class Source(NamedTuple):
+    """A function of the user's, and its syntax tree."""
+
+    function: Any
+    tree: ast.FunctionDef
+
+    def compiled(self, tree: ast.FunctionDef) -> CodeType:
+        """The code of a changed tree, with the outer variables of the function."""
+        code = self.function.__code__
+        outer = ast.parse(f"def outer({', '.join(code.co_freevars)}):\n    pass").body[0]
+        assert isinstance(outer, ast.FunctionDef)
+        outer.body = [tree]
+        module = ast.fix_missing_locations(ast.Module([outer], []))
+        with warnings.catch_warnings(action="ignore"):
+            made: Any = compile(module, code.co_filename, "exec", dont_inherit=True)
+        for name in ("outer", tree.name):
+            made = next(c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == name)
+        if made.co_freevars != code.co_freevars:
+            raise ValueError("the outer variables are others")
+        return made
+
+
+class _Hooks(ast.NodeTransformer):
+    """Passes every expression of a function through the hook."""
+
+    def __init__(self, function: Any, sites: list[Site]) -> None:
+        self.function, self.sites, self.root = function, sites, -1
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, (ast.JoinedStr, ast.arguments, ast.Lambda)):
+            return node
+        if not isinstance(node, ast.expr) or isinstance(node, (
+                ast.Tuple, ast.List, ast.Starred, ast.Slice, ast.Dict)) or not isinstance(
+                    getattr(node, "ctx", ast.Load()), ast.Load):
+            return self.generic_visit(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == LOOP:
+            return node
+        number, root = len(self.sites), self.root
+        self.sites.append(Site(self.function, node, number if root < 0 else root))
+        self.root = number if root < 0 else root
+        changed: Any = copy.deepcopy(node)
+        if isinstance(changed, ast.Call):  # not the function that is called, but its object
+            if isinstance(changed.func, ast.Attribute):
+                changed.func.value = self.visit(changed.func.value)
+            changed.args = [self.visit(a) for a in changed.args]
+            changed.keywords = [self.visit(a) for a in changed.keywords]
+        elif not isinstance(changed, ast.Attribute) or not isinstance(changed.value, ast.Name):
+            changed = self.generic_visit(changed)
+        self.root = root
+        return ast.Call(ast.Name(HOOK, ast.Load()), [ast.Constant(number), changed], [])
+
+
+def called(run: Callable[[], Any]) -> list[CodeType]:
+    """The code of the user's functions that are called, in the order of their first call."""
+    codes: dict[CodeType, None] = {}
+
+    def profile(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code not in codes and code.co_name[0] != "<" and is_users_module(
+                str(frame.f_globals.get("__name__", "")), code.co_filename):
+            codes[code] = None
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return list(codes)
+
+
+def sources_of(codes: Sequence[CodeType]) -> list[Source]:
+    """The functions of these codes with their trees, as far as their source is known."""
+    known = {code for file in {code.co_filename for code in codes} for code in _codes_of_file(file)}
+    order = {id(code): k for k, code in enumerate(codes) if code in known}
+    functions = [f for f in gc.get_referrers(*codes) if isinstance(f, FunctionType)
+                 and id(f.__code__) in order] if order else []
+    found = []
+    for function in sorted(functions, key=lambda f: order[id(f.__code__)]):
+        lines, first = inspect.getsourcelines(function.__code__)
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        if not isinstance(tree, ast.FunctionDef):
+            continue
+        tree.decorator_list, tree.returns = [], None
+        tree.args.defaults = []
+        tree.args.kw_defaults = [None] * len(tree.args.kwonlyargs)
+        for a in ast.walk(tree.args):
+            if isinstance(a, ast.arg):
+                a.annotation = None
+        ast.increment_lineno(tree, first - 1)
+        for loop in ast.walk(tree):
+            if isinstance(loop, (ast.For, ast.While)):  # a changed loop may not end
+                call = ast.Call(ast.Name(LOOP, ast.Load()), [], [])
+                loop.body.insert(0, ast.copy_location(ast.Expr(call), loop))
+        found.append(Source(function, ast.fix_missing_locations(tree)))
+    return found
+
+
+def _codes_of_file(file: str) -> Iterator[CodeType]:
+    """All codes of a file as it is now. The source of a function is known if its code is there."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            codes = [compile("".join(linecache.getlines(file)), file, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return
+    while codes:
+        code = codes.pop()
+        yield code
+        codes += [c for c in code.co_consts if isinstance(c, CodeType)]
+
+
+class Hooked:
+    """Functions with a hook at every expression.
+
+    Attributes: sites, their expressions by number; sources, the functions.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources, self.sites = list(sources), list[Site]()
+        self.codes = []
+        for source in self.sources:
+            tree = copy.deepcopy(source.tree)
+            hooks = _Hooks(source.function, self.sites)
+            tree.body = [hooks.visit(statement) for statement in tree.body]
+            self.codes.append(source.compiled(tree))
+
+    @contextmanager
+    def hook(self, hook: Hook) -> Iterator[None]:
+        """Context: the functions call the hook."""
+        with exchanged([(source.function, code) for source, code in zip(
+                self.sources, self.codes, strict=True)], hook):
+            yield
+
+
+@contextmanager
+def exchanged(codes: Sequence[tuple[Any, CodeType]], hook: Hook | None) -> Iterator[None]:
+    """Context: the functions have other codes."""
+    iterations = 0
+
+    def count() -> None:
+        nonlocal iterations
+        iterations += 1
+        if iterations > LOOPS:
+            raise RuntimeError("a loop does not end")
+
+    before = [(function, function.__code__) for function, _ in codes]
+    spaces = {id(function.__globals__): function.__globals__ for function, _ in codes}.values()
+    try:
+        for function, code in codes:
+            function.__code__ = code
+        for space in spaces:
+            space[HOOK], space[LOOP] = hook, count
+        yield
+    finally:
+        for function, code in before:
+            function.__code__ = code
+        for space in spaces:
+            for name in (HOOK, LOOP):
+                space.pop(name, None)

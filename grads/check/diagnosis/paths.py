@@ -1,0 +1,137 @@
+"""Finds the expression of the user's forward through which a wrong gradient comes wrong.
+
+The function is differentiated with an expression held constant. The difference to the function's
+derivative is what comes through this expression. If the error of the gradient is the same multiple
+of it at several points and along several directions, the expression is named.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterator, Mapping
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.check.diagnosis.edits import kind
+from grads.check.diagnosis.elsewhere import NEAR, POINTS, Probe
+from grads.check.diagnosis.evidence import Array, Evidence
+from grads.check.diagnosis.instrument import Hooked, called, sources_of
+from grads.check.differentiate import along
+from grads.check.evaluate import Evaluator
+
+SECONDS = 1.0  # of CPU
+MOST = 250  # evaluations
+ALIKE = 1e-6  # relative difference of multiples that count as equal
+ROUNDING = {"complex": 1e-12}  # of a derivative, relative to its terms; of other methods
+ROUNDING_OF_DIFFERENCES = 1e-8
+# multiples that have a name, the likeliest first
+SAID = ((0.0, "lacks what comes through {}: is this path forgotten?"),
+        (-1.0, "has the wrong sign in what comes through {}"),
+        (2.0, "has twice what comes through {}"), (0.5, "has half of what comes through {}"))
+
+Arrays = Mapping[str, Array]
+
+
+class Sample(NamedTuple):
+    """A point, a direction of the tensor there, and the gradient along it."""
+
+    inputs: Arrays
+    direction: Array
+    values: dict[int, list[Any]]  # of the expressions, in the order of their evaluation
+    error: float  # of the analytic gradient along the direction
+    slope: float  # the right derivative
+    rounding: float
+
+
+def path(probe: Probe, evidence: Evidence) -> str | None:
+    """The phrase on the expression through which a gradient comes wrong; None if there is none."""
+    codes = called(lambda: probe.case.outputs(_copied(probe.evaluate.inputs)))
+    hooked = Hooked(sources_of(codes))
+    if not hooked.sites:
+        return None
+    stop, most = time.process_time() + SECONDS, probe.evaluate.evaluations + MOST
+    samples = [_sample(probe, evidence, hooked, k) for k in range(POINTS)]
+    phrases: dict[int, str] = {}
+    for number in samples[0].values:
+        if time.process_time() > stop or probe.evaluate.evaluations > most or 0 in phrases:
+            break
+        site = hooked.sites[number]
+        multiple = None if isinstance(site.node, ast.Constant) else _multiple(
+            probe, evidence, hooked, number, samples)
+        if multiple is not None:
+            named = [k for k, (value, _) in enumerate(SAID) if abs(multiple - value) < ALIKE]
+            said = SAID[named[0]][1] if named else (
+                f"has {multiple:.6g} times what comes through {{}}")
+            phrases.setdefault(named[0] if named else len(SAID),
+                               said.format(f"`{site.text}` in line {site.line}"))
+    return phrases[min(phrases)] if phrases else None
+
+
+def _copied(inputs: Arrays) -> dict[str, Array]:
+    return {key: np.array(a) for key, a in inputs.items()}
+
+
+def _sample(probe: Probe, evidence: Evidence, hooked: Hooked, number: int) -> Sample:
+    """A sample; the first is at the inputs themselves."""
+    rng = np.random.default_rng(number)
+    distance = NEAR if number else 0.0
+    inputs = {key: a + distance * np.abs(a) * rng.normal(size=a.shape)
+              if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
+    v = rng.normal(size=inputs[evidence.name].shape)
+    values: dict[int, list[Any]] = {}
+
+    def record(k: int, value: Any) -> Any:
+        if kind(value) == "f":
+            values.setdefault(k, []).append(np.array(value))
+        return value
+
+    with hooked.hook(record):
+        probe.case.outputs(_copied(inputs))
+    terms = v * probe.gradients_at(inputs, evidence.upstream)[evidence.name]
+    slope, size = _slope(probe, evidence, inputs, v)
+    rounding = ROUNDING.get(probe.method, ROUNDING_OF_DIFFERENCES)
+    return Sample(inputs, v, values, float(terms.sum()) - slope, slope,
+                  rounding * (float(np.abs(terms).sum()) + size))
+
+
+def _slope(
+    probe: Probe, evidence: Evidence, inputs: Arrays, v: Array
+) -> tuple[float, float]:
+    """The derivative along a direction, and the size of its terms."""
+    evaluator = Evaluator(probe.case.outputs, inputs, outputs=probe.evaluate.outputs,
+                          watch=probe.evaluate.watch)
+    numeric = along(evaluator, inputs, evidence.upstream, [{evidence.name: v}], probe.method)
+    probe.evaluate.evaluations += evaluator.evaluations
+    return float(numeric.value.sum()), float(numeric.scale.sum())
+
+
+def _multiple(
+    probe: Probe, evidence: Evidence, hooked: Hooked, number: int, samples: list[Sample]
+) -> float | None:
+    """How many times the gradient has what comes through an expression; None if its error is no
+    multiple of that."""
+    multiples: list[float] = []
+    for sample in samples:
+        held = cycle(sample.values.get(number, []))
+
+        def hold(k: int, value: Any, held: Iterator[Any] = held) -> Any:
+            kept = k == number and isinstance(value, (float, complex, np.ndarray, np.generic))
+            return next(held) if kept else value
+
+        try:
+            with hooked.hook(hold):
+                slope, size = _slope(probe, evidence, sample.inputs, sample.direction)
+        except Exception:  # another branch
+            return None
+        through = sample.slope - slope
+        rounding = sample.rounding + ROUNDING.get(probe.method, ROUNDING_OF_DIFFERENCES) * size
+        if not min(abs(through), abs(slope)) > 1e3 * rounding:
+            return None  # nothing comes through it, or everything
+        multiples.append(1 + sample.error / through)
+        if abs(multiples[-1] - multiples[0]) > ALIKE * max(1, abs(multiples[0])) + (
+                rounding / abs(through)):
+            return None
+    return multiples[0]

@@ -31,7 +31,7 @@ from grads.check.diagnosis.instrument import (
     sources_of,
 )
 
-SECONDS = 1.5  # of CPU
+SECONDS = 2.0  # of CPU
 OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "sin": "cos", "cos": "sin",
           "argmax": "argmin", "argmin": "argmax", "tril": "triu", "triu": "tril"}
 LONG = 70  # characters of an expression that is used elsewhere
@@ -52,7 +52,7 @@ ALONE = {
 # the same with a number @ of the function, and then with another value
 SCALED = ("{} * @", "{} / @")
 FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
-WITH = ("@", "{} * @", "{} / @", "{} + @", "{} - @", "{} * (@ > 0)", "{} * (1 - @ ** 2)",
+WITH = ("{} * @", "{} + @", "@", "{} / @", "{} - @", "{} * (@ > 0)", "{} * (1 - @ ** 2)",
         "{} * @ * (1 - @)", "{} * (1 - @)", "{} * (1 + @)")
 INDEXED = ("{} - np.eye({}.shape[-1])[@]", "{}[@]", "{}[np.argsort(@)]",
            "np.take_along_axis({}, @, -1)", "np.take_along_axis({}, np.argsort(@, -1), -1)")
@@ -107,10 +107,12 @@ class Edits:
         self.stop = time.process_time() + SECONDS
         self.kept: Any = None  # the forward's cache, if the backward can be run on it repeatedly
         self.original = self.gradients()
-        if not self.case.cacheless:
-            self.kept = self.case.forward(self.inputs())[1]
-        codes = called(self.gradients)
-        if not codes or not same(self.gradients(), self.original):
+        try:
+            self.kept = None if self.case.cacheless else self.case.forward(self.inputs())[1]
+            codes = called(self.gradients)
+        except TypeError:  # it cannot be copied
+            codes = []
+        if not codes:
             self.kept = None
             codes = called(self.gradients)
         self.hooked = Hooked(sources_of(codes))
@@ -135,7 +137,7 @@ class Edits:
     def gradients(self) -> dict[str, Array]:
         """The gradients; none if an output is another than before."""
         d = {key: np.array(a) for key, a in self.evidence.upstream.items()}
-        kept = self.inputs() if self.case.cacheless else self.kept
+        kept = self.inputs() if self.case.cacheless else copy.deepcopy(self.kept)
         if kept is None:
             outputs, kept = self.case.forward(self.inputs())
             if not same(outputs, self.probe.evaluate.outputs):
@@ -256,15 +258,29 @@ class Edits:
                             yield number, form.replace("{}", VALUE).replace("@", other)
 
     def values(self) -> dict[str, Any]:
-        """The values of all variables and short expressions, by their text."""
+        """The values of all variables and short expressions, by their text, the shortest first."""
         values: dict[str, Any] = {}
+        spaces: Any = ({}, {})
         for number, seen in self.seen.items():
-            site = self.hooked.sites[number]
-            if len(site.text) <= LONG and not isinstance(site.node, ast.Constant):
-                values[site.text] = seen.value
-            values |= {name: value for name, value in seen.spaces[1].items() if kind(value)}
+            spaces = seen.spaces
+            if not isinstance(self.hooked.sites[number].node, ast.Constant):
+                values[self.hooked.sites[number].text] = seen.value
+            values |= {name: value for name, value in spaces[1].items() if kind(value)}
+        for text in self.texts - values.keys():
+            try:
+                values[text] = _evaluated(text, None, *spaces)
+            except Exception:  # of variables of another function
+                continue
         return {text if text.isidentifier() else f"({text})": value
-                for text, value in values.items()}
+                for text, value in sorted(values.items(), key=lambda item: len(item[0]))
+                if len(text) <= LONG and kind(value)}
+
+    @property
+    def texts(self) -> set[str]:
+        """The names and attributes in the functions that the forward calls."""
+        codes = called(lambda: self.case.forward(self.inputs()))
+        return {ast.unparse(node) for source in sources_of(codes) for node in ast.walk(source.tree)
+                if isinstance(node, (ast.Name, ast.Attribute))}
 
     def said(self, site: Site, text: str) -> str:
         """The phrase on a change."""
@@ -372,4 +388,4 @@ def _renamed(node: ast.AST) -> Any:
     return None
 
 
-CHANGES = (_accumulated, _assigned, _added_at, _left_out, _swapped, _other_end, _renamed)
+CHANGES = (_left_out, _accumulated, _assigned, _added_at, _swapped, _other_end, _renamed)

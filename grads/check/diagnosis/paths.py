@@ -22,7 +22,7 @@ from grads.check.diagnosis.instrument import Hooked, called, sources_of
 from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
 
-SECONDS = 1.0  # of CPU
+SECONDS = 0.7  # of CPU
 MOST = 250  # evaluations
 ALIKE = 1e-6  # relative difference of multiples that count as equal
 ROUNDING = {"complex": 1e-12}  # of a derivative, relative to its terms; of other methods
@@ -62,11 +62,10 @@ def path(probe: Probe, evidence: Evidence) -> str | None:
         multiple = None if isinstance(site.node, ast.Constant) else _multiple(
             probe, evidence, hooked, number, samples)
         if multiple is not None:
-            named = [k for k, (value, _) in enumerate(SAID) if abs(multiple - value) < ALIKE]
-            said = SAID[named[0]][1] if named else (
-                f"has {multiple:.6g} times what comes through {{}}")
-            phrases.setdefault(named[0] if named else len(SAID),
-                               said.format(f"`{site.text}` in line {site.line}"))
+            other = len(SAID) + (multiple < 0), f"has {multiple:.6g} times what comes through {{}}"
+            rank, said = next(((k, said) for k, (value, said) in enumerate(SAID)
+                               if abs(multiple - value) < ALIKE), other)
+            phrases.setdefault(rank, said.format(f"`{site.text}` in line {site.line}"))
     return phrases[min(phrases)] if phrases else None
 
 

@@ -1,0 +1,242 @@
+"""What is said about the user's code: a change of the backward that makes the gradient right, or
+the expression of the forward whose path the gradient lacks."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients, check_pair
+from grads.check.diagnosis import diagnose as diagnosis
+from grads.check.diagnosis import edits, instrument
+from grads.check.user_code import check_file
+
+SCALE = '''
+import numpy as np
+
+def f_forward(x, g):
+    mean = x.mean(axis=0)
+    centred = x - mean
+    y = np.tanh(g * centred)
+    return y, (y, centred, g)
+
+def f_backward(d, cache):
+    y, centred, g = cache
+    dz = d * (1 - y ** 2)
+    dg = (dz * centred).sum(axis=0)
+    dc = dz * g
+    dm = -dc.sum(axis=0) / len(dc)
+    dx = dc + dm
+    return dx, dg
+
+def f_inputs(rng):
+    return rng.normal(size=(5, 3)), rng.normal(size=3)
+'''
+RNN = '''
+import numpy as np
+
+def f(xs, W, U):
+    hs, loss = {-1: np.zeros(len(U))}, 0.0
+    for t in range(len(xs)):
+        hs[t] = np.tanh(xs[t] @ W + hs[t - 1] @ U)
+        loss += (hs[t] ** 3).sum()
+    dW, dU = np.zeros_like(W), np.zeros_like(U)
+    dxs, dh = np.zeros_like(xs), 0.0
+    for t in reversed(range(len(xs))):
+        dz = (dh + 3 * hs[t] ** 2) * (1 - hs[t] ** 2)
+        dW += np.outer(xs[t], dz)
+        dU += np.outer(hs[t - 1], dz)
+        dxs[t] = W @ dz
+        dh = U @ dz
+    return loss, dxs, dW, dU
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 3)), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+'''
+TABLE = '''
+import numpy as np
+IDS, TARGETS = np.array([2, 0, 2, 1]), np.array([1, 0, 2, 2])
+
+def f_forward(table, temperature):
+    z = table[IDS] / temperature
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    return -np.log(p[np.arange(4), TARGETS]), (p, z, temperature)
+
+def f_backward(d, cache):
+    p, z, temperature = cache
+    dz = p.copy()
+    dz[np.arange(4), TARGETS] -= 1
+    dz = dz * d[:, None]
+    dtable = np.zeros((3, 3))
+    np.add.at(dtable, IDS, dz / temperature)
+    return dtable, -(dz * z).sum() / temperature
+
+def f_inputs(rng):
+    return rng.normal(size=(3, 3)), 1.7
+'''
+SORTED = '''
+import numpy as np
+
+def f_forward(x, n=4):
+    order = np.argsort(x)
+    y = x[order]
+    return y[1:] - y[:-1], order
+
+def f_backward(d, order):
+    dy = np.zeros(len(order))
+    dy[1:] += d
+    dy[:-1] -= d
+    dx = np.zeros(len(order))
+    dx[order] = dy
+    n = len(order)
+    while n > 1:
+        n -= 1
+    return dx
+
+def f_inputs(rng):
+    return (rng.normal(size=6),)
+'''
+NORM = '''
+import numpy as np
+
+def f_forward(v, g):
+    norm = np.sqrt((v * v).sum())
+    return g * v / norm, (v, g, norm)
+
+def f_backward(d, cache):
+    v, g, norm = cache
+    return g * d / norm - (d * v).sum() * g * v / norm ** 3, (d * v).sum() / norm
+
+def f_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=4)
+'''.replace("(d * v).sum() * g * v", "(d * v * g).sum() * v").replace(
+    "(d * v).sum() / norm\n", "d * v / norm\n")
+EDITS = [
+    (SCALE, "dm = -dc.sum", "dm = dc.sum", "`-"),
+    (SCALE, "dc = dz * g", "dc = dz", "`dz * g` in place of `dz` in line 14"),
+    (SCALE, "dx = dc + dm", "dx = dc", "`dc + dm` in place of `dc` in line 16"),
+    (SCALE, "d * (1 - y ** 2)", "d", "(1 - y ** 2)` in place of `"),
+    (SCALE, "(dz * centred).sum(axis=0)", "(dz * centred).mean(axis=0)",
+     "`(dz * centred).sum(axis=0)` in place of `(dz * centred).mean(axis=0)` in line 13"),
+    (SCALE, "dc.sum(axis=0)", "dc.sum(axis=1)[:3]", None),
+    (RNN, "np.outer(hs[t - 1], dz)", "np.outer(hs[t], dz)", "`t - 1` in place of `t` in line 14"),
+    (RNN, "dU += np", "dU = np", "`dU += np.outer(hs[t - 1], dz)` in place of `dU = "),
+    (RNN, "np.outer(xs[t], dz)", "np.outer(dz, xs[t])",
+     "`np.outer(xs[t], dz)` in place of `np.outer(dz, xs[t])` in line 13"),
+    (RNN, "dh = U @ dz", "dh = U.T @ dz", "in line 16"),
+    (TABLE, "np.add.at(dtable, IDS, dz / temperature)", "dtable[IDS] += dz / temperature",
+     "`np.add.at(dtable, np.s_[IDS], dz / temperature)` in place of `dtable[IDS] += "),
+    (TABLE, "sum() / temperature", "sum()", "/ temperature` in place of `"),
+    (TABLE, "    dz[np.arange(4), TARGETS] -= 1\n", "", "np.eye(p"),
+    (SORTED, "dx[order] = dy", "dx = dy[order]", "`np.argsort(order, -1)` in place of `order`"),
+    (SORTED, "dy[1:] += d", "dy[:-1] += d", "`1:` in place of `:-1` in line 11"),
+    (SORTED, "    dx[order] = dy\n", "    dx[order] = dy\n    dx[0] = 0\n",
+     "is right without `dx[0] = 0` in line 15"),
+]
+PATHS = [
+    (NORM, " - (d * v * g).sum() * v / norm ** 3", "", "lacks what comes through `v * v` in line 5"),
+    (NORM, " - (d * v * g).sum() * v / norm ** 3", " + (d * v * g).sum() * v / norm ** 3",
+     "has the wrong sign in what comes through `v * v` in line 5"),
+    (NORM, "/ norm - (d", "/ norm - 2 * (d", "has twice what comes through `v * v` in line 5"),
+    (NORM, "/ norm - (d", "/ norm - 0.5 * (d", "lacks what comes through `v` in line 5"),
+    (NORM, "return g * d / norm", "return 0.5 * g * d / norm",
+     "has half of what comes through `v` in line 6"),
+    (NORM, "/ norm - (d", "/ norm - 0.3 * (d", "has 0.3 times what comes through `v * v` in line 5"),
+]
+
+
+def hints_of(tmp_path, text, old="", new=""):
+    """The hints of all rows of a text in which a mistake was made, by tensor."""
+    assert text.count(old) == 1 or not old
+    file = tmp_path / f"code{len(list(tmp_path.iterdir()))}.py"
+    file.write_text(text.replace(old, new) if old else text, encoding="utf-8")
+    report = check_file(f"{file}:f", np.random.default_rng(0))
+    assert report.ok == (not old)
+    return {row.name: " ".join(row.hints) for row in report.wrong if row.upstream == "all"}
+
+
+@pytest.mark.parametrize("text", [SCALE, RNN, TABLE, SORTED, NORM])
+def test_right_functions_get_no_hint(text, tmp_path):
+    assert hints_of(tmp_path, text) == {}
+
+
+@pytest.mark.parametrize("text, old, new, said", [case for case in EDITS if case[3]])
+def test_the_change_that_makes_the_gradient_right(text, old, new, said, tmp_path):
+    hints = hints_of(tmp_path, text, old, new)
+    assert hints and all(said in hint for hint in hints.values())
+
+
+@pytest.mark.parametrize("text, old, new, said", PATHS)
+def test_the_path_through_which_it_is_wrong(text, old, new, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(edits.Edits, "search", lambda self: None)
+    assert said in hints_of(tmp_path, text, old, new)["v"]
+
+
+def test_a_change_must_be_right_at_other_inputs(tmp_path, monkeypatch):
+    old, new = EDITS[1][1:3]
+    monkeypatch.setattr(edits, "right_beside", lambda *arguments: False)
+    assert "is right with" not in hints_of(tmp_path, SCALE, old, new)["x"]
+
+
+def test_a_mistake_that_no_single_change_mends(tmp_path):
+    hints = hints_of(tmp_path, SCALE, "d * (1 - y ** 2)", "np.sin(9 * d) * np.cos(y) ** 3")
+    assert "is right with" not in hints["x"] and "comes through" not in hints["x"]
+
+
+def test_a_changed_loop_that_does_not_end_is_left(tmp_path):
+    hints = hints_of(tmp_path, SORTED, "dy[1:] += d", "dy[1:] += d * d.sum()")
+    assert "is right" not in hints["x"] or "sum" in hints["x"]
+
+
+def test_the_users_functions_stay_as_they_are(tmp_path):
+    file = tmp_path / "kept.py"
+    file.write_text(SCALE.replace("dc = dz * g", "dc = dz"), encoding="utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import kept
+    finally:
+        sys.path.remove(str(tmp_path))
+    codes, names = (kept.f_forward.__code__, kept.f_backward.__code__), set(vars(kept))
+    inputs = kept.f_inputs(np.random.default_rng(0))
+    assert "dz * g" in str(check_pair(kept.f_forward, kept.f_backward, inputs))
+    assert codes == (kept.f_forward.__code__, kept.f_backward.__code__)
+    assert names == set(vars(kept)) and instrument.HOOK not in names
+
+
+def test_code_that_is_not_in_its_file_any_longer(tmp_path):
+    """As of a function that was changed after it was imported."""
+    file = tmp_path / "code.py"
+    file.write_text(SCALE, encoding="utf-8")
+    space = {"__name__": "code"}
+    exec(compile(SCALE.replace("dc = dz * g", "dc = dz"), str(file), "exec"), space)
+    inputs = space["f_inputs"](np.random.default_rng(0))
+    report = check_pair(space["f_forward"], space["f_backward"], inputs)
+    assert "line" not in str(report.wrong[0].hints[0]) and not report.ok
+
+
+def test_a_change_does_not_damage_the_cache(tmp_path):
+    """A tried change may write into an array of the cache: the next try gets the right one."""
+    hints = hints_of(tmp_path, SORTED.replace("dx[order] = dy", "np.put(dx, order, dy)"),
+                     "    return dx\n", "    return dx * 1.0 + dy\n")
+    assert hints["x"]
+
+
+def test_a_gradient_that_is_far_too_large_is_not_compared_with_zero():
+    A = np.array([1e13, 2e13, 3e13])
+    [row] = check_gradients(lambda A: A.sum() * 1e-12, [A], [np.ones(3)]).wrong
+    assert row.hints[0] == "it is off by the constant factor 1e+12"
+
+
+def test_all_tensors_get_the_same_change(tmp_path):
+    hints = hints_of(tmp_path, SCALE, "d * (1 - y ** 2)", "2 * d * (1 - y ** 2)")
+    assert len(set(hints.values())) == 1 and hints.keys() == {"x", "g"}
+
+
+def test_the_search_is_made_once_for_all_tensors(tmp_path, monkeypatch):
+    runs = []
+    search = edits.Edits.search
+    monkeypatch.setattr(edits.Edits, "search", lambda self: (runs.append(self), search(self)))
+    hints_of(tmp_path, SCALE, "d * (1 - y ** 2)", "d * (1 - y ** 2) * 2")
+    assert len(runs) == 1 and isinstance(diagnosis.EDITS, object)

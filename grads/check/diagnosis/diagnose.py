@@ -14,12 +14,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from grads.check.diagnosis.edits import Edits
-from grads.check.diagnosis.elsewhere import Probe, contributions, right_elsewhere
+from grads.check.diagnosis.elsewhere import Probe, contributions
 from grads.check.diagnosis.evidence import Evidence, Pair, make_pair, sizes
 from grads.check.diagnosis.paths import path
 from grads.check.diagnosis.places import Family, families, place
 from grads.check.diagnosis.repairs import copies, nature, repairs
-from grads.check.diagnosis.sums import missing_terms
 from grads.check.diagnosis.terms import explained
 from grads.check.evaluate import Evaluator
 
@@ -72,8 +71,7 @@ def _named(evidence: Evidence, pair: Pair) -> list[str]:
     through = _through_outputs(evidence)
     if through and ONLY not in through[0]:
         return through
-    sums = explained(evidence, pair) or missing_terms(evidence, pair)
-    return [f"it {phrase}" for phrase in sums] or [
+    return [f"it {phrase}" for phrase in explained(evidence, pair)] or [
         hint for hint in _parts(evidence, pair) if ONLY not in hint]
 
 
@@ -87,8 +85,7 @@ def _asked(evidence: Evidence, probe: Probe | None) -> list[str]:
     pair = evidence.pair
     if probe is None or pair.gap.max() < ALIKE * np.abs(pair.numeric[pair.known]).max(initial=0.0):
         return []
-    phrases = right_elsewhere(probe, evidence) or contributions(probe, evidence)
-    return [f"it {phrase}" for phrase in phrases]
+    return [f"it {phrase}" for phrase in contributions(probe, evidence)]
 
 
 def _whole(evidence: Evidence, pair: Pair) -> list[str]:

@@ -41,7 +41,9 @@ VALUE = "_value_"
 
 # what is tried in place of a value {} of floats, integers, flags, or of a range
 ALONE = {
-    "f": ("-{}", "np.swapaxes({}, -1, -2)", "1 / {}", "1 - {}", "1 + {}", "{} ** 2", "np.sqrt({})",
+    "f": ("-{}", "np.swapaxes({}, -1, -2)", "{} + np.swapaxes({}, -1, -2)",
+          "({} + np.swapaxes({}, -1, -2)) / 2", "1 / {}", "1 - {}", "1 + {}", "{} ** 2",
+          "np.sqrt({})",
           "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]", "np.tril({})",
           "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
           "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.exp({})", "np.log({})"),
@@ -52,8 +54,9 @@ ALONE = {
 # the same with a number @ of the function, and then with another value
 SCALED = ("{} * @", "{} / @")
 FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
-WITH = ("{} * @", "{} + @", "@", "{} / @", "{} - @", "{} * (@ > 0)", "{} * (1 - @ ** 2)",
-        "{} * @ * (1 - @)", "{} * (1 - @)", "{} * (1 + @)")
+WITH = ("{} * @", "@", "{} * @[:, None]", "{} + @", "{} / @", "{} - @", "{} * (@ > 0)",
+        "{} - @ * {}.sum(axis=-1, keepdims=True)",
+        "{} * (1 - @ ** 2)", "{} * @ * (1 - @)", "{} * (1 - @)", "{} * (1 + @)")
 INDEXED = ("{} - np.eye({}.shape[-1])[@]", "{}[@]", "{}[np.argsort(@)]",
            "np.take_along_axis({}, @, -1)", "np.take_along_axis({}, np.argsort(@, -1), -1)")
 
@@ -277,10 +280,10 @@ class Edits:
 
     @property
     def texts(self) -> set[str]:
-        """The names and attributes in the functions that the forward calls."""
+        """The variables in the functions that the forward calls."""
         codes = called(lambda: self.case.forward(self.inputs()))
         return {ast.unparse(node) for source in sources_of(codes) for node in ast.walk(source.tree)
-                if isinstance(node, (ast.Name, ast.Attribute))}
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))}
 
     def said(self, site: Site, text: str) -> str:
         """The phrase on a change."""

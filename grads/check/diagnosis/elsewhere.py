@@ -4,7 +4,7 @@ and what does it get through single entries of the outputs?
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
 UNSURE = 1e-3  # relative error up to which a derivative confirms
 CLOSE = 1e-6  # relative difference of two derivatives that count as equal
-KERNEL = 11  # longest axis of a convolution's kernel
 STEP = 1e-4  # relative step that shows which outputs depend on an entry
 EXACT = 1e-9  # relative difference of two derivatives by complex step, at most
 FEW, MOST = 8, 64  # entries of an output that are asked for alone, at first and at most
@@ -56,64 +55,6 @@ class Probe(NamedTuple):
 # --- at other inputs ------------------------------------------------------------------------------
 
 
-def right_elsewhere(probe: Probe, evidence: Evidence) -> list[str]:
-    """The phrase on changed inputs or upstream gradients at which the gradient is right."""
-    name, inputs, upstream = evidence.name, probe.evaluate.inputs, evidence.upstream
-    if not _error(probe, inputs, upstream, name) > CLEAR:
-        return []
-    for phrase, changed, d in _elsewhere(evidence):
-        if _error(probe, {**inputs, **changed}, {**upstream, **d}, name) <= 1:
-            if "is 1:" in phrase:
-                phrase = _said_of_constants(probe, evidence, *changed)
-            if not phrase:
-                continue
-            return [phrase]
-    return []
-
-
-def _said_of_constants(probe: Probe, evidence: Evidence, key: str) -> str:
-    """The phrase for a gradient that is right where a tensor is 1; "" if that says nothing, as
-    where the tensor then has no part in the gradient."""
-    name, inputs, upstream = evidence.name, probe.evaluate.inputs, evidence.upstream
-    ones, twos = ({**inputs, key: k * np.ones_like(inputs[key])} for k in (1, 2))
-    ratio = _ratio(probe, twos, upstream, name)
-    if abs(ratio - 1) <= CLOSE:
-        now, then = (probe.gradients_at(at, upstream)[name] for at in (ones, twos))
-        alive = np.abs(now - then).max() > CLOSE * np.abs(now).max()
-        return (f"is right where {key} has the same value everywhere: is an index or an axis of "
-                f"{key} wrong?") if alive else ""
-    with np.errstate(all="ignore"):
-        power = np.log2(ratio)
-    if abs(power - np.round(power)) <= CLOSE and np.abs(power) < 8:
-        return (f"is right where {key} is 1: is the factor {key} forgotten, or another power of it "
-                "used?")
-    return ""
-
-
-def _elsewhere(evidence: Evidence) -> Iterator[tuple[str, Arrays, Arrays]]:
-    """Phrases, each with the changed inputs and the changed upstream gradients that it is about."""
-    for name, a in evidence.inputs.items():
-        if a.ndim >= 2 and a.shape[-1] == a.shape[-2] > 1:
-            yield (f"is right where {name} is symmetric: is {name} used where its transpose, or "
-                   f"{name} plus its transpose, belongs?"), {name: (a + a.swapaxes(-1, -2)) / 2}, {}
-    for name, d in evidence.upstream.items():
-        if d.ndim == 2 and d.shape[0] == d.shape[1] > 1:
-            yield (f"is right where the upstream gradient of output {name} is symmetric: is it "
-                   "used where it plus its transpose belongs?"), {}, {name: (d + d.T) / 2}
-    for name, a in evidence.inputs.items():
-        if name == evidence.name:
-            continue
-        short = [k for k, size in enumerate(a.shape) if 2 < size <= KERNEL]
-        for axes in [*([tuple(short[-2:])] if len(short) > 1 else []), *((k,) for k in short)]:
-            said = " and ".join(f"axis {k}" for k in axes)
-            yield (f"is right where {name} is the same flipped along {said}: is {name} flipped "
-                   "where it should not be, or not where it should?"), {
-                       name: (a + np.flip(a, axes)) / 2}, {}
-        if a.size:
-            yield (f"is right where {name} is 1: is the factor {name} forgotten, or another "
-                   "power of it used?"), {name: np.ones_like(a)}, {}
-
-
 def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
     """Whether the gradient of a tensor is right at POINTS random points nearby."""
     rng, probe = np.random.default_rng(2), Probe(case, evaluate, "ridders")
@@ -129,8 +70,8 @@ def right_beside(probe: Probe, upstream: Arrays, name: str) -> bool:
     """Whether a gradient is right at points close by, as far as the function takes them."""
     rng = np.random.default_rng(2)
     for _ in range(POINTS):
-        inputs = {key: a + NEAR * np.abs(a) * rng.normal(size=a.shape) if a.dtype.kind == "f"
-                  else a for key, a in probe.evaluate.inputs.items()}
+        inputs = {key: np.asarray(a + NEAR * np.abs(a) * rng.normal(size=a.shape))
+                  if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
         v = rng.normal(size=inputs[name].shape)
         slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
         if slopes is not None:
@@ -154,14 +95,6 @@ def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
     slope, size = float(numeric.value.sum()), float(np.abs(terms).sum())
     allowed = CLOSE * size + min(10 * float(numeric.error.sum()), UNSURE * size)
     return abs(float(terms.sum()) - slope) / allowed if slope and allowed else np.inf
-
-
-def _ratio(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
-    """The gradient at these inputs along a direction, as a multiple of the right one."""
-    v = np.random.default_rng(1).normal(size=inputs[name].shape)
-    slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
-    with np.errstate(all="ignore"):
-        return np.nan if slopes is None else float(slopes[0].sum() / slopes[1].value.sum())
 
 
 # --- through single entries of an output ----------------------------------------------------------

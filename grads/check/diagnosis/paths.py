@@ -77,7 +77,7 @@ def _sample(probe: Probe, evidence: Evidence, hooked: Hooked, number: int) -> Sa
     """A sample; the first is at the inputs themselves."""
     rng = np.random.default_rng(number)
     distance = NEAR if number else 0.0
-    inputs = {key: a + distance * np.abs(a) * rng.normal(size=a.shape)
+    inputs = {key: np.asarray(a + distance * np.abs(a) * rng.normal(size=a.shape))
               if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
     v = rng.normal(size=inputs[evidence.name].shape)
     values: dict[int, list[Any]] = {}

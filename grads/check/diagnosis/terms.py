@@ -26,7 +26,6 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], ...]] = {
                     lambda z: 1 / (1 + np.exp(-z)), lambda y: (y > 0) & (y < 1)),
     "a ReLU": (lambda y: (y > 0).astype(float), np.positive, np.positive, lambda y: y >= 0),
 }
-WHOLE = 1e-6  # fraction of the largest singular value above which a value counts for the rank
 
 Values = Mapping[str, Array]
 
@@ -63,8 +62,7 @@ def explained(evidence: Evidence, pair: Pair) -> list[str]:
     with np.errstate(all="ignore"):
         for phrases in (slopes(pair, [(y, y) for y in outputs.values()]),
                         factors(pair, {**inputs, **outputs}, evidence.name),
-                        _terms(evidence, pair), _of_lines(evidence, pair),
-                        _antisymmetric(pair), _of_another_axis(evidence, pair)):
+                        _terms(evidence, pair)):
             said = next(phrases, None)
             if said:
                 return [said]
@@ -112,13 +110,6 @@ def factors(pair: Pair, values: Values, tensor: str) -> Iterator[str]:
                     if name == tensor and function else "")
 
 
-def _alike(evidence: Evidence, pair: Pair) -> dict[str, Array]:
-    """The tensor itself and the outputs that have its shape."""
-    arrays = {evidence.name: evidence.inputs.get(evidence.name, np.zeros(0)), **{
-        f"output {name}": out for name, out in evidence.outputs.items()}}
-    return {name: a for name, a in arrays.items() if np.shape(a) == pair.analytic.shape and a.ndim}
-
-
 def _terms(evidence: Evidence, pair: Pair) -> Iterator[str]:
     """Phrases for a multiple of a known array that is missing or too much."""
     shape, tensor = pair.analytic.shape, evidence.name
@@ -141,82 +132,3 @@ def _terms(evidence: Evidence, pair: Pair) -> Iterator[str]:
             times = "" if abs(abs(c) - 1) < 1e-6 else f"{abs(c):.6g} times "
             yield (f"lacks {times}{name}{lacking}" if c < 0 else
                    f"has {times}{name} too much{too_much}")
-
-
-def _of_lines(evidence: Evidence, pair: Pair) -> Iterator[str]:
-    """Phrases for a missing or wrong sum over an axis: each line along the axis differs by its own
-    multiple of a term."""
-    shape, alike = pair.analytic.shape, _alike(evidence, pair)
-    ones = np.ones(shape)
-    tried = {"one number": ("is a mean over axis {} missing or wrong?", [ones])}
-    tried |= {f"a multiple of {name}": (
-        "is a sum over axis {} missing or wrong (of a norm, or of a softmax)?", [a])
-        for name, a in alike.items()}
-    tried |= {f"a multiple of {name} and one number": (
-        "is the path through the mean or the variance over axis {} missing or wrong?", [a, ones])
-        for name, a in alike.items()}
-    outer = {}
-    for name, d in evidence.upstream.items():
-        if np.shape(d) == shape and f"output {name}" in alike:
-            y = alike[f"output {name}"]
-            outer[phrase := f"a softmax's cross terms, of output {name},"] = y * y * d
-            tried[phrase] = "is only the diagonal of its Jacobian over axis {} used?", [y]
-    for phrase, (question, basis) in tried.items():
-        for axis in range(len(shape)):
-            known = pair._replace(analytic=pair.analytic + outer.get(phrase, 0.0))
-            repaired, fitted = _fitted_lines(known, axis, basis)
-            if 0 < 2 * fitted < pair.known.sum() and pair.accepts(repaired, fitted=fitted):
-                yield f"differs by {phrase} in each line of axis {axis}: {question.format(axis)}"
-
-
-def _fitted_lines(pair: Pair, axis: int, basis: list[Array]) -> tuple[Array, int]:
-    """The gradient without the multiples of the basis that fit the difference in each line, and the
-    number of fitted numbers."""
-    repaired = np.full(pair.analytic.shape, np.nan)
-    lines, a, n = (np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
-                   for array in (np.array(repaired), pair.analytic, pair.numeric))
-    columns = np.stack([np.moveaxis(array, axis, -1).reshape(a.shape) for array in basis], -1)
-    fitted = 0
-    for k, known in enumerate(np.isfinite(n)):
-        if known.sum() > len(basis):
-            rows = columns[k][known]
-            coefficients = np.linalg.lstsq(rows, (a[k] - n[k])[known], rcond=None)[0]
-            lines[k][known] = a[k][known] - rows @ coefficients
-            fitted += len(basis)
-    moved = np.moveaxis(repaired, axis, -1)
-    moved[...] = lines.reshape(moved.shape)
-    return repaired, fitted
-
-
-def _antisymmetric(pair: Pair) -> Iterator[str]:
-    """The phrase for a transposed term of a square matrix that has other terms, too."""
-    n = len(pair.analytic) if pair.analytic.ndim == 2 else 0
-    if n > 1 and pair.analytic.shape == (n, n):
-        gap = pair.analytic - pair.numeric
-        if pair.accepts(pair.analytic - (gap - gap.T) / 2, fitted=n * (n - 1) // 2):
-            yield ("differs by an antisymmetric matrix: is a term used where its transpose "
-                   "belongs?")
-
-
-def _of_another_axis(evidence: Evidence, pair: Pair) -> Iterator[str]:
-    """The phrase for a sum over the wrong axis: t_ij (a_i + b_j w_i), where t is known."""
-    if pair.analytic.ndim != 2 or min(pair.analytic.shape) < 3 or not pair.known.all():
-        return
-    alike = _alike(evidence, pair)
-    x = alike.get(evidence.name, pair.analytic)
-    for t in (np.ones(x.shape), *alike.values(), x - x.mean(axis=0), x - x.mean(axis=1)[:, None]):
-        E = (pair.analytic - pair.numeric) / t
-        if not np.isfinite(E).all() or _rank_one(E)[1] < WHOLE:
-            continue
-        for axis in (0, 1):
-            mean = E.mean(axis=axis, keepdims=True)
-            outer, _ = _rank_one(E - mean)
-            fitted = mean.size + sum(E.shape) - 2
-            if pair.accepts(pair.analytic - t * (mean + outer), fitted=fitted):
-                yield "differs as by a sum or a mean over the wrong axis"
-
-
-def _rank_one(E: Array) -> tuple[Array, float]:
-    """The nearest matrix of rank one, and the second singular value as a fraction of the first."""
-    U, values, Vt = np.linalg.svd(E)
-    return values[0] * np.outer(U[:, 0], Vt[0]), values[1] / values[0]

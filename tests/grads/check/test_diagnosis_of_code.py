@@ -136,14 +136,16 @@ EDITS = [
      "is right without `dx[0] = 0` in line 15"),
 ]
 PATHS = [
-    (NORM, " - (d * v * g).sum() * v / norm ** 3", "", "lacks what comes through `v * v` in line 5"),
+    (NORM, " - (d * v * g).sum() * v / norm ** 3", "",
+     "lacks what comes through `v * v` in line 5"),
     (NORM, " - (d * v * g).sum() * v / norm ** 3", " + (d * v * g).sum() * v / norm ** 3",
      "has the wrong sign in what comes through `v * v` in line 5"),
     (NORM, "/ norm - (d", "/ norm - 2 * (d", "has twice what comes through `v * v` in line 5"),
     (NORM, "/ norm - (d", "/ norm - 0.5 * (d", "lacks what comes through `v` in line 5"),
     (NORM, "return g * d / norm", "return 0.5 * g * d / norm",
      "has half of what comes through `v` in line 6"),
-    (NORM, "/ norm - (d", "/ norm - 0.3 * (d", "has 0.3 times what comes through `v * v` in line 5"),
+    (NORM, "/ norm - (d", "/ norm - 0.3 * (d",
+     "has 0.3 times what comes through `v * v` in line 5"),
 ]
 
 

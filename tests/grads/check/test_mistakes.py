@@ -201,8 +201,7 @@ def test_right_only_for_symmetric_inputs():
 
     [row] = check_pair(form, wrong, [A, x]).wrong
     assert row.name == "x"
-    assert row.hints[0] == ("it is right where A is symmetric: is A used where its transpose, or "
-                            "A plus its transpose, belongs?")
+    assert "is right with `(A + np.swapaxes(A, -1, -2)) / 2` in place of `A`" in row.hints[0]
     same = check_pair(form, wrong, [A + A.T, x])
     assert same.verdict == "wrong" and "right here, where A is symmetric, and" in str(same)
     same = check_gradients(lambda A: x @ A @ x, [A + A.T], [np.outer(x, x)])
@@ -238,9 +237,9 @@ def test_accumulation_forgotten():
         return dz @ W, dW
 
     [row] = check_pair(run, also_wrong, [xs, RNG.normal(size=(3, 8))]).wrong
-    assert row.name == "W" and row.hints[0] == (
-        "it holds only the term of x at index 4 of axis 0, of all that it should sum: is = "
-        "written for +=?")
+    assert row.name == "W" and row.hints[0].startswith(
+        "it counts only what comes through index 4 of axis 0 of output f: is a sum over axis 0 "
+        "forgotten")
 
 
 # --- how much is let through ----------------------------------------------------------------------

@@ -105,7 +105,7 @@ def called(run: Callable[[], Any]) -> list[CodeType]:
     def profile(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code not in codes and code.co_name[0] != "<" and is_users_module(
-                str(frame.f_globals.get("__name__", "")), code.co_filename):
+                str(frame.f_globals.get("__name__", ""))):
             codes[code] = None
 
     before = sys.getprofile()

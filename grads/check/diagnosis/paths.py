@@ -100,8 +100,7 @@ def _slope(
     probe: Probe, evidence: Evidence, inputs: Arrays, v: Array
 ) -> tuple[float, float]:
     """The derivative along a direction, and the size of its terms."""
-    evaluator = Evaluator(probe.case.outputs, inputs, outputs=probe.evaluate.outputs,
-                          watch=probe.evaluate.watch)
+    evaluator = Evaluator(probe.case.outputs, inputs, outputs=probe.evaluate.outputs)
     numeric = along(evaluator, inputs, evidence.upstream, [{evidence.name: v}], probe.method)
     probe.evaluate.evaluations += evaluator.evaluations
     return float(numeric.value.sum()), float(numeric.scale.sum())

@@ -58,7 +58,8 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
             evidence.pair.numeric[evidence.pair.known]).max(initial=0.0):
         return []
     try:
-        if probe.evaluate not in EDITS:  # it is for all tensors
+        if probe.evaluate not in EDITS:  # for all tensors
+            EDITS[probe.evaluate] = {}
             EDITS[probe.evaluate] = Edits(probe, evidence).phrases
         phrase = EDITS[probe.evaluate].get(evidence.name) or path(probe, evidence)
     except Exception:  # the code cannot be run in another form

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from itertools import groupby
 from weakref import WeakKeyDictionary
 
@@ -58,10 +60,11 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
             evidence.pair.numeric[evidence.pair.known]).max(initial=0.0):
         return []
     try:
-        if probe.evaluate not in EDITS:  # for all tensors
-            EDITS[probe.evaluate] = {}
-            EDITS[probe.evaluate] = Edits(probe, evidence).phrases
-        phrase = EDITS[probe.evaluate].get(evidence.name) or path(probe, evidence)
+        with redirect_stdout(StringIO()):  # the code is run many times, whatever it prints
+            if probe.evaluate not in EDITS:  # for all tensors
+                EDITS[probe.evaluate] = {}
+                EDITS[probe.evaluate] = Edits(probe, evidence).phrases
+            phrase = EDITS[probe.evaluate].get(evidence.name) or path(probe, evidence)
     except Exception:  # the code cannot be run in another form
         phrase = None
     return [phrase] if phrase else []

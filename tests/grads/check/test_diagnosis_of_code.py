@@ -242,3 +242,9 @@ def test_the_search_is_made_once_for_all_tensors(tmp_path, monkeypatch):
     monkeypatch.setattr(edits.Edits, "search", lambda self: (runs.append(self), search(self)))
     hints_of(tmp_path, SCALE, "d * (1 - y ** 2)", "d * (1 - y ** 2) * 2")
     assert len(runs) == 1 and isinstance(diagnosis.EDITS, object)
+
+
+def test_what_the_tried_code_prints_is_not_shown(tmp_path, capsys):
+    """The search alone runs the backward some hundred times."""
+    hints_of(tmp_path, SCALE, "dc = dz * g", "print('in it'); dc = dz")
+    assert 0 < capsys.readouterr().out.count("in it") < 50

@@ -9,6 +9,7 @@ from pathlib import Path
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.alignment_error import file_links, sizes_of
+from nmt.cli.lines import read_pairs_of_words, write_or_print
 from nmt.cli.options import (
     add_aligned_word,
     add_drop_bad_links,
@@ -26,7 +27,7 @@ from nmt.data.align import Link, pharaoh_line, read_tokens, tokens_line
 from nmt.data.aligner import METHODS, AlignerOptions, Links, Words, align_with_entries
 from nmt.data.aligner.eflomal import align_by_eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
-from nmt.data.corpus import Pair, read_parallel, split_words, write_lines
+from nmt.data.corpus import Pair, write_lines
 from nmt.data.lexicon import write_entries
 from nmt.data.rare_words import dictionary_of, write_dictionary
 from nmt.files import check_writable
@@ -69,30 +70,16 @@ def run_align(options: argparse.Namespace) -> None:
     if options.tokens is not None:
         check_writable(options.tokens)
     if options.method is not None:
-        pairs = _pairs_of_files(options)
+        pairs = read_pairs_of_words(options.source, options.target)
         links = _links_of_files(pairs, options)
     elif options.symmetrise is not None or options.lexicon is not None:
         name = "--lexicon" if options.lexicon is not None else "--symmetrise"
         raise UserError(f"{name}: expected --method beside it, got --model")
     else:
-        system = System.open(options.model, options.checkpoint)
-        need_attention(system, "nmt align")
-        need_one_source(system, "nmt align")
-        pairs = read_pairs(system, options)
-        links = _forced_links(system, pairs, options.aligned_word)
+        pairs, links = _forced(options, "nmt align")
     if options.tokens is not None:
         write_lines(options.tokens, (tokens_line(*pair) for pair in pairs))
-    lines = [pharaoh_line(sentence) for sentence in links]
-    if options.output is not None:
-        write_lines(options.output, lines)
-    else:
-        print("".join(line + "\n" for line in lines), end="")
-
-
-def _pairs_of_files(options: argparse.Namespace) -> list[Pair]:
-    """The pairs of lines as words, which are separated by spaces."""
-    lines = read_parallel(options.source, options.target)
-    return [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+    write_or_print(options.output, map(pharaoh_line, links))
 
 
 def _links_of_files(pairs: Sequence[Pair], options: argparse.Namespace) -> list[list[Link]]:
@@ -123,10 +110,16 @@ def _both_directions(
     return links[0], links[1]
 
 
-def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
-    """The links between words of force-decoded pairs."""
-    return [system.word_links(translation, source, aligned_word)
-            for translation, (source, _) in zip(system.force(pairs), pairs, strict=True)]
+def _forced(options: argparse.Namespace, request: str) -> tuple[list[Pair], list[list[Link]]]:
+    """The pairs of the files as the system of `--model` reads them, and the links between words
+    when it force-decodes them. Raises UserError, naming the request, for a system without attention
+    and for one of several sources."""
+    system = System.open(options.model, options.checkpoint)
+    need_attention(system, request)
+    need_one_source(system, request)
+    pairs = read_pairs(system, options)
+    return pairs, [system.word_links(translation, source, options.aligned_word)
+                   for translation, (source, _) in zip(system.force(pairs), pairs, strict=True)]
 
 
 def add_dictionary(parser: argparse.ArgumentParser) -> None:
@@ -157,14 +150,11 @@ def run_dictionary(options: argparse.Namespace) -> None:
         raise UserError("--tokens: expected --links beside it, which count them, got --model")
     links: Sequence[Sequence[Link]]
     if options.links is not None:
-        pairs = _pairs_of_files(options) if options.tokens is None else read_tokens(options.tokens)
+        pairs = read_tokens(options.tokens) if options.tokens is not None else \
+            read_pairs_of_words(options.source, options.target)
         links = file_links(options.links, sizes_of(pairs), options.drop_bad_links)
     else:
-        system = System.open(options.model, options.checkpoint)
-        need_attention(system, "nmt dictionary")
-        need_one_source(system, "nmt dictionary")
-        pairs = read_pairs(system, options)
-        links = _forced_links(system, pairs, options.aligned_word)
+        pairs, links = _forced(options, "nmt dictionary")
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
     dictionary = dictionary_of(sources, targets, links, options.min_count, options.translations)
     write_dictionary(options.output, dictionary)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from nmt.cli.lines import read_pairs_of_words
 from nmt.cli.options import add_drop_bad_links, add_links_format, add_tokens_read
 from nmt.console.messages import several
 from nmt.console.terminal import print
@@ -22,7 +23,7 @@ from nmt.data.align import (
     read_gold,
     read_tokens,
 )
-from nmt.data.corpus import Pair, read_parallel, split_words
+from nmt.data.corpus import Pair
 
 DROPPED = 100  # a hint is printed if more than one link in so many does not fit its sentence
 UNFIT = ("link does not fit its sentence and is left out",
@@ -86,12 +87,6 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
     return [sorted(pair.possible) for pair in gold]
 
 
-def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
-    """The numbers of words in each pair of lines; words are separated by spaces."""
-    return sizes_of([(split_words(x), split_words(y))
-                     for x, y in zip(sources, targets, strict=True)])
-
-
 def sizes_of(pairs: Sequence[Pair]) -> list[Sizes]:
     """The numbers of words in each pair."""
     return [(len(source), len(target)) for source, target in pairs]
@@ -107,7 +102,7 @@ def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
         return sizes_of(read_tokens(options.tokens))
     if options.source is None:
         return [None] * number_of_pairs(options.gold, options.links)
-    return word_counts(*read_parallel(options.source, options.target))
+    return sizes_of(read_pairs_of_words(options.source, options.target))
 
 
 def _as_text(score: AlignmentScore, gold: Sequence[Gold]) -> str:

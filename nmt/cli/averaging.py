@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
+from nmt.cli.options import add_new_run
 from nmt.console.arguments import natural
 from nmt.console.messages import several
 from nmt.console.progress import counted
@@ -32,8 +33,7 @@ def add_average(parser: argparse.ArgumentParser) -> None:
                         help="average the last K that a run kept (default: all)")
     parser.add_argument("--force", action="store_true",
                         help="average checkpoints of different runs, whose units need not agree")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="make this run directory")
+    add_new_run(parser)
 
 
 def run_average(options: argparse.Namespace) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
 
 from backend.errors import UserError
-from nmt.console.arguments import add_output, add_seed, chance, positive
+from nmt.cli.lines import add_file, read_words, write_or_print
+from nmt.console.arguments import add_seed, chance, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.annotation import stays_whole
 from nmt.data.bpe import Codes, joined, learn, require_library
-from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
+from nmt.data.corpus import split_words, stream_lines
 from nmt.files import check_writable
 
 
@@ -42,14 +42,12 @@ def add_apply(parser: argparse.ArgumentParser) -> None:
                              "(subword-nmt get-vocab)")
     parser.add_argument("--vocabulary-threshold", type=positive, metavar="N",
                         help="... or are counted less than N times there")
-    add_join(parser)
+    add_file(parser)
 
 
 def add_join(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt bpe join`."""
-    parser.add_argument("file", type=Path, nargs="?", metavar="FILE",
-                        help="text to read (default: stdin)")
-    add_output(parser, "text")
+    add_file(parser)
 
 
 def run_learn(options: argparse.Namespace) -> None:
@@ -76,8 +74,8 @@ def run_apply(options: argparse.Namespace) -> None:
         return pieces if known is None else codes.finer(pieces, known)
 
     pieces_of = cut if options.dropout else cache(cut)
-    write_joined(options, ([piece for word in words for piece in pieces_of(word)]
-                           for words in read_words(options)))
+    write_or_print(options.output, (" ".join(piece for word in words for piece in pieces_of(word))
+                                    for words in read_words(options)))
 
 
 def _vocabulary(options: argparse.Namespace) -> Collection[str] | None:
@@ -101,24 +99,4 @@ def _vocabulary(options: argparse.Namespace) -> Collection[str] | None:
 
 def run_join(options: argparse.Namespace) -> None:
     """`nmt bpe join`."""
-    write_joined(options, map(joined, read_words(options)))
-
-
-def read_words(options: argparse.Namespace) -> Iterator[list[str]]:
-    """The words of each line of the file, or of stdin. Raises UserError if --output is the same
-    file."""
-    if options.file is not None and options.output is not None \
-            and options.file.resolve() == options.output.resolve():
-        raise UserError(f"--output: expected another file than {options.file}")
-    lines = plain_lines(sys.stdin.buffer, "<stdin>") if options.file is None else \
-        stream_lines(options.file)
-    return map(split_words, lines)
-
-
-def write_joined(options: argparse.Namespace, lines: Iterable[Sequence[str]]) -> None:
-    """Write lines of words with spaces between them to --output or stdout."""
-    if options.output is not None:
-        write_lines(options.output, map(" ".join, lines))
-        return
-    for line in lines:
-        print(" ".join(line))
+    write_or_print(options.output, (" ".join(joined(words)) for words in read_words(options)))

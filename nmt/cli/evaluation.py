@@ -10,7 +10,8 @@ from pathlib import Path
 
 from backend.errors import UserError
 from nmt.checkpoint_option import BOTH, CHECKPOINTS, add_checkpoint
-from nmt.cli.alignment_error import gold_links, word_counts
+from nmt.cli.alignment_error import gold_links, sizes_of
+from nmt.cli.lines import pairs_of_words
 from nmt.cli.options import (
     add_drop_bad_links,
     add_format,
@@ -27,11 +28,11 @@ from nmt.cli.options import (
 from nmt.cli.restoring import add_restore, check_restore, copying_of
 from nmt.cli.sources import add_second_source, check_second_source, need_one_source, read_sources
 from nmt.cli.trees import check_trees, tell_long_trees, trees_only
-from nmt.console.arguments import positive
+from nmt.console.arguments import options_given, positive
 from nmt.console.terminal import print
 from nmt.data.annotation import is_symbol
 from nmt.data.corpora import tokenisers
-from nmt.data.corpus import read_lines, read_parallel, split_words
+from nmt.data.corpus import read_lines, read_parallel
 from nmt.evaluation import report
 from nmt.evaluation.beams import by_beam
 from nmt.evaluation.curves import read_curve
@@ -101,7 +102,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     _need_one_with_attention(columns, options)
     _check_sources([system for _, system in columns], options)
     lines = read_parallel(options.source, options.target)
-    gold = None if options.gold is None else gold_links(options, word_counts(*lines))
+    gold = None if options.gold is None else gold_links(
+        options, sizes_of(pairs_of_words(*lines)))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     dictionary_to_restore = None if options.restore is None else dictionary_option(options.restore)
     tests = [_test_set(subject, system, lines, options) for subject, system in columns]
@@ -147,10 +149,9 @@ def _restriction(
 
 def _check_beams(options: argparse.Namespace) -> None:
     """Raise UserError for an option that `--beams` ignores."""
-    for name in ("beam", "gold", "replace_unk", "restore", "rarity", "trees", "valid_trees",
-                 "without_unk"):
-        if getattr(options, name) not in (None, False):
-            raise UserError(f"--beams: expected no --{name.replace('_', '-')} beside it")
+    for option in options_given(options, "beam", "gold", "replace_unk", "restore", "rarity",
+                                "trees", "valid_trees", "without_unk"):
+        raise UserError(f"--beams: expected no {option} beside it")
 
 
 def _evaluate_beams(
@@ -213,20 +214,18 @@ def _need_one_with_attention(
 ) -> None:
     """Raise UserError if `--gold` or `--replace-unk` is given and no system has attention. Systems
     without attention are allowed if another one has it."""
-    given = {"--gold": options.gold, "--replace-unk": options.replace_unk}
-    options_given = " and ".join(name for name, value in given.items() if value is not None)
-    if options_given and all(system.recipe.model.attention == "none" for _, system in columns):
-        raise UserError(f"{options_given}: expected a model with attention in --model, got none")
+    requests = " and ".join(options_given(options, "gold", "replace_unk"))
+    if requests and all(system.recipe.model.attention == "none" for _, system in columns):
+        raise UserError(f"{requests}: expected a model with attention in --model, got none")
 
 
 def _check_sources(systems: Sequence[System], options: argparse.Namespace) -> None:
     """Raise UserError for a second source that is missing or not read, and for options on the words
     of one source if a system reads two."""
     check_second_source(systems, options)
-    for name in ("gold", "replace_unk", "restore", "rarity", "trees"):
-        if getattr(options, name) not in (None, False):
-            for system in systems:
-                need_one_source(system, f"--{name.replace('_', '-')}")
+    for option in options_given(options, "gold", "replace_unk", "restore", "rarity", "trees"):
+        for system in systems:
+            need_one_source(system, option)
 
 
 def _rarity(system: System, test: TestSet, options: argparse.Namespace) -> list[float] | None:
@@ -244,8 +243,7 @@ def _test_set(
     """The files' lines as this system reads them."""
     sources = read_sources(system, lines[0], options)
     targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
-    gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-    test = TestSet(sources, targets, lines[1], gold_pairs,
+    test = TestSet(sources, targets, lines[1], pairs_of_words(*lines),
                    copying_of(subject.name, system, lines, options))
     if not test.pairs:
         raise UserError(f"{options.source}, {options.target}: expected at least one pair of "

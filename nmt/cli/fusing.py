@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from backend.errors import UserError
-from nmt.cli.options import add_model, add_models
+from nmt.cli.options import add_model, add_models, add_new_run
 from nmt.cli.training import begin, end
-from nmt.console.arguments import at_least_zero, positive
+from nmt.console.arguments import at_least_zero, options_given, positive
 from nmt.console.terminal import print
 from nmt.data.corpus import read_parallel
 from nmt.deep_fusing import fusion_recipe, fusion_start
@@ -53,8 +53,7 @@ def add_fuse(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
                         help="fuse with this run of a language model")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="make this run directory")
+    add_new_run(parser)
 
 
 def run_fuse(options: argparse.Namespace) -> None:
@@ -94,10 +93,7 @@ def fused(system: System, options: argparse.Namespace) -> System:
         raise UserError("expected --lm DIR and --lm-weight BETA together, got one of them")
     if options.lm is None:
         return system
-    given = {"--sample": options.sample is not None, "--sparse": options.sparse,
-             "--shortlist": options.shortlist is not None}
-    for name, used in given.items():
-        if used:
-            raise UserError(f"{name}: expected no --lm beside it")
+    for option in options_given(options, "sample", "sparse", "shortlist"):
+        raise UserError(f"{option}: expected no --lm beside it")
     language = LanguageSystem.open(options.lm)
     return with_language_model(system, language, options.lm_weight, str(options.lm))

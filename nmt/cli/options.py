@@ -38,6 +38,19 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add `RUN`, of a translator or language model, and `--checkpoint`."""
+    parser.add_argument("run_directory", type=Path, metavar="RUN",
+                        help="the run directory of a translator or language model")
+    add_checkpoint(parser)
+
+
+def add_new_run(parser: argparse.ArgumentParser) -> None:
+    """Add `--output DIR`, the run directory that a verb makes."""
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="make this run directory")
+
+
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add `--model DIR ...`, `--checkpoint` and `--average`."""
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",

@@ -11,7 +11,7 @@ import numpy as np
 
 from backend.errors import UserError
 from nmt.base_system import BaseSystem
-from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.options import add_new_run, add_run
 from nmt.cli.training import begin, end
 from nmt.console.terminal import print
 from nmt.pruning.classes import classes, in_order
@@ -39,16 +39,13 @@ def add_prune(parser: argparse.ArgumentParser) -> None:
         "6.2). --retrain and --from-scratch then train the other weights; --section.key VALUE "
         "changes the recipe of that training."
     )
-    parser.add_argument("run_directory", type=Path, metavar="RUN",
-                        help="the run directory of a translator or language model")
-    add_checkpoint(parser)
+    add_run(parser)
     parser.add_argument("--percent", type=percent, required=True, metavar="X",
                         help="prune X percent of the weights, in [0, 100); biases are never pruned")
     parser.add_argument("--scheme", choices=tuple(SCHEMES), default="class-blind",
                         help="prune the smallest of all; of each class; or relative to each "
                              "class's standard deviation (default: class-blind)")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
-                        help="make this run directory")
+    add_new_run(parser)
     parser.add_argument("--sparse", action="store_true",
                         help="write only the remaining weights, and a bit mask")
     after = parser.add_mutually_exclusive_group()

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from nmt.cli.alignment_error import file_links, word_counts
+from nmt.cli.alignment_error import file_links, sizes_of
+from nmt.cli.lines import read_pairs_of_words, write_or_print
 from nmt.cli.options import add_drop_bad_links
-from nmt.console.arguments import add_output, natural, positive
+from nmt.console.arguments import add_output, natural, options_given, positive
 from nmt.console.messages import several
 from nmt.console.progress import counted
 from nmt.console.terminal import print
@@ -101,9 +102,8 @@ def run_annotate(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Raise UserError unless the target's options are given exactly if TARGET is given."""
     if options.target is None:
-        for name in ("links", "target_vocabulary", "max_length"):
-            if getattr(options, name) is not None:
-                raise UserError(f"--{name.replace('_', '-')}: expected TARGET beside it, got none")
+        for option in options_given(options, "links", "target_vocabulary", "max_length"):
+            raise UserError(f"{option}: expected TARGET beside it, got none")
         return
     if options.target_vocabulary is None:
         raise UserError("TARGET: expected --target-vocabulary N|FILE beside it, got none")
@@ -114,16 +114,16 @@ def _check(options: argparse.Namespace) -> None:
 def _outputs(options: argparse.Namespace) -> list[Path]:
     """The paths of the output files. Raises UserError if they would overwrite each other or an
     input file."""
-    given = [path for path in (options.source, options.target) if path is not None]
-    names = [*(path.name for path in given), *VOCABULARIES]
+    texts = [path for path in (options.source, options.target) if path is not None]
+    names = [*(path.name for path in texts), *VOCABULARIES]
     if len(set(names)) < len(names):
-        raise UserError(f"{', '.join(map(str, given))}: expected different names, and none of "
+        raise UserError(f"{', '.join(map(str, texts))}: expected different names, and none of "
                         f"{' and '.join(VOCABULARIES)}")
     make_directory(options.output)
-    for path in given:
+    for path in texts:
         if path.resolve() == (options.output / path.name).resolve():
             raise UserError(f"--output: expected another directory than that of {path}")
-    return [options.output / path.name for path in given]
+    return [options.output / path.name for path in texts]
 
 
 def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Link]]]:
@@ -131,11 +131,10 @@ def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Li
     if options.target is None:
         sources = [split_words(line) for line in read_lines(options.source)]
         return [(source, []) for source in sources], [[] for _ in sources]
-    lines = read_parallel(options.source, options.target)
-    pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+    pairs = read_pairs_of_words(options.source, options.target)
     if options.method == "noalign":
         return pairs, [[] for _ in pairs]
-    return pairs, file_links(options.links, word_counts(*lines), options.drop_bad_links)
+    return pairs, file_links(options.links, sizes_of(pairs), options.drop_bad_links)
 
 
 def _kept(
@@ -180,10 +179,7 @@ def run_restore(options: argparse.Namespace) -> None:
         restored = (resolved.words if options.keep_unknown
                     else restore(resolved, written, dictionary))
         lines.append(" ".join(restored))
-    if options.output is not None:
-        write_lines(options.output, lines)
-    else:
-        print("".join(line + "\n" for line in lines), end="")
+    write_or_print(options.output, lines)
     print(f"unknown words: {_told(counts)}", file=sys.stderr)
     if counts["stray"]:
         print(several(counts["stray"], "positional symbol follows no word and is left out",

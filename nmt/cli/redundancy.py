@@ -13,8 +13,7 @@ from backend.errors import UserError
 from nmt.analysis.redundancy import Measure, Trained, breakdown, survivors, sweep
 from nmt.analysis.redundancy_report import Findings, draw, survivors_text, write
 from nmt.base_system import BaseSystem
-from nmt.checkpoint_option import add_checkpoint
-from nmt.cli.options import add_format
+from nmt.cli.options import add_format, add_run
 from nmt.cli.pruning import percent
 from nmt.console.arguments import positive
 from nmt.console.terminal import print
@@ -47,9 +46,7 @@ def add_redundancy(parser: argparse.ArgumentParser) -> None:
         "schemes and percentages, each class alone, the weights left by class, retrained runs. "
         "The data are those of the run's recipe."
     )
-    parser.add_argument("run_directory", type=Path, metavar="RUN",
-                        help="the run directory of a translator or language model")
-    add_checkpoint(parser)
+    add_run(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="make this directory")
     parser.add_argument("--percents", type=percent, nargs="+", default=PERCENTS, metavar="X",

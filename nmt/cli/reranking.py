@@ -13,6 +13,7 @@ import numpy as np
 
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.lines import write_or_print
 from nmt.cli.options import names_of_runs
 from nmt.console.arguments import add_output
 from nmt.console.messages import several
@@ -200,7 +201,4 @@ def _write(
             lines += [line_of(number, nbest[k]._replace(score=float(list_scores[k])))
                       for k in np.argsort(-list_scores, kind="stable").tolist()]
         write_lines(options.nbest_output, lines)
-    if options.output is not None:
-        write_lines(options.output, texts)
-    else:
-        print("".join(text + "\n" for text in texts), end="")
+    write_or_print(options.output, texts)

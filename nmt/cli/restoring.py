@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend.errors import UserError
-from nmt.cli.alignment_error import file_links, word_counts
-from nmt.data.corpus import split_words
+from nmt.cli.alignment_error import file_links, sizes_of
+from nmt.cli.lines import pairs_of_words
 from nmt.evaluation.restoring import Copying, annotated, method_of
 from nmt.system import System
 
@@ -44,12 +44,12 @@ def copying_of(
     if system.recipe.data.tokenise != "none":
         raise UserError(f"--restore: expected models of text in tokens (tokenise: none), got "
                         f"{name}")
+    pairs = pairs_of_words(*lines)
     if method == "noalign":
         links = None
     elif options.links is None:
         raise UserError(f"--restore: expected --links FILE beside it, by which the references of "
                         f"{name} are annotated, got none")
     else:
-        links = file_links(options.links, word_counts(*lines), options.drop_bad_links)
-    pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+        links = file_links(options.links, sizes_of(pairs), options.drop_bad_links)
     return annotated(system, method, pairs, links)

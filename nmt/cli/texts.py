@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from backend.errors import UserError
-from nmt.cli.bpe import add_join, read_words, write_joined
+from nmt.cli.lines import add_file, read_words, write_or_print
 from nmt.cli.options import add_pairs
 from nmt.console.arguments import positive
 from nmt.console.messages import several
@@ -26,7 +26,7 @@ def add_detokenise(parser: argparse.ArgumentParser) -> None:
         "Join tokens into text with the usual spacing of the language, as Moses' detokenizer.perl "
         "does. Escapes such as &apos; become the characters that they stand for."
     )
-    add_join(parser)
+    add_file(parser)
     parser.add_argument("--language", default="en", metavar="CODE",
                         help="use the rules of this language, such as fr; one without rules "
                              "gets those of English (default: en)")
@@ -37,7 +37,7 @@ def run_detokenise(options: argparse.Namespace) -> None:
     from sacremoses import MosesDetokenizer
 
     join = MosesDetokenizer(lang=options.language).detokenize
-    write_joined(options, ([join(words)] for words in read_words(options)))
+    write_or_print(options.output, map(join, read_words(options)))
 
 
 def add_statistics(parser: argparse.ArgumentParser) -> None:

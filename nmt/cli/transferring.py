@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from backend.errors import UserError
 from nmt.checkpoint_option import DEFAULT
+from nmt.console.arguments import options_given
 from nmt.recipe import Recipe, TranslationRecipe
 from nmt.run_files import checkpoint_path
 from nmt.system import System
@@ -35,15 +36,15 @@ def add_init(parser: argparse.ArgumentParser) -> None:
 def embeddings(options: argparse.Namespace) -> dict[str, Path]:
     """The files of `--init-embeddings` by side. Raises UserError for an unknown or repeated side.
     """
-    given = options.init_embeddings or []
-    for side, file in given:
-        if side not in TABLE_OF or [given_side for given_side, _ in given].count(side) > 1:
+    files = options.init_embeddings or []
+    for side, file in files:
+        if side not in TABLE_OF or [other for other, _ in files].count(side) > 1:
             raise UserError(f"--init-embeddings: expected source or target, each once, got {side} "
                             f"{file}")
-    if given and options.resume is not None:
+    if files and options.resume is not None:
         raise UserError("--init-embeddings: expected none beside --resume: a run that goes on has "
                         "parameters")
-    return {side: Path(file) for side, file in given}
+    return {side: Path(file) for side, file in files}
 
 
 def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | None]:
@@ -53,9 +54,8 @@ def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | Non
     start from.
     """
     if options.init is None:
-        for name in ("init_words", "freeze"):
-            if getattr(options, name) is not None:
-                raise UserError(f"--{name.replace('_', '-')}: expected --init beside it")
+        for option in options_given(options, "init_words", "freeze"):
+            raise UserError(f"{option}: expected --init beside it")
         return recipe, None
     if options.resume is not None:
         raise UserError("--init: expected none beside --resume: a run that goes on has parameters")

@@ -19,6 +19,7 @@ from nmt.cli.options import (
 )
 from nmt.cli.sources import check_tokens, need_one_source
 from nmt.cli.trees import trees_only
+from nmt.console.arguments import options_given
 from nmt.console.messages import several
 from nmt.console.terminal import print
 from nmt.data.align import pharaoh_line, tokens_line
@@ -52,9 +53,9 @@ class Lines:
         self._options = options
         if options.sparse:
             _use_sparse_products(self.system, options)
-        for name in ("alignments", "replace_unk", "shortlist", "target_token"):
-            if getattr(options, name) is not None:
-                need_one_source(self.system, f"--{name.replace('_', '-')}")
+        for option in options_given(options, "alignments", "replace_unk", "shortlist",
+                                    "target_token"):
+            need_one_source(self.system, option)
         _check_alignments(options, self.system)
         if options.show is not None:
             need_attention(self.system, "--show attention")
@@ -170,7 +171,7 @@ def _search_options(system: System, options: argparse.Namespace) -> SearchOption
     """The recipe's search options, changed by those of the command line. Raises UserError for
     options that exclude each other."""
     if options.sample is not None:
-        if options.beam is not None or options.nbest is not None or options.every_beam:
+        if any(options_given(options, "beam", "nbest", "every_beam")):
             raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
@@ -198,13 +199,11 @@ def _prefix(system: System, options: argparse.Namespace) -> list[str]:
 def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
     """The shortlist of `--shortlist`; None without the option."""
     if options.shortlist is None:
-        if options.frequent is not None or options.shortlist_check:
-            name = "--shortlist-check" if options.shortlist_check else "--frequent"
-            raise UserError(f"{name}: expected --shortlist DICTIONARY beside it")
+        for option in options_given(options, "shortlist_check", "frequent"):
+            raise UserError(f"{option}: expected --shortlist DICTIONARY beside it")
         return None
-    if options.sample is not None or options.sparse:
-        name = "--sparse" if options.sparse else "--sample"
-        raise UserError(f"{name}: expected no --shortlist beside it")
+    for option in options_given(options, "sparse", "sample"):
+        raise UserError(f"{option}: expected no --shortlist beside it")
     if getattr(system.recipe.model, "lexicon_epsilon", None) is not None:
         raise UserError("--shortlist: expected a model without model.lexicon_epsilon, whose bias "
                         "is of all target words")
@@ -216,9 +215,8 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
 
 def _trees_only(system: System, search: SearchOptions, options: argparse.Namespace) -> Restriction:
     """The restriction of `--valid-trees`."""
-    for name in ("shortlist", "prefix"):
-        if getattr(options, name) is not None:
-            raise UserError(f"--valid-trees: expected no --{name} beside it")
+    for option in options_given(options, "shortlist", "prefix"):
+        raise UserError(f"--valid-trees: expected no {option} beside it")
     return trees_only("--model", system, search)
 
 

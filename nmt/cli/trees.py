@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
+from nmt.cli.lines import read_pairs_of_words, write_or_print
 from nmt.cli.sources import need_one_source
 from nmt.console.arguments import add_output, positive
 from nmt.console.messages import several
 from nmt.console.terminal import print
-from nmt.data.corpus import read_parallel, split_words, write_lines
+from nmt.data.corpus import write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
 from nmt.evaluation.evaluate import TestSet
@@ -95,13 +96,10 @@ def _write(trees: list[Tree], name: str, documents: int, options: argparse.Names
 def run_brackets(options: argparse.Namespace) -> None:
     """`nmt brackets`."""
     lines = []
-    for words, symbols in zip(*read_parallel(options.words, options.trees), strict=True):
-        tree = rebuild(split_words(symbols), split_words(words))
+    for words, symbols in read_pairs_of_words(options.words, options.trees):
+        tree = rebuild(symbols, words)
         lines.append("" if tree is None else bracketed(tree))
-    if options.output is not None:
-        write_lines(options.output, lines)
-    else:
-        print("".join(line + "\n" for line in lines), end="")
+    write_or_print(options.output, lines)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -112,13 +110,11 @@ def score_trees(options: argparse.Namespace) -> None:
     if options.source is not None or options.rarity is not None:
         raise UserError("--trees: expected no --source and no --rarity beside it")
     (path,) = options.references
-    written, gold = read_parallel(options.hypotheses, path)
-    words, _ = read_parallel(options.trees, path)
-    sentences = [split_words(line) for line in words]
-    parts = [_compared(split_words(parse), split_words(tree), sentence,
-                       f"{path}:{number}")
-             for number, (parse, tree, sentence) in
-             enumerate(zip(written, gold, sentences, strict=True), 1)]
+    parses = read_pairs_of_words(options.hypotheses, path)
+    sentences = [sentence for sentence, _ in read_pairs_of_words(options.trees, path)]
+    parts = [_compared(parse, tree, sentence, f"{path}:{number}")
+             for number, ((parse, tree), sentence)
+             in enumerate(zip(parses, sentences, strict=True), 1)]
     counts = total(parts)
     print(f"F1 {counts.f1:.2f}, precision {counts.precision:.2f}, recall {counts.recall:.2f}")
     print(f"{counts.exact} exact of {counts.sentences}, {counts.unfit} of another number of words")

@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -174,6 +174,12 @@ def _number(text: str, fits: Callable[[float], bool], expected: str) -> float:
     if not (math.isfinite(value) and fits(value)):
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return value
+
+
+def options_given(options: argparse.Namespace, *names: str) -> Iterator[str]:
+    """Those of the options that were given, as the command line has them."""
+    return (f"--{name.replace('_', '-')}" for name in names
+            if (value := getattr(options, name)) is not None and value is not False)
 
 
 # --- options that several verbs share -------------------------------------------------------------

@@ -5,7 +5,7 @@ Every result of every pass is compared with ours on NumPy before it is timed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -65,21 +65,16 @@ class Kernel:
     goals: Mapping[str, float] = field(default_factory=dict)  # our time / another's, both passes
 
     def cases(
-        self, doubted: Collection[str] = (), absent: Mapping[str, str] | None = None
+        self, absent: Mapping[str, str] = {}
     ) -> Iterator[Case]:
-        """A case for each pass.
-
-        Arguments: doubted, names of implementations that may be wrong: a wrong pass is not timed;
-        absent, implementations that are not here, and why.
-        """
+        """A case for each pass. absent: implementations that are not here, and why."""
         for pass_, amount in self.work.items():
             yield Case(f"{self.name}, {TITLES.get(pass_, pass_)}", self.sizes,
-                       partial(self.prepare, pass_, doubted=doubted, absent=absent), amount,
-                       self.unit, self.goals if pass_ == "both" else {})
+                       partial(self.prepare, pass_, absent=absent), amount, self.unit,
+                       self.goals if pass_ == "both" else {})
 
     def prepare(
-        self, pass_: str, device: Device, doubted: Collection[str] = (),
-        absent: Mapping[str, str] | None = None,
+        self, pass_: str, device: Device, absent: Mapping[str, str] = {}
     ) -> Prepared:
         """Compare every array of a pass of every implementation with NumPy's.
 
@@ -87,23 +82,19 @@ class Kernel:
         further away than the tolerance.
         """
         inputs = self.draw()
-        made = implementations(self, device, inputs)
-        trusted = made.get("NumPy") or our_passes(self, inputs, CPU)
-        expected, missing = fetch(trusted, pass_), dict(absent or {})
-        differences, calls = dict[str, float](), {}
-        for name, passes in made.items():
-            if passes is not trusted:
-                worst = furthest(fetch(passes, pass_), expected)
-                if not worst.size <= self.tolerance:
-                    if name not in doubted:
-                        raise AssertionError(f"{name} and NumPy differ in {pass_}, {worst.name}: "
-                                             f"{worst.size:.1e} of its norm")
-                    missing[name] = (f"wrong, not timed: {worst.name} differs by {worst.size:.2g} "
-                                     "of its norm")
-                    continue
-                differences[name] = worst.size
-            calls[name] = device.finished(passes.run[pass_])
-        return Prepared(calls, differences, missing, limit_of(self, device))
+        every = implementations(self, device, inputs)
+        trusted = every.get("NumPy") or our_passes(self, inputs, CPU)
+        expected = fetch(trusted, pass_)
+        worst = {name: furthest(fetch(passes, pass_), expected)
+                 for name, passes in every.items() if passes is not trusted}
+        for name, (size, array) in worst.items():
+            if not size <= self.tolerance:
+                raise AssertionError(f"{name} and NumPy differ in {pass_}, {array}: "
+                                     f"{size:.1e} of its norm")
+        return Prepared({name: device.finished(passes.run[pass_])
+                         for name, passes in every.items()},
+                        {name: size for name, (size, _) in worst.items()}, absent,
+                        limit_of(self, device))
 
 
 def implementations(

@@ -6,11 +6,10 @@ second, beside a large float32 product. Kernels bound by memory are stated in by
 beside a large copy. Product and copy are timed in the same iterations. Before the timing, all
 results and gradients of all implementations are compared.
 
-`peers` compares an LSTM layer with PyTorch's nn.LSTM, an eager loop over nn.LSTMCell, thinc's LSTM,
-and the plain NumPy LSTM of the course CS231n. A wrong pass of thinc's is named with its error, and
-not timed. `crossover` finds the batch and width from which on the GPU is faster than the CPU.
-`scaling` measures the growth of time with length, width, batch and vocabulary; each sweep doubles
-one size.
+`peers` compares an LSTM layer with PyTorch's nn.LSTM, a loop over nn.LSTMCell, eager and under
+torch.compile, JAX's scan, and the plain NumPy LSTM of the course CS231n. `crossover` finds the
+batch and width from which on the GPU is faster than the CPU. `scaling` measures the growth of time
+with length, width, batch and vocabulary; each sweep doubles one size.
 """
 
 from __future__ import annotations
@@ -76,17 +75,15 @@ def share(row: Row) -> float:
 
 def peer_cases(options: argparse.Namespace) -> Iterator[Case]:
     """Both passes of the layers with a goal."""
-    peers = {"CS231n NumPy": peer_lstm.cs231n, "thinc": peer_lstm.thinc,
-             "JAX scan": peer_lstm.jax_scan}
+    peers = {"CS231n NumPy": peer_lstm.cs231n, "JAX scan": peer_lstm.jax_scan}
     compiled = {} if options.quick else {"torch.compile loop": recurrent.compiled_loop}
     for kernel in lstm_layers(options.quick):
-        packages = dict.fromkeys((*kernel.theirs, *compiled), "torch") | {
-            "thinc": "thinc", "JAX scan": "jax"}
+        packages = dict.fromkeys((*kernel.theirs, *compiled), "torch") | {"JAX scan": "jax"}
         absent = {name: "not installed" for name, package in packages.items()
                   if find_spec(package) is None}
         installed = {name: make for name, make in peers.items() if name not in absent}
         yield from replace(kernel, others=installed, theirs={**kernel.theirs, **compiled}).cases(
-            {"thinc"}, absent)
+            absent)
 
 
 def peers_chart(record: Record) -> Chart:
@@ -94,8 +91,7 @@ def peers_chart(record: Record) -> Chart:
     panels = nested((sizes_of(row, ", "), row["case"].partition(", ")[2], name, middle(timing))
                     for row, name, timing in timings(record))
     return Chart("One LSTM layer: this project's (NumPy) beside others",
-                 "a panel for each size (T steps, batch B, width H); shorter bars are better. What "
-                 "computes a wrong gradient is not timed.",
+                 "a panel for each size (T steps, batch B, width H); shorter bars are better.",
                  [Panel("bars", series, "milliseconds", title=size)
                   for size, series in panels.items()])
 

@@ -1,16 +1,10 @@
-"""LSTM layers of others on NumPy's arrays, as peers: CS231n's, thinc's, and a layer of
-`jax.lax.scan` under `jax.jit`.
+"""LSTM layers of others on NumPy's arrays, as peers: CS231n's, and a layer of `jax.lax.scan` under
+`jax.jit`.
 
 CS231n's layer (Stanford), written anew, is the code that most people write first: examples first,
 then time, (N, T, D); a = x Wx + h Wh + b; a function for a step and a function for the sequence.
 The backward of a step returns whole weight gradients, which the backward of the sequence sums.
 `Wx` (D, 4H), `Wh` (H, 4H), `b` (4H,); gates in the order i, f, o, g, which is also ours.
-
-thinc's layer (explosion/thinc, the extra `peers`): on NumPy, the forward of thinc 9.1.1 is right
-and its backward is wrong, as a central difference of its own forward also shows. The first step's
-dx is exactly zero, because the loop over pairs of steps never reaches it. The weights' gradients
-start from the weights, not from zeros. And dW_h pairs the gradient of step t with h_t in place of
-h_{t-1}. The comparison requires equal results, so it leaves this backward out.
 
 JAX's layer (the extra `peers`) is the plainest layer that people write in JAX. Both passes are
 compiled, and compiling is not timed. If NumPy's BLAS has one thread, so has JAX.
@@ -108,30 +102,6 @@ def cs231n(a: Arrays) -> Passes:
     return differentiated(forward, backward, read)
 
 
-def thinc(a: Arrays) -> Passes:
-    """The two passes over the same inputs. It takes sequences of one length as a `Padded` batch,
-    (T, B, E), as ours does."""
-    from thinc.api import LSTM, NumpyOps, use_ops
-    from thinc.types import Padded
-
-    T, B, H = a["x"].shape
-    with use_ops(NumpyOps.name):
-        model = LSTM(H, H)
-        model.initialize()
-    model.set_param("LSTM", flat_weights(a["rnn.0.W"], a["rnn.0.b"]))
-    x, dh = (Padded(a[name], np.full(T, B, dtype="i"), np.full(B, T, dtype="i"),
-                    np.arange(B, dtype="i")) for name in ("x", "dh"))
-
-    def both() -> Results:
-        model.set_grad("LSTM", np.zeros_like(model.get_param("LSTM")))
-        h, backward = model(x, is_train=True)
-        dx = backward(dh)
-        return {"h": h.data, "dx": dx.data, "flat": model.get_grad("LSTM")}
-
-    return Passes({"forward": lambda: {"h": model.predict(x).data}, "both": both},
-                  lambda results: in_our_layout(results, H))
-
-
 def jax_scan(a: Arrays) -> Passes:
     """The two passes over the same inputs, compiled by XLA."""
     if blas_threads() == 1:  # read when JAX first computes
@@ -164,27 +134,3 @@ def jax_scan(a: Arrays) -> Passes:
         "forward": lambda: {"h": jax.block_until_ready(forward(x, W, b))},
         "both": lambda: dict(zip(names, jax.block_until_ready(both(x, W, b)), strict=True)),
     }, lambda results: {name: np.asarray(value) for name, value in results.items()})
-
-
-def flat_weights(T: Array, b: Array) -> Array:
-    """Our T (4H, E + H) and b (4H,) as thinc keeps them, in one flat array: W_x, b_x, W_h, b_h, the
-    last of which is zero."""
-    E = T.shape[1] - len(T) // 4
-    T, b = reordered(T), reordered(b)
-    return np.concatenate([T[:, :E].ravel(), b, T[:, E:].ravel(), np.zeros_like(b)])
-
-
-def in_our_layout(results: Results, H: int) -> Results:
-    """thinc's flat gradient as that of T and b; E = H."""
-    read = dict(results)
-    if "flat" in read:
-        W_x, b, W_h, _ = np.split(read.pop("flat"), np.cumsum([4 * H * H, 4 * H, 4 * H * H]))
-        T = np.concatenate([W_x.reshape(4 * H, H), W_h.reshape(4 * H, H)], axis=1)
-        read |= {"rnn.0.W": reordered(T), "rnn.0.b": reordered(b)}
-    return read
-
-
-def reordered(rows: Array) -> Array:
-    """Our blocks i, f, o, h_hat as thinc's f, i, o, h_hat; undone by itself."""
-    i, f, o, h_hat = np.split(rows, 4)
-    return np.concatenate([f, i, o, h_hat])

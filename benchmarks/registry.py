@@ -13,7 +13,7 @@ ABOUT = {
     "hybrid": ("hybrid", "a training step of a hybrid model against the word model's"),
     "kernels": ("kernels", "each kernel against PyTorch, and against the machine's limit"),
     "naive": ("naive", "textbook code, then the structural ideas added one by one"),
-    "peers": ("kernels", "an LSTM layer against nn.LSTM, thinc and CS231n's"),
+    "peers": ("kernels", "an LSTM layer against nn.LSTM, JAX and CS231n's"),
     "scaling": ("kernels", "time against length, width, vocabulary and batch, with exponents"),
     "attention": ("attention", "attention's time against the source's length"),
     "ranks": ("ranks", "data-parallel updates against ranks x threads, a model of their time"),

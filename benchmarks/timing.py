@@ -20,7 +20,7 @@ from backend.host import blas_architecture, cores
 from nmt.console.progress import counted
 
 # What numbers depend on, and the distributions that may hold it.
-LIBRARIES = {"numpy": ("numpy",), "torch": ("torch",), "thinc": ("thinc",),
+LIBRARIES = {"numpy": ("numpy",), "torch": ("torch",), "jax": ("jax",),
              "cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x")}
 KERNELS = {"haswell": "Haswell kernels", "native": "native kernels"}  # of the BLAS
 

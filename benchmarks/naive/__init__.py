@@ -24,12 +24,9 @@ from benchmarks.runner import Benchmark, Record
 Form = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], forms.Result]
 FORMS: Mapping[str, Form] = {
     "0 textbook: a product for each gate": forms.one_gate_at_a_time,
-    "1 one product for all gates": forms.one_product,
-    "2 input's product before the loop": partial(forms.one_product, early=True),
-    "3 weights' products after the loop": forms.weights_after_loop,
-    "4 in place over buffers": forms.in_place,
-    "5 one tanh for all gates (lstm.recurrent)": forms.product_kernel,
-    "6 buffers kept (lstm.recurrent)": partial(forms.product_kernel, workspace=Workspace()),
+    "1 products of all gates and steps outside the loop": forms.products_outside_the_loop,
+    "2 in place, one tanh for all gates (lstm.recurrent)": forms.product_kernel,
+    "3 buffers kept (lstm.recurrent)": partial(forms.product_kernel, workspace=Workspace()),
 }
 # T, B, H: bound by NumPy's calls, by memory traffic, by the matrix products
 SIZES = ((30, 8, 64), (30, 256, 128), (30, 64, 512))

@@ -7,10 +7,10 @@ dW (4H, E + H), db (4H,). Equation numbers are the thesis's (Luong, 2016).
 A loop is needed because h_t needs h_{t-1}. The input's share of a pre-activation needs no loop, and
 neither do the weights' gradients: a sum over time of products is one product over all T B rows.
 
-Forms 4 to 6 have the same products and the same numbers, in fewer passes over less memory. A new
+Forms 2 and 3, the product's kernel, have the same products in fewer passes over less memory. A new
 array of megabytes costs more than its arithmetic: pages have to be allocated and cleared, and the
-cache is evicted. Form 4 allocates whole sequences once and computes in place. Form 5 is the
-product's kernel, with one tanh for all gates. Form 6 reuses its buffers from call to call.
+cache is evicted. Form 2 allocates whole sequences once and computes in place, with one tanh for all
+gates. Form 3 reuses its buffers from call to call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backend.workspace import Workspace
-from lstm.cells.lstm import LSTM, lstm_backward
+from lstm.cells.lstm import LSTM
 from lstm.recurrent import recurrent_backward, recurrent_forward
 
 Array = np.ndarray
@@ -90,102 +90,35 @@ def one_gate_at_a_time(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
     return np.array(states[1:]), dx, dW, np.concatenate(db)
 
 
-def forward(x: Array, W: Array, b: Array, H: int, early: bool) -> tuple[list[Array], list[Step]]:
-    """All states, h_0 first, and what each step's backward reads; the gates' matrices are stacked,
-    so that their four products are one. early: T_x x_t of all steps is one product before the
-    loop."""
-    T, B, E = x.shape
-    shares = (x.reshape(T * B, E) @ W[:, :E].T + b).reshape(T, B, 4 * H) if early else x
+def products_outside_the_loop(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
+    """Form 1: one product for all gates; those of the input before the loop, and those of the
+    gradients of weights and inputs after it, are one for all steps."""
+    (T, B, E), H = x.shape, dh_out.shape[2]
+    W_x, W_h = W[:, :E], W[:, E:]
+    shares = (x.reshape(T * B, E) @ W_x.T + b).reshape(T, B, 4 * H)          # of (2.39)
     h = c = np.zeros((B, H), x.dtype)
     states, steps = [h], []
     for t in range(T):
-        share = shares[t] if early else x[t] @ W[:, :E].T + b                # (2.38, 2.39)
-        h, c, step = cell(np.split(share + h @ W[:, E:].T, 4, axis=1), c)
+        h, c, step = cell(np.split(shares[t] + h @ W_h.T, 4, axis=1), c)     # (2.39)
         states.append(h)
         steps.append(step)
-    return states, steps
-
-
-def one_product(x: Array, W: Array, b: Array, dh_out: Array, early: bool = False) -> Result:
-    """Form 1: one product for all gates. Form 2, early: the input's products of all steps are one,
-    before the loop; backward as in form 1."""
-    E, H = x.shape[2], dh_out.shape[2]
-    W_x, W_h = W[:, :E], W[:, E:]
-    states, steps = forward(x, W, b, H, early)
-    dx, dh, dc = np.zeros_like(x), np.zeros_like(states[0]), np.zeros_like(states[0])
-    dW_x, dW_h, db = np.zeros_like(W_x), np.zeros_like(W_h), np.zeros_like(b)
-    for t in reversed(range(len(x))):
-        blocks, dc = cell_backward(dh + dh_out[t], dc, steps[t])
-        da = np.hstack(blocks)                                               # (B, 4H)
-        dW_x += da.T @ x[t]                                                  # (2.49)
-        dW_h += da.T @ states[t]                                             # (2.50)
-        db += da.sum(axis=0)
-        dx[t] = da @ W_x                                                     # (2.47)
-        dh = da @ W_h                                                        # (2.48)
-    return np.array(states[1:]), dx, np.hstack([dW_x, dW_h]), db
-
-
-def weights_after_loop(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
-    """Form 3: the gradients of weights and inputs are one product each, after the loop."""
-    (T, B, E), H = x.shape, dh_out.shape[2]
-    states, steps = forward(x, W, b, H, early=True)
-    dh, dc = np.zeros_like(states[0]), np.zeros_like(states[0])
+    dh, dc = np.zeros_like(h), np.zeros_like(c)
     da = np.empty((T, B, 4 * H), x.dtype)
     for t in reversed(range(T)):
         blocks, dc = cell_backward(dh + dh_out[t], dc, steps[t])
         da[t] = np.hstack(blocks)
-        dh = da[t] @ W[:, E:]                                                # (2.48)
-    h = np.array(states)                                                     # (T + 1, B, H)
+        dh = da[t] @ W_h                                                     # (2.48)
+    all_states = np.array(states)                                            # (T + 1, B, H)
     rows = da.reshape(T * B, 4 * H)
     dW = np.hstack([rows.T @ x.reshape(T * B, E),                            # (2.49), summed
-                    rows.T @ h[:-1].reshape(T * B, H)])                      # (2.50), summed
-    return h[1:], (rows @ W[:, :E]).reshape(x.shape), dW, rows.sum(axis=0)   # (2.47)
-
-
-def cell_in_place(a: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array) -> None:
-    """Gates over their pre-activations a (B, 4H), then c, tanh_c and h (B, H), by exp and tanh."""
-    H = c.shape[1]
-    gates, (i, f, o, h_hat) = a[:, : 3 * H], np.split(a, 4, axis=1)          # views
-    np.negative(gates, out=gates)
-    np.exp(gates, out=gates)
-    gates += 1.0
-    np.reciprocal(gates, out=gates)                                          # (2.35)
-    np.tanh(h_hat, out=h_hat)
-    np.multiply(f, c_prev, out=c)
-    np.multiply(i, h_hat, out=h)
-    c += h                                                                   # (2.36)
-    np.tanh(c, out=tanh_c)
-    np.multiply(o, tanh_c, out=h)                                            # (2.37)
-
-
-def in_place(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
-    """Form 4: buffers for the whole sequence, every pass with `out=`; the gates by exp."""
-    (T, B, E), H = x.shape, dh_out.shape[2]
-    W_h = W[:, E:]
-    a = (x.reshape(T * B, E) @ W[:, :E].T).reshape(T, B, 4 * H)
-    h, c = np.zeros((2, T + 1, B, H), x.dtype)
-    tanh_c, recurrent = np.empty((T, B, H), x.dtype), np.empty((B, 4 * H), x.dtype)
-    for t in range(T):
-        np.matmul(h[t], W_h.T, out=recurrent)
-        a[t] += recurrent
-        a[t] += b                                                            # (2.39)
-        cell_in_place(a[t], c[t], c[t + 1], tanh_c[t], h[t + 1])
-    da, scratch = np.empty_like(a), np.empty((B, 4 * H), x.dtype)
-    dh, dc = np.zeros((2, B, H), x.dtype)
-    for t in reversed(range(T)):
-        dh += dh_out[t]
-        lstm_backward(dh, dc, None, a[t], c[t], tanh_c[t], da[t], scratch)   # (2.41-2.46)
-        np.matmul(da[t], W_h, out=dh)                                        # (2.48)
-    rows, dW = da.reshape(T * B, 4 * H), np.empty_like(W)
-    dW[:, :E] = rows.T @ x.reshape(T * B, E)                                 # (2.49), summed
-    dW[:, E:] = rows.T @ h[:-1].reshape(T * B, H)                            # (2.50), summed
-    return h[1:], (rows @ W[:, :E]).reshape(x.shape), dW, rows.sum(axis=0)   # (2.47)
+                    rows.T @ all_states[:-1].reshape(T * B, H)])             # (2.50), summed
+    return all_states[1:], (rows @ W_x).reshape(x.shape), dW, rows.sum(axis=0)  # (2.47)
 
 
 def product_kernel(
     x: Array, W: Array, b: Array, dh_out: Array, workspace: Workspace | None = None
 ) -> Result:
-    """Forms 5 and 6: `lstm.recurrent`, with fresh buffers, or those of a workspace that is kept, as
+    """Forms 2 and 3: `lstm.recurrent`, with fresh buffers, or those of a workspace that is kept, as
     in the product's models; one tanh serves all four gates."""
     zero = np.zeros(dh_out.shape[1:], x.dtype)
     h, _, cache = recurrent_forward(LSTM, x, (zero, zero), W, b, workspace=workspace)

@@ -89,10 +89,7 @@ def test_a_wrong_gradient_is_not_timed():
     forward, both = wrong.cases()
     with pytest.raises(AssertionError, match=r"broken and NumPy differ in both, dx: 1\.0e-02"):
         runner.run_case(both, CPU, options)
-    forward, both = (runner.run_case(case, CPU, options) for case in wrong.cases({"broken"}))
-    assert both["absent"] == {"broken": "wrong, not timed: dx differs by 0.01 of its norm"}
-    assert list(both["seconds"]) == ["NumPy"] and not both["differences"]
-    assert forward["seconds"]["broken"]["median"] > 0
+    assert runner.run_case(forward, CPU, options)["seconds"]["broken"]["median"] > 0
 
 
 @pytest.mark.parametrize("got, size", [
@@ -171,16 +168,6 @@ def test_pictures_of_a_gpu_run(tmp_path):
     assert [1, 1] in drawn.values(), "the line where both are as fast"
     assert "CuPy" in last.get_ylabel()
     plt.close(figure)
-
-
-def test_the_doubted_may_be_wrong_and_others_not(every_kernel):
-    kernel = every_kernel[0]
-
-    def other(a):
-        return recurrent.our_layer("lstm", {**a, "x": a["x"] * np.float32(1.001)})
-
-    with pytest.raises(AssertionError, match="other and NumPy differ in forward, h"):
-        replace(kernel, others={"other": other}).prepare("forward", CPU, {"another"})
 
 
 @pytest.mark.parametrize("kernels, expected", [

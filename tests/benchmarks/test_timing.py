@@ -47,7 +47,7 @@ def with_cupy(monkeypatch):
 
 def test_libraries_and_blas():
     found = environment()
-    assert found["versions"].keys() == {"numpy", "torch", "thinc", "cupy"}
+    assert found["versions"].keys() == {"numpy", "torch", "jax", "cupy"}
     assert found["versions"]["numpy"] == np.__version__ and found["cores"] >= 1
     assert any(pool["architecture"] for pool in found["thread_pools"])
     text = json.dumps(found)

@@ -24,7 +24,7 @@ from nmt.run_files import check_new
 from nmt.system import System, score_bleu
 from nmt.training.progress import ConsoleObserver, Observer
 from nmt.training.run import LAST
-from nmt.training.tensorboard import Observers, TensorBoardObserver
+from nmt.training.tensorboard import TensorBoardObserver
 from nmt.training.world import current
 from nmt.translator_training import train
 
@@ -135,8 +135,7 @@ def new_console() -> Console:
 
 def new_observer(console: Console, directory: Path, tensorboard: bool) -> Observer:
     """The observer of a training run."""
-    shown = ConsoleObserver(console)
-    return Observers([shown, TensorBoardObserver(directory)]) if tensorboard else shown
+    return TensorBoardObserver(directory, console) if tensorboard else ConsoleObserver(console)
 
 
 def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:

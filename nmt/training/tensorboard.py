@@ -3,67 +3,31 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError, missing
+from nmt.console.terminal import Console
 from nmt.training.meter import perplexities
-from nmt.training.progress import Observer, Progress, Sample
+from nmt.training.progress import ConsoleObserver, Progress
 
 DIRECTORY = "tensorboard"  # in the run directory
 
 
-class Observers(Observer):
-    """Several observers as one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
-
-    def on_batch(self, progress: Progress) -> None:
-        """Tell each."""
-        for observer in self._observers:
-            observer.on_batch(progress)
-
-    def on_note(self, text: str) -> None:
-        """Tell each."""
-        for observer in self._observers:
-            observer.on_note(text)
-
-    def on_samples(self, samples: Sequence[Sample]) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.on_samples(samples)
-
-    def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
-        """Tell each."""
-        for observer in self._observers:
-            observer.on_evaluation(step, scores, improved)
-
-    def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
-                 improved: bool) -> None:
-        """Tell each."""
-        for observer in self._observers:
-            observer.on_epoch(epoch, facts, scores, improved)
-
-    def close(self) -> None:
-        """Tell each."""
-        for observer in self._observers:
-            observer.close()
-
-
-class TensorBoardObserver(Observer):
-    """Writes event files. At updates they get `train/perplexity`, `train/learning_rate` and
-    `train/target_tokens_per_second`; after evaluations, at the last update's number,
-    `epoch/train_perplexity` and the dev set's scores, `dev/perplexity` and so on. With several
-    tasks, the names of perplexities end in the task's name.
+class TensorBoardObserver(ConsoleObserver):
+    """Prints as `ConsoleObserver` does, and writes event files. At updates they get
+    `train/perplexity`, `train/learning_rate` and `train/target_tokens_per_second`; after
+    evaluations, at the last update's number, `epoch/train_perplexity` and the dev set's scores,
+    `dev/perplexity` and so on. With several tasks, the names of perplexities end in the task's name.
 
     The file is made at the first number, so that a run that fails before leaves none. A resumed run
     adds a file.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, console: Console | None = None) -> None:
         """directory: the run's. Raises UserError without tensorboardX."""
+        super().__init__(console)
         if importlib.util.find_spec("tensorboardX") is None:
             raise UserError(f"--tensorboard: {missing('tensorboardX', 'tensorboard')}")
         self._directory = directory / DIRECTORY
@@ -73,6 +37,7 @@ class TensorBoardObserver(Observer):
 
     def on_batch(self, progress: Progress) -> None:
         """Write the values of the last updates, if there are new ones."""
+        super().on_batch(progress)
         self._step = progress.step
         if progress.tokens_per_second == self._speed:
             return  # no new measurement
@@ -83,25 +48,27 @@ class TensorBoardObserver(Observer):
 
     def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
         """Write the dev set's scores."""
-        for name, value in scores.items():
-            self._write(f"dev/{name}", value)
+        super().on_evaluation(step, scores, improved)
+        self._write_all("dev", scores)
 
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
         """Write the epoch's numbers, and flush the file."""
+        super().on_epoch(epoch, facts, scores, improved)
         self._write_all("epoch/train_perplexity", perplexities(facts))
-        self.on_evaluation(self._step, scores, improved)
+        self._write_all("dev", scores)
         self._writer.flush()
 
     def close(self) -> None:
         """Write what is buffered, and close the file."""
+        super().close()
         if self._writer is not None:
             self._writer.close()
 
     def _write_all(self, name: str, values: Mapping[str, float]) -> None:
-        """Write a number for each task."""
-        for task, value in values.items():
-            self._write(f"{name}/{task}".rstrip("/"), value)
+        """Write numbers under this name and their own, which may be empty."""
+        for key, value in values.items():
+            self._write(f"{name}/{key}".rstrip("/"), value)
 
     def _write(self, name: str, value: float) -> None:
         """Write a number at the last update."""

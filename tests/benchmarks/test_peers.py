@@ -1,4 +1,4 @@
-"""The peers' code: the course's LSTM has right gradients, JAX's and a compiled loop compute what ours does."""
+"""The peers' code: the course's LSTM has right gradients; all compute what ours does."""
 
 from __future__ import annotations
 

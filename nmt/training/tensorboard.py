@@ -19,7 +19,7 @@ class TensorBoardObserver(ConsoleObserver):
     """Prints as `ConsoleObserver` does, and writes event files. At updates they get
     `train/perplexity`, `train/learning_rate` and `train/target_tokens_per_second`; after
     evaluations, at the last update's number, `epoch/train_perplexity` and the dev set's scores,
-    `dev/perplexity` and so on. With several tasks, the names of perplexities end in the task's name.
+    `dev/perplexity` and so on. With several tasks, the names of perplexities end in the task's.
 
     The file is made at the first number, so that a run that fails before leaves none. A resumed run
     adds a file.

@@ -2,8 +2,13 @@
 
 import shutil
 
+import numpy as np
 import pytest
-from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
+from tiny_run import TEXT_RECIPE, Crash, CrashAt, nmt, write_corpus, write_recipe
+
+from nmt.system import System
+from nmt.training.progress import Observer
+from nmt.translator_training import train
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +42,23 @@ def trained(_trained, tmp_path):
     directory = tmp_path / "trained"
     shutil.copytree(_trained, directory)
     return directory
+
+
+@pytest.fixture
+def resumed(corpus):
+    """A function of a recipe, which trains by it in `whole`, if it is not given, and in `cut`, with
+    a crash after an update and a resume: both systems end with the same parameters, and so does the
+    run that is opened again. It returns the whole system and the opened one."""
+    def crash_and_resume(recipe, step=5, whole=None, cut="cut"):
+        whole = whole or train(recipe, corpus / "whole", Observer())
+        with pytest.raises(Crash):
+            train(recipe, corpus / cut, CrashAt(step))
+        resumed = train(recipe, corpus / cut, Observer(), resume=True)
+        opened = System.open(corpus / cut)
+        for system in (resumed, opened):
+            assert system.parameters.keys() == whole.parameters.keys()
+            for name, parameter in system.parameters.items():
+                np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+        return whole, opened
+
+    return crash_and_resume

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 
-import numpy as np
 import pytest
 import yaml
-from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_corpus
+from tiny_run import RECIPE, complaint, lines_of, nmt, write_corpus
 
 import nmt as library
 from backend.errors import UserError
@@ -20,8 +19,6 @@ from nmt.search.recorder import LAST
 from nmt.serving.service import Limits, Service
 from nmt.system import System
 from nmt.training.log import read_log
-from nmt.training.progress import Observer
-from nmt.translator_training import train
 
 MODEL = {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 1, "heads": 2,
          "hidden_size": 12, "inner_size": 16, "dropout": 0.1, "positions": 16,
@@ -57,16 +54,11 @@ def trained(tmp_path_factory):
     return directory
 
 
-def test_a_run_that_crashed_resumes_exactly_and_logs_its_parts(corpus) -> None:
+def test_a_run_that_crashed_resumes_exactly_and_logs_its_parts(corpus, resumed) -> None:
     """With label smoothing, words dropped, batches by tokens and the target from its end."""
     recipe = recipe_of(corpus, model={"label_smoothing": 0.1}, train={"batch_tokens": 40},
                        data={"reverse_target": True, "word_dropout": 0.1})
-    whole = train(recipe, corpus / "whole", Observer())
-    with pytest.raises(Crash):
-        train(recipe, corpus / "cut", CrashAt(13))
-    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
-    for name, parameter in resumed.parameters.items():
-        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    whole, _ = resumed(recipe, 13)
     assert whole.parameters["length.W"].shape == (16, 12)
     logs = [read_log(corpus / name / "log.jsonl") for name in ("whole", "cut")]
     for record in logs[0]:
@@ -112,10 +104,9 @@ def test_it_learns_and_every_command_reads_it(trained, capsys) -> None:
 def test_beams_side_by_side(trained, capsys) -> None:
     """BLEU, the length ratio and empty translations of each system with each beam."""
     test = [trained / "test.en", trained / "test.de"]
-    capsys.readouterr()
-    assert nmt("evaluate", *test, "--model", trained / "run", trained / "forward", "--beams", 1, 4,
-               "--lengths", 1, "--output", trained / "out") == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:5]]
+    rows = [line.split() for line in lines_of(capsys, "evaluate", *test, "--model", trained / "run",
+                                              trained / "forward", "--beams", 1, 4, "--lengths", 1,
+                                              "--output", trained / "out")[1:5]]
     assert [row[:2] for row in rows] == [["run", "1"], ["run", "4"], ["forward", "1"],
                                          ["forward", "4"]]
     kept = json.loads((trained / "out" / "beams.json").read_text())["beams"]

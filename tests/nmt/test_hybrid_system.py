@@ -8,7 +8,7 @@ from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
-from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_recipe
+from tiny_run import RECIPE, captured, complaint, nmt, printed, write_recipe
 
 from backend.errors import UserError
 from nmt.data.corpora import load_corpus
@@ -58,14 +58,9 @@ def words_of(system, options):
             for word in one.words]
 
 
-def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid):
+def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid, resumed):
     recipe, whole = hybrid
-    with pytest.raises(Crash):
-        train(recipe, corpus / "cut", CrashAt(5))
-    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
-    for name, parameter in resumed.parameters.items():
-        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
-    opened = System.open(corpus / "cut")
+    _, opened = resumed(recipe, whole=whole)
     assert isinstance(opened.model, Hybrid)
     assert all((corpus / "cut" / f"{name}.vocab").is_file() for name in CHARACTERS)
     options = SearchOptions(beam=3, nbest=2)
@@ -75,7 +70,7 @@ def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid):
         "perplexity", "character_perplexity", "bleu"}
 
 
-def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hybrid):
+def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hybrid, resumed):
     recipe = recipe_of(corpus, character_sample=0.5)
     system = train(recipe, corpus / "sampled", Observer())
     pairs = load_corpus(recipe.data).train
@@ -91,12 +86,9 @@ def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hyb
     more = [len(places) - sum(len(group.places) for group in plain.batch(key).target.characters)
             for key, places in zip(keys, spelled(keys), strict=True)]
     assert sum(more) > len(keys) // 2
-    with pytest.raises(Crash):
-        train(recipe, corpus / "cut", CrashAt(5))
-    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
-    for name, parameter in resumed.parameters.items():
-        np.testing.assert_array_equal(parameter, system.parameters[name], err_msg=name)
-    assert not np.array_equal(parameter, hybrid[1].parameters[name])
+    resumed(recipe, whole=system)
+    assert any(not np.array_equal(parameter, hybrid[1].parameters[name])
+               for name, parameter in system.parameters.items())
 
 
 @pytest.mark.parametrize("options", [
@@ -228,8 +220,7 @@ def test_an_ensemble_is_evaluated_beside_its_members_and_translates(
     for name in ("BLEU", "chrF3", "spelled words", "unknown words", "perplexity"):
         assert len(found[name]) == 3 and len({*found[name]}) == 1, name
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"one zanzibar\n\nsix\n")))
-    assert nmt("translate", *models, "--longest-word", 4) == 0
-    written = capsys.readouterr()
+    written = captured(capsys, "translate", *models, "--longest-word", 4)
     assert written.out.count("\n") == 3 and UNK not in written.out
 
 
@@ -241,9 +232,8 @@ def test_cut_words_are_counted_and_a_missing_vocabulary_is_named(corpus, hybrid,
     spelled = [one.words[place] for one in found for place in one.spelled]
     assert spelled and {len(word) for word in spelled} == {3}
     assert [one.cut_words for one in found] == [len(one.spelled) for one in found]
-    assert nmt("perplexity", corpus / "dev.en", corpus / "dev.de", "--model",
-               corpus / "whole") == 0
-    assert "character perplexity" in capsys.readouterr().out
+    assert "character perplexity" in printed(capsys, "perplexity", corpus / "dev.en",
+                                             corpus / "dev.de", "--model", corpus / "whole")
     (corpus / "whole" / "target_characters.vocab").unlink()
     message = complaint(capsys, "perplexity", corpus / "dev.en", corpus / "dev.de", "--model",
                         corpus / "whole")

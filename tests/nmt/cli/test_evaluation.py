@@ -439,10 +439,11 @@ def test_what_needs_attention_says_so(corpus, capsys, monkeypatch) -> None:
         (["align", *pair], "nmt align"), (["attention", *pair], "nmt attention"),
         (["dictionary", "test.en", "test.de", "d", "--model", "out"], "nmt dictionary"),
         (["translate", "--model", "out", "--replace-unk"], "--replace-unk"),
+        (["translate", "--model", "out", "--alignments", "links"], "--alignments"),
     ):
         assert complaint(capsys, *arguments) == f"{name}: {none}"
     for asked, name in ((["--gold", "x"], "--gold"), (["--replace-unk"], "--replace-unk"),
                         (["--gold", "x", "--replace-unk"], "--gold and --replace-unk")):
         assert complaint(capsys, "evaluate", *pair, "out", "--ensemble", *asked) \
             == f"{name}: expected a model with attention in --model, got none"
-    assert "BLEU" in printed(capsys, "evaluate", *pair)
+    assert "BLEU" in printed(capsys, "evaluate", *pair) and not (corpus / "links").exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import complaint, nmt, write_corpus, write_recipe
+from tiny_run import complaint, lines_of, nmt, write_corpus, write_recipe
 
 from nmt.console.messages import several
 from nmt.data.factors import CASES
@@ -48,9 +48,7 @@ def test_from_files_to_translations(work, capsys) -> None:
     assert side.ids[:, 0].tolist() == system.source_ids(words)
     assert side.factors is not None and side.factors[0, :, 0].tolist() == [
         *[CASES.index("upper")] * (len(side.ids) - 1), 0]
-    capsys.readouterr()
-    assert nmt("translate", "test.f", "--model", "run", "run") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert len(lines_of(capsys, "translate", "test.f", "--model", "run", "run")) == 6
     other = [word.lower() for word in words]
     ours, theirs = (system.force([(one, ["null"])])[0].log_probability
                     for one in (words, [word.replace("even", "EVEN").replace("odd", "ODD")

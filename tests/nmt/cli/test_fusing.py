@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from tiny_run import TEXT_RECIPE, complaint, nmt, write_recipe
+from tiny_run import TEXT_RECIPE, captured, complaint, lines_of, nmt, printed, write_recipe
 
 from nmt.language_models import LanguageSystem
 from nmt.system import System
@@ -17,15 +17,13 @@ def work(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained)
     write_recipe(Path("same.yaml").resolve(), TEXT_RECIPE, model={"layers": 1},
                  text={"vocabulary": "model/target.vocab"}, train={"epochs": 4})
-    assert nmt("lm", "train", "same.yaml", "--output", "same") == 0
-    capsys.readouterr()
+    captured(capsys, "lm", "train", "same.yaml", "--output", "same")
     return trained
 
 
 def test_a_weight_is_found_and_used(work, capsys) -> None:
-    assert nmt("lm", "tune", "dev.en", "dev.de", "--model", "model", "--lm", "same",
-               "--weights", "0", "0.2", "--beam", "2") == 0
-    found = capsys.readouterr().out.splitlines()
+    found = lines_of(capsys, "lm", "tune", "dev.en", "dev.de", "--model", "model", "--lm", "same",
+                     "--weights", "0", "0.2", "--beam", "2")
     assert [line.split(":")[0] for line in found] == ["beta 0", "beta 0.2", "best"]
     scores = [float(line.split()[-1]) for line in found[:2]]
     assert found[2] == f"best: --lm-weight {['0', '0.2'][scores[1] > scores[0]]}"
@@ -33,8 +31,7 @@ def test_a_weight_is_found_and_used(work, capsys) -> None:
     outputs = []
     for more in ((), ("--lm", "same", "--lm-weight", "0"), ("--lm", "same", "--lm-weight", "2"),
                  ("--lm", "same", "--lm-weight", "2", "--every-beam")):
-        assert nmt(*text, *more) == 0
-        outputs.append(capsys.readouterr().out)
+        outputs.append(printed(capsys, *text, *more))
     assert outputs[0] == outputs[1] != outputs[2]
     assert Path("same/text.vocab").read_text() == Path("model/target.vocab").read_text()
 
@@ -82,6 +79,4 @@ def test_deep_fusion_trains_the_output_layer_alone(work, capsys) -> None:
         was = language.parameters.get(own) if name[:3] == "lm." else before.parameters.get(name)
         assert (was is None and name in ("output.L_o", "output.v_g", "output.b_g")) or (
             np.array_equal(array, was) == (name[:7] != "output.")), name
-    capsys.readouterr()
-    assert nmt("translate", "test.en", "--model", "deep", "--beam", "3") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert len(lines_of(capsys, "translate", "test.en", "--model", "deep", "--beam", "3")) == 6

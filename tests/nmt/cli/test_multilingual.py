@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tiny_run import complaint, nmt, write_corpus, write_recipe
+from tiny_run import complaint, nmt, printed, write_corpus, write_recipe
 
 from nmt.data.corpora import tokenisers
 from nmt.recipe import DataConfig
@@ -28,9 +28,8 @@ def test_one_model_writes_what_it_is_told(tmp_path, monkeypatch, capsys) -> None
     assert not {"<2de>", "<2en>"} & set(system.target.words)
     found = {}
     for key, more in {"de": (), "en": ("--target-token", "<2en>")}.items():
-        capsys.readouterr()
-        assert nmt("translate", "test.en", "--model", "run/de", "--beam", "1", *more) == 0
-        found[key] = capsys.readouterr().out.split()
+        found[key] = printed(capsys, "translate", "test.en", "--model", "run/de", "--beam", "1",
+                             *more).split()
     english = set(Path("train.en").read_text().split())
     share = {key: sum(word in english for word in words) / len(words)
              for key, words in found.items()}

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tiny_run import complaint, files_in, nmt
+from tiny_run import captured, complaint, files_in, nmt, printed
 
 from nmt.system import System
 from nmt.training import checkpoint
@@ -15,8 +15,7 @@ from nmt.training.run import LAST
 
 def test_prune_says_what_goes_and_other_commands_need_not_know(trained, capsys):
     run, pruned = trained / "model", trained / "p"
-    assert nmt("prune", run, "--percent", 40, "--output", pruned) == 0
-    out = capsys.readouterr().out
+    out = printed(capsys, "prune", run, "--percent", 40, "--output", pruned)
     assert "source layer 1" in out and "target embedding" in out
     sizes = [int(line.split()[-6].replace(",", "")) for line in out.splitlines()
              if "weights pruned" in line]
@@ -51,8 +50,7 @@ def test_sparse_products_translate_alike(trained, capsys, monkeypatch):
         capsys.readouterr()
         lines = io.BytesIO(b"one two three\nfour\n")
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(lines))
-        assert nmt("translate", "--model", trained / model, *options) == 0
-        written.append(capsys.readouterr())
+        written.append(captured(capsys, "translate", "--model", trained / model, *options))
     assert written[0].out == written[1].out and written[0].out.count("\n") == 2
     assert written[1].err == ("sparse products: decoder.0.W, attention.W_c, output.W_hy\n")
     assert "none, more than a tenth of each is left" in written[2].err
@@ -121,9 +119,8 @@ def test_a_mask_that_does_not_fit_the_checkpoint_is_named(trained, capsys):
 
 def test_redundancy_writes_figures_and_pictures(trained, capsys):
     """A small sweep with a retrained run; the files say what the lines do."""
-    assert nmt("prune", trained / "model", "--percent", 80, "--output", trained / "r", "--retrain",
-               "--train.epochs=1") == 0
-    capsys.readouterr()
+    captured(capsys, "prune", trained / "model", "--percent", 80, "--output", trained / "r",
+             "--retrain", "--train.epochs=1")
     assert nmt("redundancy", trained / "model", "--output", trained / "out", "--percents", 0, 80,
                "--schemes", "class-blind", "class-uniform", "--trained", trained / "r") == 0
     out, found = capsys.readouterr().out, json.loads((trained / "out/redundancy.json").read_text())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_run import complaint, nmt, write_corpus, write_recipe
+from tiny_run import captured, complaint, lines_of, nmt, printed, write_corpus, write_recipe
 
 from nmt.data.corpus import read_lines
 from nmt.data.nbest import read_nbest
@@ -41,18 +41,14 @@ ARGUMENTS = ("rerank", "test.en", "nbest", "--backward", "back", "--weights", "w
 
 
 def test_tuned_weights_choose_better_ones(capsys) -> None:
-    capsys.readouterr()
-    assert nmt(*ARGUMENTS, "--tune", "test.de", "--tokenize", "none", "-o", "out",
-               "--nbest-output", "all") == 0
-    said = capsys.readouterr().err
+    said = captured(capsys, *ARGUMENTS, "--tune", "test.de", "--tokenize", "none", "-o", "out",
+                    "--nbest-output", "all").err
     before, after = (float(part.split()[0]) for part in (said[5:], said.split(", ")[1]))
     assert after >= before and set(json.loads(Path("w").read_text())) == {
         "log_p", "cut", "backward:back", "words"}
-    capsys.readouterr()
-    assert nmt("score", "out", "test.de", "--tokenize", "none") == 0
-    assert capsys.readouterr().out.startswith(f"BLEU {after:.2f}") or after == 0
-    assert nmt(*ARGUMENTS) == 0
-    assert capsys.readouterr().out.splitlines() == read_lines("out")
+    assert printed(capsys, "score", "out", "test.de", "--tokenize",
+                   "none").startswith(f"BLEU {after:.2f}") or after == 0
+    assert lines_of(capsys, *ARGUMENTS) == read_lines("out")
     found = read_nbest("all")
     assert [own[0].text for own in found] == read_lines("out")
     one = next(one for one in found[0] if one.text)

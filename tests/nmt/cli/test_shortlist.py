@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import SOURCE, TARGET, complaint, nmt, write_corpus, write_recipe
+from tiny_run import SOURCE, TARGET, captured, complaint, nmt, write_corpus, write_recipe
 
 from nmt.data.corpus import read_lines
 from nmt.search.interface import SearchOptions
@@ -35,9 +35,7 @@ def there(work, monkeypatch):
 
 
 def translated(capsys, *arguments) -> tuple[list[str], str]:
-    capsys.readouterr()
-    assert nmt("translate", "test.en", "--beam", "3", *arguments) == 0
-    out, error = capsys.readouterr()
+    out, error = captured(capsys, "translate", "test.en", "--beam", "3", *arguments)
     return out.splitlines(), error
 
 

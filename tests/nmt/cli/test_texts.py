@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_run import complaint, nmt
+from tiny_run import complaint, nmt, printed
 
 
 def test_tokens_are_joined_as_moses_does(
@@ -40,8 +40,7 @@ def test_consecutive_pairs_are_joined(
     source.write_text("a\nb \n\nd\ne\n", encoding="utf-8")
     target.write_text("A\nB\nC\nD\nE\n", encoding="utf-8")
     apart, overlapping = tmp_path / "apart", tmp_path / "overlapping"
-    assert nmt("join-pairs", source, target, "--most", "2", "-o", apart) == 0
-    assert "3 pairs" in capsys.readouterr().out
+    assert "3 pairs" in printed(capsys, "join-pairs", source, target, "--most", "2", "-o", apart)
     assert (apart / "text.de").read_text("utf-8") == "a\nb\nd\n"
     assert (apart / "text.en").read_text("utf-8") == "A\nB C\nD\n"
     assert nmt("join-pairs", source, target, "--most", "2", "--overlapping", "-o", overlapping) == 0

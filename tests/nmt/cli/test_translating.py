@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_run import ROOT, captured, complaint, lines_of, nmt, start, write_recipe
+from tiny_run import ROOT, captured, complaint, lines_of, nmt, printed, start, write_recipe
 
 from nmt.cli.arriving import Arriving
 
@@ -26,17 +26,15 @@ def test_files_are_translated_one_after_another(
     lines = (trained / "test.en").read_text("utf-8").splitlines(keepends=True)
     one.write_text("".join(lines[:2]), "utf-8")
     other.write_text("".join(lines[2:]), "utf-8")
-    assert nmt("translate", one, other, "--model", trained / "model") == 0
-    assert capsys.readouterr().out == piped
+    assert printed(capsys, "translate", one, other, "--model", trained / "model") == piped
 
 
 def test_attention_is_drawn_beside_the_lines(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (trained / "two.en").write_text("one two\n\nthree\n", "utf-8")
-    assert nmt("translate", trained / "two.en", "--model", trained / "model", "--show",
-               "attention") == 0
-    said = capsys.readouterr()
+    said = captured(capsys, "translate", trained / "two.en", "--model", trained / "model", "--show",
+                    "attention")
     assert said.out.count("\n") == 3 and "1 one  2 two" in said.err and "1 three" in said.err
 
 

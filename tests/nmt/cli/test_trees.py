@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tiny_run import complaint, files_in, nmt, write_recipe
+from tiny_run import complaint, files_in, nmt, printed, write_recipe
 
 from nmt.cli.trees import tell_long_trees
 from nmt.data.trees import repair
@@ -131,9 +131,8 @@ def model_of_trees(monkeypatch):
 def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
     model_of_trees(monkeypatch)
     evaluate = ["evaluate", "words", "gold", "--model", "model", "--trees", "--buckets", "1,2"]
-    capsys.readouterr()
-    assert nmt(*evaluate, "--output", "out") == 0
-    rows = dict(re.findall(r"^(\S.*?)  +(\S+)$", capsys.readouterr().out, re.MULTILINE))
+    rows = dict(re.findall(r"^(\S.*?)  +(\S+)$", printed(capsys, *evaluate, "--output",
+                                                         "out"), re.MULTILINE))
     assert (rows["F1"], rows["exact trees"], rows["trees of another number of words"]) == (
         "50.00", "0", "1")
     assert [rows[f"F1, {label} (n=1)"] for label in ("1-1 words", "2-2 words", "3+ words")] == [

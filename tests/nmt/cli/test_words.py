@@ -4,7 +4,7 @@ import importlib.util
 import json
 
 import pytest
-from tiny_run import complaint, nmt
+from tiny_run import captured, complaint, nmt
 
 
 def write(path, text):
@@ -36,8 +36,7 @@ def test_words_draws_those_with_a_vector(trained, capsys) -> None:
     pytest.importorskip("matplotlib")
     words = write(trained / "words", "one two six\nspiritless four one\n")
     picture = trained / "map.png"
-    assert nmt("words", words, "--model", trained / "model", "-o", picture) == 0
-    said = capsys.readouterr()
+    said = captured(capsys, "words", words, "--model", trained / "model", "-o", picture)
     assert said.out == f"{picture}\n" and picture.stat().st_size > 5000
     assert said.err == "1 of 5 words have no vector and are left out: spiritless\n"
 

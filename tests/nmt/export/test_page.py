@@ -7,7 +7,7 @@ import shutil
 from textwrap import dedent
 
 import pytest
-from tiny_run import ROOT, nmt
+from tiny_run import ROOT, captured
 
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -26,8 +26,7 @@ def test_its_program_translates(name, tmp_path, monkeypatch, capsys) -> None:
     golden = ROOT / "tests/golden_runs/runs" / ("luong" if run == "demo" else run)
     shutil.copytree(golden, tmp_path / "runs" / run)
     monkeypatch.chdir(tmp_path)
-    assert nmt("export", f"runs/{run}", "--format", name, "-o", directory) == 0
-    capsys.readouterr()
+    captured(capsys, "export", f"runs/{run}", "--format", name, "-o", directory)
     exec(compile(program, name, "exec"), {})
     system = System.open(f"runs/{run}")
     options = SearchOptions(beam=5 if name == "ctranslate2" else 1, minimum_steps=steps)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_run import complaint, nmt
+from tiny_run import complaint, nmt, printed
 
 import nmt as package
 from nmt.models.registry import MODELS
@@ -22,9 +22,8 @@ def text() -> str:
 
 
 def test_the_page_is_the_code_s(capsys) -> None:
-    assert nmt("recipe", "--doc") == 0
-    printed = capsys.readouterr().out
-    assert printed == PAGE.read_text("utf-8"), "nmt recipe --doc > docs/recipe.md"
+    page = printed(capsys, "recipe", "--doc")
+    assert page == PAGE.read_text("utf-8"), "nmt recipe --doc > docs/recipe.md"
 
 
 @pytest.mark.parametrize("architecture", MODELS)
@@ -71,11 +70,10 @@ def test_a_default_shows_what_else_is_possible(text) -> None:
 
 def test_a_recipe_is_printed_as_it_is_used(capsys) -> None:
     recipe = RECIPES / "thesis" / "local-m-dot.yaml"
-    assert nmt("recipe", recipe, "--train.epochs", 3) == 0
-    printed = yaml.safe_load(capsys.readouterr().out)
-    assert printed["model"]["architecture"] == "luong" and "base" not in printed
-    assert (printed["model"]["attention"], printed["model"]["dropout"]) == ("local-m", 0.2)
-    assert (printed["train"]["epochs"], printed["train"]["plateau_patience"]) == (3, 3)
+    recipe = yaml.safe_load(printed(capsys, "recipe", recipe, "--train.epochs", 3))
+    assert recipe["model"]["architecture"] == "luong" and "base" not in recipe
+    assert (recipe["model"]["attention"], recipe["model"]["dropout"]) == ("local-m", 0.2)
+    assert (recipe["train"]["epochs"], recipe["train"]["plateau_patience"]) == (3, 3)
     assert nmt("recipe", RECIPES / "words.yaml") == 0
     assert yaml.safe_load(capsys.readouterr().out)["text"]["level"] == "words"
 

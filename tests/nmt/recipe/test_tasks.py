@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_run import complaint, nmt
+from tiny_run import complaint, printed
 
 from backend.errors import UserError
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe, TranslationRecipe
@@ -137,13 +137,11 @@ def test_the_command_line_says_it_in_one_line(folder, capsys) -> None:
         message = complaint(capsys, command, folder / "r.yaml")
         assert message.endswith("r.yaml:3: ratios.y: expected a positive number, got 0")
     (folder / "r.yaml").write_text(TASKS + "share: [encoder]\n")
-    assert nmt("recipe", folder / "r.yaml") == 0
-    resolved = yaml.safe_load(capsys.readouterr().out)
+    resolved = yaml.safe_load(printed(capsys, "recipe", folder / "r.yaml"))
     assert resolved["share"] == {"encoder": [["x", "y", "z"]]} and "private" not in resolved
     (folder / "r.yaml").write_text(TASKS + "share: [encoder]\nprivate: 0.5\n")
     assert load_recipe(TasksRecipe, folder / "r.yaml").private == 0.5
-    assert nmt("recipe", folder / "r.yaml") == 0
-    assert yaml.safe_load(capsys.readouterr().out)["private"] == 0.5
+    assert yaml.safe_load(printed(capsys, "recipe", folder / "r.yaml"))["private"] == 0.5
     assert re.fullmatch(r".*expected a recipe of one model, got one of several tasks",
                         complaint(capsys, "lm", "train", folder / "r.yaml"))
 

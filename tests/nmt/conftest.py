@@ -11,17 +11,30 @@ from nmt.training.progress import Observer
 from nmt.translator_training import train
 
 
-@pytest.fixture(autouse=True)
-def _quiet_blas(monkeypatch):
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)  # nmt would warn of it on stderr
+@pytest.fixture(autouse=True, scope="module")
+def _quiet_blas():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OPENBLAS_CORETYPE", raising=False)  # nmt would warn of it on stderr
+        yield
 
 
 @pytest.fixture
-def corpus(tmp_path):
-    """A directory with the corpus and r.yaml."""
+def corpus(tmp_path, monkeypatch):
+    """The working directory, with the corpus and r.yaml."""
+    monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path)
     write_recipe(tmp_path / "r.yaml")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """The working directory of a module's tests, with the corpus."""
+    directory = tmp_path_factory.mktemp("workplace")
+    write_corpus(directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        yield directory
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +50,12 @@ def _trained(tmp_path_factory):
 
 
 @pytest.fixture
-def trained(_trained, tmp_path):
-    """A directory with a corpus, `model`, a translator that reads its source reversed, and `lm`."""
+def trained(_trained, tmp_path, monkeypatch):
+    """The working directory, with a corpus, `model`, a translator that reads its source reversed,
+    and `lm`."""
     directory = tmp_path / "trained"
     shutil.copytree(_trained, directory)
+    monkeypatch.chdir(directory)
     return directory
 
 

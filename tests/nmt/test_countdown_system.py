@@ -6,8 +6,7 @@ import json
 import math
 
 import pytest
-import yaml
-from tiny_run import RECIPE, complaint, lines_of, nmt, write_corpus
+from tiny_run import RECIPE, TEXT_RECIPE, complaint, lines_of, nmt, write_corpus, write_recipe
 
 import nmt as library
 from backend.errors import UserError
@@ -20,24 +19,18 @@ from nmt.serving.service import Limits, Service
 from nmt.system import System
 from nmt.training.log import read_log
 
-MODEL = {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 1, "heads": 2,
-         "hidden_size": 12, "inner_size": 16, "dropout": 0.1, "positions": 16,
-         "target_positions": "countdown"}
-TRAIN = {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
-         "checkpoint_every": 2, "keep": 2}
-
-
-def recipe_file(directory, name="countdown.yaml", **sections):
-    content = {**RECIPE, "model": MODEL, "train": TRAIN, "search": {"beam": 2, "lengths": 3},
-               "data": {**RECIPE["data"], "directory": str(directory), "max_translate_length": 16}}
-    for section, changes in sections.items():
-        content[section] = {**content.get(section, {}), **changes}
-    (directory / name).write_text(yaml.safe_dump(content))
-    return directory / name
+COUNTDOWN = {
+    **RECIPE, "data": {**RECIPE["data"], "max_translate_length": 16},
+    "model": {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 1, "heads": 2,
+              "hidden_size": 12, "inner_size": 16, "dropout": 0.1, "positions": 16,
+              "target_positions": "countdown"},
+    "train": {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
+              "checkpoint_every": 2, "keep": 2},
+    "search": {"beam": 2, "lengths": 3}}
 
 
 def recipe_of(directory, **sections):
-    return load_recipe(Recipe, recipe_file(directory, **sections))
+    return load_recipe(Recipe, write_recipe(directory / "countdown.yaml", COUNTDOWN, **sections))
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +38,11 @@ def trained(tmp_path_factory):
     """A directory with the corpus and two runs, `run`, of a countdown, and `forward`."""
     directory = tmp_path_factory.mktemp("countdown")
     write_corpus(directory)
-    more = {"epochs": 8, "schedule": "constant"}
-    assert nmt("train", recipe_file(directory, model={"dropout": 0.0}, train=more,
-                                    evaluate={"bleu": False}), "--output", directory / "run") == 0
-    forward = recipe_file(directory, "forward.yaml", train={"epochs": 1}, search={"lengths": 1},
-                          model={"target_positions": "forward"})
+    recipe = write_recipe(directory / "countdown.yaml", COUNTDOWN, model={"dropout": 0.0},
+                          train={"epochs": 8, "schedule": "constant"}, evaluate={"bleu": False})
+    assert nmt("train", recipe, "--output", directory / "run") == 0
+    forward = write_recipe(directory / "forward.yaml", COUNTDOWN, train={"epochs": 1},
+                           search={"lengths": 1}, model={"target_positions": "forward"})
     assert nmt("train", forward, "--output", directory / "forward") == 0
     return directory
 
@@ -166,12 +159,9 @@ def test_what_cannot_go_together_is_refused(trained, capsys) -> None:
         "countdown")
     assert complaint(capsys, "translate", test, "--model", forward, "--lengths", 2) == (
         "search.lengths: expected 1 without model.target_positions countdown, got 2")
-    text = yaml.safe_dump({
-        "text": {"train": str(trained / "train.de"), "vocabulary": str(run / "target.vocab"),
-                 "streams": 4, "length": 5}, "train": {"epochs": 1},
-        "model": {"architecture": "language_model", "hidden_size": 4, "embedding_size": 4}})
-    (trained / "lm.yaml").write_text(text)
-    assert nmt("lm", "train", trained / "lm.yaml", "--output", trained / "lm") == 0
+    recipe = write_recipe(trained / "lm.yaml", TEXT_RECIPE, train={"epochs": 1},
+                          text={"vocabulary": str(run / "target.vocab")})
+    assert nmt("lm", "train", recipe, "--output", trained / "lm") == 0
     assert complaint(capsys, "translate", test, "--model", run, "--lm", trained / "lm",
                      "--lm-weight", 0.1).endswith(
         "expected a translator that predicts </s> beside a language model, got one with "

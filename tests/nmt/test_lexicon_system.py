@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import yaml
-from tiny_run import RECIPE, TARGET, complaint, printed
+from tiny_run import RECIPE, TARGET, complaint, printed, write_recipe
 
 from backend.errors import UserError
 from nmt.recipe import Recipe
@@ -14,19 +13,16 @@ from nmt.training.progress import Observer
 from nmt.translator_training import train
 
 
-def recipe(corpus, **more):
+def recipe(corpus, **sections):
     """A recipe with the bias, changed by section."""
-    made = {**RECIPE, "data": {**RECIPE["data"], "directory": str(corpus), "lexicon": "low.lex"},
-            "model": {**RECIPE["model"], "lexicon_epsilon": 0.01}}
-    (corpus / "r.yaml").write_text(yaml.safe_dump(
-        {name: {**own, **more.get(name, {})} for name, own in made.items()}))
-    return load_recipe(Recipe, corpus / "r.yaml")
+    with_bias = {**RECIPE, "data": {**RECIPE["data"], "lexicon": "low.lex"},
+                 "model": {**RECIPE["model"], "lexicon_epsilon": 0.01}}
+    return load_recipe(Recipe, write_recipe(corpus / "r.yaml", with_bias, **sections))
 
 
 @pytest.fixture
-def corpus(corpus, monkeypatch, capsys):
+def corpus(corpus, capsys):
     """With the aligner's lexicon."""
-    monkeypatch.chdir(corpus)
     printed(capsys, "align", "train.en", "train.de", "--method", "model1", "--lexicon", "low.lex",
             "--least", "0.1")
     return corpus
@@ -57,10 +53,11 @@ def test_another_lexicon_is_refused(corpus):
         System.open(corpus / "run")
 
 
-@pytest.mark.parametrize("more", [{"data": {"lexicon": ""}}, {"model": {"lexicon_epsilon": None}}])
-def test_file_and_epsilon_come_together(corpus, more):
+@pytest.mark.parametrize("sections", [{"data": {"lexicon": ""}},
+                                      {"model": {"lexicon_epsilon": None}}])
+def test_file_and_epsilon_come_together(corpus, sections):
     with pytest.raises(UserError, match=r"data\.lexicon: expected the name of a file exactly"):
-        recipe(corpus, **more)
+        recipe(corpus, **sections)
 
 
 def test_commands_that_refuse_it(corpus, capsys):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
-from tiny_run import RECIPE
+from tiny_run import RECIPE, write_recipe
 
 from backend.errors import UserError
 from nmt.data.batches import make_sources
@@ -25,13 +24,9 @@ WORDS = ["one", "two", "three"]
 
 
 def recipe_of(directory, **parametrize):
-    path = directory / "r.yaml"
-    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
-               "parametrize": parametrize,
-               "model": {**RECIPE["model"], "hidden_size": 6, "embedding_size": 6},
-               "train": {**RECIPE["train"], "checkpoint_every": 2}}
-    path.write_text(yaml.safe_dump(content))
-    return load_recipe(Recipe, path)
+    return load_recipe(Recipe, write_recipe(
+        directory / "r.yaml", parametrize=parametrize, train={"checkpoint_every": 2},
+        model={"hidden_size": 6, "embedding_size": 6}))
 
 
 @pytest.mark.parametrize("parametrize", [
@@ -65,12 +60,11 @@ def test_what_is_stored_and_what_the_model_gets(corpus) -> None:
     "inner_size": 5, "norm": "scale", "output_bias": False}])
 def test_a_tied_table_is_the_normalized_one_and_logits_are_cosines(corpus, model, learned) -> None:
     """Fixnorm of section 3.2.3, and Nguyen Eq. 3.7 in a Transformer: s = r g cos, of each word."""
-    path, sizes = corpus / "f.yaml", {"hidden_size": 6}
-    path.write_text(yaml.safe_dump({
-        **RECIPE, "data": {**RECIPE["data"], "directory": str(corpus)},
-        "parametrize": {"tied": {"decoder.W_e": "output.W_hy"}, "normalized": {"output.W_hy": 0.5},
-                        "learned_radius": learned},
-        "model": sizes | ({} if "architecture" in model else {"embedding_size": 6}) | model}))
+    sizes = {"hidden_size": 6} | ({} if "architecture" in model else {"embedding_size": 6})
+    path = write_recipe(
+        corpus / "f.yaml", {**RECIPE, "model": sizes | model},
+        parametrize={"tied": {"decoder.W_e": "output.W_hy"}, "normalized": {"output.W_hy": 0.5},
+                     "learned_radius": learned})
     system = train(load_recipe(Recipe, path), corpus / "run", Observer())
     table = system.parameters["output.W_hy"]
     assert system.parameters["decoder.W_e"] is table

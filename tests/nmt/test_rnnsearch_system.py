@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
-from tiny_run import RECIPE
+from tiny_run import RECIPE, write_recipe
 
 from backend.errors import UserError
 from nmt.data.batches import make_sources
@@ -22,16 +21,13 @@ from nmt.training.progress import Observer
 from nmt.translator_training import train
 
 MODEL = {"hidden_size": 8, "embedding_size": 6, "layer_size": 5}
-TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",
+TRAIN = {"optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",
          "sorted_within": 20, "max_norm": 1.0, "checkpoint_every": 2}
 
 
 def recipe_of(directory, *overrides, **model):
-    path = directory / "r.yaml"
-    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
-               "model": {"architecture": "rnnsearch", **MODEL, **model}, "train": TRAIN}
-    path.write_text(yaml.safe_dump(content))
-    return load_recipe(Recipe, path, overrides)
+    recipe = {**RECIPE, "model": {"architecture": "rnnsearch", **MODEL, **model}}
+    return load_recipe(Recipe, write_recipe(directory / "r.yaml", recipe, train=TRAIN), overrides)
 
 
 @pytest.mark.parametrize("context", ["search", "last"])

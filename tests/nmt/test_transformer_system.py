@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
-from tiny_run import RECIPE, complaint, nmt
+from tiny_run import RECIPE, complaint, nmt, write_recipe
 
 import nmt as library
 from backend.errors import UserError
@@ -21,18 +20,13 @@ from nmt.translator_training import train
 
 MODEL = {"encoder_layers": 1, "decoder_layers": 2, "hidden_size": 8, "inner_size": 10, "heads": 2,
          "dropout": 0.1}
-TRAIN = {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
-         "checkpoint_every": 2, "keep": 2}
+TRANSFORMER = {**RECIPE, "model": {"architecture": "transformer", **MODEL},
+               "train": {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
+                         "checkpoint_every": 2, "keep": 2}}
 
 
 def recipe_file(directory, **sections):
-    path = directory / "transformer.yaml"
-    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
-               "model": {"architecture": "transformer", **MODEL}, "train": TRAIN}
-    for section, changes in sections.items():
-        content[section] = {**content.get(section, {}), **changes}
-    path.write_text(yaml.safe_dump(content))
-    return path
+    return write_recipe(directory / "transformer.yaml", TRANSFORMER, **sections)
 
 
 def recipe_of(directory, **sections):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import complaint, lines_of, nmt, write_corpus, write_recipe
+from tiny_run import complaint, lines_of, nmt, write_recipe
 
 from nmt.system import System
 from nmt.training import checkpoint
@@ -14,25 +14,14 @@ from nmt.training.kept import kept
 TWO = ("m/epoch-2.safetensors", "m/epoch-3.safetensors")
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def work(workplace):
     """A run of two epochs, gone on with for a third, that keeps the last two."""
-    directory = tmp_path_factory.mktemp("averaging")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENBLAS_CORETYPE", raising=False)
-        patch.chdir(directory)
-        write_corpus(directory)
-        write_recipe(directory / "r.yaml", train={"keep": 2}, evaluate={"bleu": False},
-                     parametrize={"normalized": {"encoder.W_e": 2.0}})
-        assert nmt("train", "r.yaml", "--output", "m") == 0
-        assert nmt("train", "--resume", "m", "--train.epochs", "3") == 0
-        assert nmt("average", "m", "--output", "mean") == 0
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def there(work, monkeypatch):
-    monkeypatch.chdir(work)
+    write_recipe(workplace / "r.yaml", train={"keep": 2}, evaluate={"bleu": False},
+                 parametrize={"normalized": {"encoder.W_e": 2.0}})
+    assert nmt("train", "r.yaml", "--output", "m") == 0
+    assert nmt("train", "--resume", "m", "--train.epochs", "3") == 0
+    assert nmt("average", "m", "--output", "mean") == 0
 
 
 def test_the_last_epochs_are_kept() -> None:

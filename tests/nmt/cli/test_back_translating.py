@@ -18,8 +18,7 @@ BACK = ("back-translate", "text", "--model", "model", "--source", "s", "--target
 
 
 @pytest.fixture
-def work(trained, monkeypatch):
-    monkeypatch.chdir(trained)
+def work(trained):
     Path("text").write_text(TEXT)
     return trained
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import Crash, CrashAt, complaint, lines_of, nmt, write_corpus, write_recipe
+from tiny_run import Crash, CrashAt, complaint, lines_of, nmt, write_recipe
 
 from nmt.data.bpe import Codes
 from nmt.data.corpora import load_corpus
@@ -22,24 +22,13 @@ MERGES = [("e", "i</w>"), ("n", "e"), ("t", "w"), ("s", "i"), ("z", "w"), ("zw",
 CODES = {"source_codes": "own.codes", "target_codes": "own.codes"}
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def work(workplace):
     """A directory with a model of pieces, merges of a file, trained for two epochs with dropout."""
-    directory = tmp_path_factory.mktemp("bpe")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENBLAS_CORETYPE", raising=False)
-        patch.chdir(directory)
-        write_corpus(directory)
-        Codes(MERGES).write("own.codes")
-        write_recipe(directory / "r.yaml", data={"subwords": {**CODES, "dropout": 0.3}},
-                     search={"length_factor": 8.0})
-        assert nmt("train", "r.yaml", "--output", "m") == 0
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def there(work, monkeypatch):
-    monkeypatch.chdir(work)
+    Codes(MERGES).write("own.codes")
+    write_recipe(workplace / "r.yaml", data={"subwords": {**CODES, "dropout": 0.3}},
+                 search={"length_factor": 8.0})
+    assert nmt("train", "r.yaml", "--output", "m") == 0
 
 
 def test_a_run_has_its_codes_and_writes_words(capsys) -> None:
@@ -52,7 +41,7 @@ def test_a_run_has_its_codes_and_writes_words(capsys) -> None:
     assert len(nbest) == 12 and not any("@@" in line for line in nbest)
 
 
-def test_verbs_on_a_model_of_pieces(capsys, work) -> None:
+def test_verbs_on_a_model_of_pieces(capsys) -> None:
     """Links and error rates are of words, maps of pieces, perplexity per piece."""
     lines = lines_of(capsys, "align", "test.en", "test.de", "--model", "m")
     for links, source, target in zip(lines, *map(read_lines, ("test.en", "test.de")), strict=True):

@@ -77,8 +77,7 @@ def test_overrides_may_stand_anywhere(corpus, order) -> None:
     assert resolved["train"]["epochs"] == 1 and resolved["model"]["hidden_size"] == 5
 
 
-def test_the_default_directory_is_named_after_the_recipe(corpus, monkeypatch) -> None:
-    monkeypatch.chdir(corpus)
+def test_the_default_directory_is_named_after_the_recipe(corpus) -> None:
     assert nmt("train", "r.yaml", "--train.epochs", 1) == 0
     assert files_in(corpus / "runs" / "r") == MODEL_FILES
 
@@ -172,8 +171,7 @@ WRONG_TRAINING = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG_TRAINING)
-def test_wrong_training(corpus, monkeypatch, capsys, arguments, message) -> None:
-    monkeypatch.chdir(corpus)
+def test_wrong_training(corpus, capsys, arguments, message) -> None:
     (corpus / "typo.yaml").write_text("model:\n  hiden_size: 3\n")
     (corpus / "flat.yaml").write_text("data: {corpus: cldr}\nmodel: 3\n")
     (corpus / "list.yaml").write_text("- model\n")
@@ -345,7 +343,6 @@ def test_how_often_a_smaller_beam_was_better_is_said(trained, monkeypatch, capsy
     (["--colour", "red"], b"one\n", r"unrecognized arguments: --colour"),
 ])
 def test_wrong_translation(trained, monkeypatch, capsys, options, content, message) -> None:
-    monkeypatch.chdir(trained)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     before = files_in(trained)
     assert re.search(message, complaint(capsys, "translate", "--model", "model", *options))
@@ -468,8 +465,7 @@ def test_language_models(corpus, capsys) -> None:
     (["lm"], r"arguments are required: lm_command"),
     (["perplexity", "dev.en", "dev.de", "--model", "lm"], r"expected a translator, found a lang"),
 ])
-def test_wrong_language_models(trained, monkeypatch, capsys, arguments, message) -> None:
-    monkeypatch.chdir(trained)
+def test_wrong_language_models(trained, capsys, arguments, message) -> None:
     (trained / "empty").touch()
     before = files_in(trained)
     assert re.search(message, complaint(capsys, *arguments))
@@ -483,7 +479,6 @@ def test_wrong_language_models(trained, monkeypatch, capsys, arguments, message)
 def test_a_run_directory_of_another_format_is_refused(
     trained, monkeypatch, capsys, arguments, file
 ) -> None:
-    monkeypatch.chdir(trained)
     path = Path(arguments[-1]) / file
     saved = checkpoint.load(path)
     with monkeypatch.context() as older:

@@ -24,9 +24,8 @@ GERMAN = dict(zip(SOURCE, TARGET, strict=True))
 
 
 @pytest.fixture
-def system(trained, monkeypatch):
+def system(trained):
     """The toy translator, whose working directory we are in; `model` is its directory."""
-    monkeypatch.chdir(trained)
     return System.open("model")
 
 
@@ -429,8 +428,7 @@ def test_wrong_requests(system, trained, capsys, arguments, message) -> None:
     assert files_in(trained) == before
 
 
-def test_what_needs_attention_says_so(corpus, capsys, monkeypatch) -> None:
-    monkeypatch.chdir(corpus)
+def test_what_needs_attention_says_so(corpus, capsys) -> None:
     assert nmt("train", "r.yaml", "--output", "out", "--train.epochs", 1, "--model.attention",
                "none", "--model.input_feeding", "no") == 0
     none = "expected a model with attention, this one has none"

@@ -12,9 +12,8 @@ from nmt.system import System
 
 
 @pytest.fixture
-def work(trained, monkeypatch, capsys):
+def work(trained, capsys):
     """With `same`, a language model of the translator's words."""
-    monkeypatch.chdir(trained)
     write_recipe(Path("same.yaml").resolve(), TEXT_RECIPE, model={"layers": 1},
                  text={"vocabulary": "model/target.vocab"}, train={"epochs": 4})
     captured(capsys, "lm", "train", "same.yaml", "--output", "same")

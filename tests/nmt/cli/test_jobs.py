@@ -15,9 +15,8 @@ from nmt.system import System
 
 
 @pytest.fixture
-def there(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def there(trained: Path) -> Path:
     """A model, many sentences with an empty one between, a dictionary."""
-    monkeypatch.chdir(trained)
     lines = Path("train.en").read_text("utf-8").splitlines()
     Path("many.en").write_text("\n".join([*lines, "", *lines[:7]]) + "\n", "utf-8")
     Path("words").write_text("one\teins\ntwo\tzwei\n", "utf-8")

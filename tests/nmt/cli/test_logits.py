@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import yaml
-from tiny_run import RECIPE, captured, complaint
+from tiny_run import captured, complaint, write_recipe
 
 from nmt.analysis.logits import binned, lexicon, logits_of
 from nmt.evaluation.scores import bleu, compare, metrics_of
@@ -20,11 +19,11 @@ R = 2.5  # length of h~, h^l and of the rows of both tables
 @pytest.fixture
 def run(corpus):
     """The directory of a run with fixnorm and the lexical module, and the system."""
-    (corpus / "r.yaml").write_text(yaml.safe_dump({
-        **RECIPE, "data": {**RECIPE["data"], "directory": str(corpus), "reverse_source": True},
-        "parametrize": {"normalized": {"output.W_hy": R, "output.W_l": R}},
-        "model": {**RECIPE["model"], "lexical": True, "output_norm": R, "output_bias": True}}))
-    return corpus / "run", train(load_recipe(Recipe, corpus / "r.yaml"), corpus / "run", Observer())
+    recipe = write_recipe(
+        corpus / "r.yaml", data={"reverse_source": True},
+        parametrize={"normalized": {"output.W_hy": R, "output.W_l": R}},
+        model={"lexical": True, "output_norm": R, "output_bias": True})
+    return corpus / "run", train(load_recipe(Recipe, recipe), corpus / "run", Observer())
 
 
 def test_steps(run, corpus, capsys) -> None:

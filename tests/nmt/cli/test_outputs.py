@@ -22,7 +22,6 @@ OPTIONS = {
 @pytest.fixture
 def run(trained, monkeypatch):
     """Call an option's command; it writes into `out`."""
-    monkeypatch.chdir(trained)
     (trained / "pairs").write_text("one two 5\nthree four 1\none six 3\n")
     (trained / "links").write_text("0-0\n" * 8)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n")))

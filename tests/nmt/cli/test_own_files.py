@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_run import SOURCE, TARGET, captured, complaint, lines_of, nmt, printed, write_corpus
+from tiny_run import SOURCE, TARGET, captured, complaint, lines_of, nmt, printed
 
 from nmt.cli.options import names_of_runs
 from nmt.cli.own_files import language_of
@@ -19,10 +19,8 @@ SMALL = ["--model.hidden_size", 4, "--model.embedding_size", 4, "--train.epochs"
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(corpus: Path) -> None:
     """The working directory holds the corpus."""
-    write_corpus(tmp_path)
-    monkeypatch.chdir(tmp_path)
 
 
 def test_two_files_make_a_translator(capsys: pytest.CaptureFixture[str]) -> None:

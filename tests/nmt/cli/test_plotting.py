@@ -42,8 +42,7 @@ def test_a_curve_has_the_scores_of_the_log(trained: Path) -> None:
     (["."], ".: expected a run directory, found no log.jsonl in it"),
     (["none"], "none: expected a run directory, found no such directory"),
 ])
-def test_errors(trained: Path, arguments: list[str], said: str,
-                capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(trained)
+@pytest.mark.usefixtures("trained")
+def test_errors(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert nmt("plot", *arguments, "-o", "x.png") == 2
     assert said in capsys.readouterr().err and not Path("x.png").exists()

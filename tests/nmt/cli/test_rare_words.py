@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tiny_run import SOURCE, TARGET, captured, complaint, files_in, nmt, write_corpus, write_recipe
+from tiny_run import SOURCE, TARGET, captured, complaint, files_in, nmt, write_recipe
 
 from nmt.data.aligner import align, eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
@@ -28,13 +28,11 @@ def write(path, *lines):
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path, monkeypatch):
+def files(corpus):
     """A toy corpus whose words translate word for word, and the pairs above; we are there."""
-    monkeypatch.chdir(tmp_path)
-    write_corpus(tmp_path)
     for name, lines in (("s", ENGLISH), ("t", FRENCH), ("links", LINKS)):
-        write(tmp_path / name, *lines)
-    return tmp_path
+        write(corpus / name, *lines)
+    return corpus
 
 
 # --- align ----------------------------------------------------------------------------------------
@@ -268,8 +266,7 @@ def test_scores_by_rarity(files, capsys) -> None:
         == "expected --source and --rarity together, got one of them"
 
 
-def test_evaluate_by_rarity(trained, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(trained)
+def test_evaluate_by_rarity(trained, capsys) -> None:
     said = captured(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--rarity",
                    "train.en", "--output", "e").out
     (system,) = json.loads((trained / "e" / "evaluation.json").read_text())["systems"]

@@ -4,37 +4,26 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_run import captured, complaint, lines_of, nmt, printed, write_corpus, write_recipe
+from tiny_run import captured, complaint, lines_of, nmt, printed, write_recipe
 
 from nmt.data.corpus import read_lines
 from nmt.data.nbest import read_nbest
 from nmt.system import System
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def work(workplace):
     """A model of each direction, and an n-best list of the test set."""
-    directory = tmp_path_factory.mktemp("reranking")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENBLAS_CORETYPE", raising=False)
-        patch.chdir(directory)
-        write_corpus(directory)
-        swapped = {f"{name}_{side}": f"{name}.{suffix}" for name in ("train", "dev")
-                   for side, suffix in (("source", "de"), ("target", "en"))}
-        for name, data in (("there", {}), ("back", swapped)):
-            write_recipe(directory / "r.yaml", data=data, evaluate={"bleu": False},
-                         train={"epochs": 6, "learning_rate": 0.05},
-                         model={"hidden_size": 16, "embedding_size": 16})
-            assert nmt("train", "r.yaml", "--output", name) == 0
-        with open("nbest", "w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as out:
-            out.setattr("sys.stdout", file)
-            assert nmt("translate", "test.en", "--model", "there", "--nbest", "8") == 0
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def there(work, monkeypatch):
-    monkeypatch.chdir(work)
+    swapped = {f"{name}_{side}": f"{name}.{suffix}" for name in ("train", "dev")
+               for side, suffix in (("source", "de"), ("target", "en"))}
+    for name, data in (("there", {}), ("back", swapped)):
+        write_recipe(workplace / "r.yaml", data=data, evaluate={"bleu": False},
+                     train={"epochs": 6, "learning_rate": 0.05},
+                     model={"hidden_size": 16, "embedding_size": 16})
+        assert nmt("train", "r.yaml", "--output", name) == 0
+    with open("nbest", "w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as out:
+        out.setattr("sys.stdout", file)
+        assert nmt("translate", "test.en", "--model", "there", "--nbest", "8") == 0
 
 
 ARGUMENTS = ("rerank", "test.en", "nbest", "--backward", "back", "--weights", "w")

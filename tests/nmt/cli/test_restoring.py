@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_run import complaint, files_in, nmt, printed, write_corpus, write_recipe
+from tiny_run import complaint, files_in, nmt, printed, write_recipe
 
 from nmt.data.annotation import METHODS
 from nmt.data.corpus import read_lines
@@ -17,39 +17,28 @@ SIZES = ["--source-vocabulary", 6, "--target-vocabulary", 5]
 PAIR = ["dev.en", "dev.de"]
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def models(workplace):
     """A directory with links, a dictionary, and a model for each method on its annotated text."""
-    directory = tmp_path_factory.mktemp("restoring")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENBLAS_CORETYPE", raising=False)
-        patch.chdir(directory)
-        write_corpus(directory)
-        for name in ("train", "dev"):
-            nmt("align", f"{name}.en", f"{name}.de", "--method", "hmm", "-o", f"{name}.links")
-        nmt("dictionary", "train.en", "train.de", "d", "--links", "train.links", "--min-count", 1)
-        for number, method in enumerate(METHODS):
-            for name, sizes in (("train", SIZES), ("dev", [
-                    word for side in ("source", "target")
-                    for word in (f"--{side}-vocabulary", f"{method}/{side}.vocab")])):
-                links = [] if method == "noalign" else ["--links", f"{name}.links"]
-                assert nmt("annotate", f"{name}.en", f"{name}.de", "--method", method, *links,
-                           *sizes, "--output", method) == 0
-            recipe = write_recipe(
-                directory / method / "r.yaml", data={"max_length": 12},
-                model={"attention": "none", "input_feeding": False, "layers": 1 + number % 2,
-                       "hidden_size": 24, "embedding_size": 24},
-                train={"epochs": 8, "learning_rate": 0.05}, evaluate={"bleu": number == 0},
-                search={"length_factor": 3.0})
-            assert nmt("train", recipe, "--output", f"m-{method}") == 0
-        lines = read_lines("dev.links")
-        Path("far").write_text("\n".join([lines[0], lines[1] + " 0-77", *lines[2:]]) + "\n")
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def there(models, monkeypatch):
-    monkeypatch.chdir(models)
+    for name in ("train", "dev"):
+        nmt("align", f"{name}.en", f"{name}.de", "--method", "hmm", "-o", f"{name}.links")
+    nmt("dictionary", "train.en", "train.de", "d", "--links", "train.links", "--min-count", 1)
+    for number, method in enumerate(METHODS):
+        for name, sizes in (("train", SIZES), ("dev", [
+                word for side in ("source", "target")
+                for word in (f"--{side}-vocabulary", f"{method}/{side}.vocab")])):
+            links = [] if method == "noalign" else ["--links", f"{name}.links"]
+            assert nmt("annotate", f"{name}.en", f"{name}.de", "--method", method, *links,
+                       *sizes, "--output", method) == 0
+        recipe = write_recipe(
+            workplace / method / "r.yaml", data={"max_length": 12},
+            model={"attention": "none", "input_feeding": False, "layers": 1 + number % 2,
+                   "hidden_size": 24, "embedding_size": 24},
+            train={"epochs": 8, "learning_rate": 0.05}, evaluate={"bleu": number == 0},
+            search={"length_factor": 3.0})
+        assert nmt("train", recipe, "--output", f"m-{method}") == 0
+    lines = read_lines("dev.links")
+    Path("far").write_text("\n".join([lines[0], lines[1] + " 0-77", *lines[2:]]) + "\n")
 
 
 @pytest.fixture

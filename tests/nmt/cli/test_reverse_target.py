@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import complaint, lines_of, nmt, write_corpus, write_recipe
+from tiny_run import complaint, lines_of, nmt, write_recipe
 
 from grads.stepper.explorer.models import open_model
 from grads.stepper.explorer.search import SearchSettings, build_search
@@ -16,29 +16,18 @@ from nmt.system import System
 SETS = ("train", "dev", "test")
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def work(workplace):
     """One model told to write from the end, and one of text whose target lines are reversed."""
-    directory = tmp_path_factory.mktemp("reverse")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENBLAS_CORETYPE", raising=False)
-        patch.chdir(directory)
-        write_corpus(directory)
-        for name in SETS:
-            lines = [" ".join(line.split()[::-1]) for line in read_lines(f"{name}.de")]
-            Path(f"{name}.ed").write_text("\n".join(lines) + "\n", "utf-8")
-        files = {"train_target": "train.ed", "dev_target": "dev.ed"}
-        for name, data in (("told", {"reverse_target": True}), ("plain", files)):
-            write_recipe(directory / "r.yaml", data=data, evaluate={"bleu": False},
-                         train={"epochs": 3, "learning_rate": 0.03},
-                         model={"attention": "global", "score": "general"})
-            assert nmt("train", "r.yaml", "--output", name) == 0
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def there(work, monkeypatch):
-    monkeypatch.chdir(work)
+    for name in SETS:
+        lines = [" ".join(line.split()[::-1]) for line in read_lines(f"{name}.de")]
+        Path(f"{name}.ed").write_text("\n".join(lines) + "\n", "utf-8")
+    files = {"train_target": "train.ed", "dev_target": "dev.ed"}
+    for name, data in (("told", {"reverse_target": True}), ("plain", files)):
+        write_recipe(workplace / "r.yaml", data=data, evaluate={"bleu": False},
+                     train={"epochs": 3, "learning_rate": 0.03},
+                     model={"attention": "global", "score": "general"})
+        assert nmt("train", "r.yaml", "--output", name) == 0
 
 
 def test_it_is_the_model_of_reversed_lines(capsys) -> None:

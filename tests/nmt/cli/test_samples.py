@@ -3,18 +3,16 @@
 from pathlib import Path
 
 import pytest
-from tiny_run import lines_of, write_corpus, write_recipe
+from tiny_run import lines_of, write_recipe
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def there(corpus: Path) -> Path:
     """The corpus, whose dev set begins with an empty line and one source twice."""
-    monkeypatch.chdir(tmp_path)
-    write_corpus(tmp_path)
     for end, lines in (("en", ["", "one two", "one two", "six", "zero"]),
                        ("de", ["x", "eins zwei", "eins", "sechs Elche", "null"])):
-        (tmp_path / f"dev.{end}").write_text("\n".join(lines) + "\n", "utf-8")
-    return tmp_path
+        (corpus / f"dev.{end}").write_text("\n".join(lines) + "\n", "utf-8")
+    return corpus
 
 
 @pytest.mark.parametrize("samples", [0, 2, 9])

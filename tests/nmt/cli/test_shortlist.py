@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import SOURCE, TARGET, captured, complaint, nmt, write_corpus, write_recipe
+from tiny_run import SOURCE, TARGET, captured, complaint, nmt, write_recipe
 
 from nmt.data.corpus import read_lines
 from nmt.search.interface import SearchOptions
@@ -12,26 +12,15 @@ from nmt.search.shortlist import Shortlist, rows_of
 from nmt.system import System
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def work(workplace):
     """Two models, whose ensemble is tried too, and dictionaries."""
-    directory = tmp_path_factory.mktemp("shortlist")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENBLAS_CORETYPE", raising=False)
-        patch.chdir(directory)
-        write_corpus(directory)
-        write_recipe(directory / "r.yaml", evaluate={"bleu": False}, model={"output_bias": True},
-                     train={"epochs": 3, "learning_rate": 0.03})
-        for seed in (1, 2):
-            assert nmt("train", "r.yaml", "--output", f"m{seed}", "--train.seed", seed) == 0
-        Path("all").write_text("".join(f"{word}\t{' '.join(TARGET)}\n" for word in SOURCE))
-        Path("one").write_text("".join(map("{}\t{}\n".format, SOURCE, TARGET)))
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def there(work, monkeypatch):
-    monkeypatch.chdir(work)
+    write_recipe(workplace / "r.yaml", evaluate={"bleu": False}, model={"output_bias": True},
+                 train={"epochs": 3, "learning_rate": 0.03})
+    for seed in (1, 2):
+        assert nmt("train", "r.yaml", "--output", f"m{seed}", "--train.seed", seed) == 0
+    Path("all").write_text("".join(f"{word}\t{' '.join(TARGET)}\n" for word in SOURCE))
+    Path("one").write_text("".join(map("{}\t{}\n".format, SOURCE, TARGET)))
 
 
 def translated(capsys, *arguments) -> tuple[list[str], str]:

@@ -48,9 +48,8 @@ def test_attention_is_drawn_beside_the_lines(
 ])
 def test_errors_come_before_any_line(
     files: list[str], options: list[str], said: str, trained: Path,
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(trained)
     Path("long.en").write_text("one\n" + "one " * 1001 + "\n", "utf-8")
     Path("bad.en").write_bytes(b"\xff\n")
     Path("huge.en").write_text("one\n" + "one " * 2_500_000 + "\n", "utf-8")
@@ -63,7 +62,6 @@ def test_an_odd_line_costs_itself_alone(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line too long, bytes that are no UTF-8, far too many bytes: empty lines, and warnings."""
-    monkeypatch.chdir(trained)
     plain = lines_of(capsys, "translate", "test.en", "--model", "model")
     lines = Path("test.en").read_bytes().splitlines(keepends=True)
     odd = [b"one " * 1001 + b"\n", b"one \xff\n", b"one " * 100_000 + b"\n"]
@@ -84,9 +82,8 @@ def test_an_odd_line_costs_itself_alone(
 
 
 def test_a_symbol_of_a_language_is_a_word_to_a_model_of_one(
-    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(trained)
     Path("second.en").write_text("<2nd> one\nother one\n")
     first, second = lines_of(capsys, "translate", "second.en", "--model", "model")
     assert first == second
@@ -124,10 +121,7 @@ def test_lines_arrive_whole() -> None:
     os.close(ours)
 
 
-def test_compressed_files_by_name(
-    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(trained)
+def test_compressed_files_by_name(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("test.en.gz").write_bytes(gzip.compress(Path("test.en").read_bytes()))
     plain = lines_of(capsys, "translate", "test.en", "--model", "model", "--alignments", "a")
     assert lines_of(capsys, "translate", "test.en.gz", "--model", "model", "--alignments",
@@ -170,10 +164,8 @@ COMPRESSED = [
 
 @pytest.mark.parametrize("command", COMPRESSED, ids=lambda command: command.split("{")[0])
 def test_every_verb_reads_and_writes_compressed_files(
-    command: str, trained: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    command: str, trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(trained)
     sentences = Path("test.en").read_text("utf-8").splitlines()
     made = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
             "all-links": "0-0\n" * len(Path("train.en").read_text("utf-8").splitlines()),

@@ -181,8 +181,7 @@ def test_what_does_not_go_with_valid_trees(parses, capsys) -> None:
         "--valid-trees: expected no --prefix beside it")
 
 
-def test_a_translator_writes_no_trees(trained, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(trained)
+def test_a_translator_writes_no_trees(trained, capsys) -> None:
     wrong = ("expected models of linear trees, with XX among their target words and data.tokenise "
              "none;")
     assert complaint(capsys, "evaluate", "dev.en", "dev.de", "--model", "model", "--trees") == (

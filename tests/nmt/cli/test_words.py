@@ -17,10 +17,7 @@ def pairs(trained):
     return write(trained / "pairs", "one two 5\nsix four 3\ntwo four 2\nloveless one 1\n")
 
 
-def test_similarity_prints_a_row_for_each_model_and_writes_it(
-    trained, pairs, capsys, monkeypatch
-) -> None:
-    monkeypatch.chdir(trained)
+def test_similarity_prints_a_row_for_each_model_and_writes_it(trained, pairs, capsys) -> None:
     assert nmt("similarity", pairs, "--model", "model", "lm/../model", "-o", "found.json") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("rho x 100") and len(lines) == 3

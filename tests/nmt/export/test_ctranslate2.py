@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_run
-import yaml
-from tiny_run import RECIPE, complaint, files_in, nmt, write_corpus
+from tiny_run import RECIPE, complaint, files_in, nmt, write_corpus, write_recipe
 
 from backend.errors import UserError
 from nmt.cli.exporting import FORMATS
@@ -36,13 +35,11 @@ RUNS = tiny_run.ROOT / "tests/golden_runs/runs"
 def trained(directory, sections):
     """A run that learned half of the toy language, so that beams have something to choose."""
     write_corpus(directory, pairs=300)
-    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)}, "model": MODEL,
-               "train": {**RECIPE["train"], "epochs": 3, "learning_rate": 0.01},
-               "evaluate": {**RECIPE["evaluate"], "bleu": False}}
-    for section, changes in sections.items():
-        content[section] = {**content.get(section, {}), **changes}
-    (directory / "r.yaml").write_text(yaml.safe_dump(content))
-    assert nmt("train", directory / "r.yaml", "--output", directory / "run") == 0
+    recipe = {**RECIPE, "model": MODEL,
+              "train": {**RECIPE["train"], "epochs": 3, "learning_rate": 0.01},
+              "evaluate": {**RECIPE["evaluate"], "bleu": False}}
+    assert nmt("train", write_recipe(directory / "r.yaml", recipe, **sections), "--output",
+               directory / "run") == 0
     return System.open(directory / "run")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from tiny_run import RECIPE, Crash, CrashAt, nmt
+from tiny_run import Crash, CrashAt, nmt, write_recipe
 
 from backend.errors import UserError
 from nmt.language_models import LanguageSystem
@@ -163,11 +163,8 @@ def test_a_language_model(trained):
 
 def parametrized_run(directory, **parametrize):
     """A translator trained for an epoch whose recipe parametrizes."""
-    path = directory / "q.yaml"
-    path.write_text(yaml.safe_dump({
-        **RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
-        "parametrize": parametrize, "train": {**RECIPE["train"], "epochs": 1}}))
-    return train(load_recipe(Recipe, path), directory / "q", Observer())
+    recipe = write_recipe(directory / "q.yaml", parametrize=parametrize, train={"epochs": 1})
+    return train(load_recipe(Recipe, recipe), directory / "q", Observer())
 
 
 @pytest.mark.parametrize("parametrize", [

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from strict.module import strict, to_strict
+from tiny_run import Crash, CrashAt
 
 import backend
 from backend import array_module, to_device
@@ -142,6 +143,31 @@ def assert_equal(ours, theirs):
         np.testing.assert_array_equal(array, theirs[name], err_msg=name)
 
 
+def resumed(directory, source=None, **changes):
+    """The run in a directory, gone on with until its end."""
+    again = trainer(directory, source, **changes)
+    again.resume()
+    again.train()
+    return again
+
+
+def whole_and_resumed(tmp_path, observer, **changes):
+    """A run in `whole`, and one in `cut` that its observer stopped: both write the same. It returns
+    how many batches were read after the stop."""
+    whole, source = trainer(tmp_path / "whole", **changes), Source()
+    whole.train()
+    with pytest.raises((KeyboardInterrupt, Crash)):
+        trainer(tmp_path / "cut", observer=observer, **changes).train()
+    assert resumed(tmp_path / "cut", source, **changes).counters == whole.counters
+    for file in (LAST, BEST):
+        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
+                     checkpoint.load(tmp_path / "whole" / file).arrays)
+    for event in ("update", "evaluation", "epoch"):
+        assert without_time(records(tmp_path / "cut", event)) \
+            == without_time(records(tmp_path / "whole", event))
+    return source.served
+
+
 def test_training_learns(tmp_path):
     t = trainer(tmp_path, epochs=12, halve_after=11, learning_rate=2.0, max_norm=5.0)
     before = validate(t.parameters)["perplexity"]
@@ -203,23 +229,7 @@ def test_noise_is_drawn_once_an_update_in_the_parameters_dtype(tmp_path, dtype):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("stop", [1, 8, 13, 16, 31])  # first update, epoch's end, between, ...
 def test_resume_is_exact(tmp_path, optimizer, stop):
-    whole = trainer(tmp_path / "whole", optimizer=optimizer)
-    whole.train()
-    with pytest.raises(KeyboardInterrupt, match=f"after update {stop}; --resume"):
-        trainer(tmp_path / "cut", optimizer=optimizer, observer=InterruptAt(stop)).train()
-    source = Source()
-    resumed = trainer(tmp_path / "cut", source, optimizer=optimizer)
-    resumed.resume()
-    assert resumed.counters.step == stop
-    resumed.train()
-    assert source.served == 32 - stop
-    assert_equal(resumed.parameters, whole.parameters)
-    for file in (LAST, BEST):
-        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
-                     checkpoint.load(tmp_path / "whole" / file).arrays)
-    for event in ("update", "epoch"):
-        assert without_time(records(tmp_path / "cut", event)) \
-            == without_time(records(tmp_path / "whole", event))
+    assert whole_and_resumed(tmp_path, InterruptAt(stop), optimizer=optimizer) == 32 - stop
 
 
 def test_the_moving_average_is_what_is_validated_and_saved(tmp_path):
@@ -253,71 +263,23 @@ def test_the_moving_average_is_what_is_validated_and_saved(tmp_path):
 
 def test_a_resume_goes_on_with_the_moving_average(tmp_path):
     changes = {"optimizer": "adam", "weight_decay": 0.1, "beta1": 0.7, "moving_average": 0.9}
-    trainer(tmp_path / "whole", **changes).train()
-    with pytest.raises(KeyboardInterrupt):
-        trainer(tmp_path / "cut", observer=InterruptAt(13), **changes).train()
+    whole_and_resumed(tmp_path, InterruptAt(13), **changes)
     with pytest.raises(UserError, match=r"moving_average: was 0\.9, now 0\.5"):
         trainer(tmp_path / "cut", **{**changes, "moving_average": 0.5}).resume()
-    resumed = trainer(tmp_path / "cut", **changes)
-    resumed.resume()
-    resumed.train()
-    for file in (LAST, BEST):
-        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
-                     checkpoint.load(tmp_path / "whole" / file).arrays)
-
-
-def test_a_run_killed_before_its_first_update_has_the_moving_average_of_one_not_killed(tmp_path):
-    trainer(tmp_path / "whole", epochs=1, moving_average=0.9).train()
-    with pytest.raises(Crash):
-        trainer(tmp_path / "cut", epochs=1, moving_average=0.9, observer=CrashAt(1)).train()
-    resumed = trainer(tmp_path / "cut", epochs=1, moving_average=0.9)
-    resumed.resume()
-    resumed.train()
-    assert_equal(checkpoint.load(tmp_path / "cut" / LAST).arrays,
-                 checkpoint.load(tmp_path / "whole" / LAST).arrays)
 
 
 def test_the_rate_can_halve_within_an_epoch_and_a_resume_knows_where(tmp_path):
-    changes = {"halve_every": 0.5, "log_every": 1}
-    trainer(tmp_path / "whole", **changes).train()
+    whole_and_resumed(tmp_path, InterruptAt(21), halve_every=0.5, log_every=1)  # in a quarter
     rates = [record["learning_rate"] for record in records(tmp_path / "whole")]
     assert rates == [0.5] * 16 + [0.5 ** n for n in (2, 3, 4, 5) for _ in range(4)]
-    with pytest.raises(KeyboardInterrupt):
-        trainer(tmp_path / "cut", observer=InterruptAt(21), **changes).train()  # in a quarter
-    resumed = trainer(tmp_path / "cut", **changes)
-    resumed.resume()
-    resumed.train()
-    assert [record["learning_rate"] for record in records(tmp_path / "cut")] == rates
-    assert_equal(checkpoint.load(tmp_path / "cut" / LAST).arrays,
-                 checkpoint.load(tmp_path / "whole" / LAST).arrays)
 
 
 def test_a_part_of_an_epoch(tmp_path):
     """2.2 epochs as Bahdanau's Table 2 counts: 8 + 8 + 2 updates, validated at the end."""
-    whole = trainer(tmp_path / "whole", epochs=2.2, log_every=1)
-    whole.train()
+    whole_and_resumed(tmp_path, InterruptAt(17), epochs=2.2, log_every=1)
     assert [record["step"] for record in records(tmp_path / "whole", "epoch")] == [8, 16, 18]
-    with pytest.raises(KeyboardInterrupt):
-        trainer(tmp_path / "cut", epochs=2.2, log_every=1, observer=InterruptAt(17)).train()
-    resumed = trainer(tmp_path / "cut", epochs=2.2, log_every=1)
-    resumed.resume()
-    resumed.train()
-    assert_equal(resumed.parameters, whole.parameters)
     with pytest.raises(UserError, match=r"other options: epochs: was 2\.2, now 5"):
         trainer(tmp_path / "cut", epochs=5, log_every=1).resume()
-
-
-class Crash(Exception):
-    pass
-
-
-class CrashAt(Observer):
-    def __init__(self, step):
-        self.step = step
-
-    def on_batch(self, progress):
-        if progress.step == self.step:
-            raise Crash
 
 
 def test_resume_after_a_crash_goes_back_to_the_checkpoint(tmp_path):
@@ -329,11 +291,9 @@ def test_resume_after_a_crash_goes_back_to_the_checkpoint(tmp_path):
     assert records(tmp_path / "cut")[-1]["step"] == 12
     with open(tmp_path / "cut" / LOG, "a") as file:
         file.write('{"event": "upd')
-    resumed = trainer(tmp_path / "cut", checkpoint_every=5)
-    resumed.resume()
-    assert resumed.counters.step == 10
-    resumed.train()
-    assert_equal(resumed.parameters, whole.parameters)
+    source = Source()
+    assert_equal(resumed(tmp_path / "cut", source, checkpoint_every=5).parameters, whole.parameters)
+    assert source.served == 32 - 10
     assert without_time(records(tmp_path / "cut")) == without_time(records(tmp_path / "whole"))
 
 
@@ -346,9 +306,7 @@ def test_resume_after_a_crash_at_the_end_of_an_epoch(tmp_path):
     with pytest.raises(Crash):
         trainer(tmp_path, checkpoint_every=8, observer=CrashInEpoch()).train()
     assert len(records(tmp_path, "epoch")) == 1
-    resumed = trainer(tmp_path)
-    resumed.resume()
-    resumed.train()
+    resumed(tmp_path)
     assert [record["epoch"] for record in records(tmp_path, "epoch")] == [1, 2, 3, 4]
 
 
@@ -359,23 +317,10 @@ EVALUATED = {"evaluate_every": 3, "schedule": "plateau", "plateau_patience": 2, 
 @pytest.mark.parametrize("stop", [1, 6, 8, 14, 24])  # 6: after an evaluation; 8: an epoch's end
 def test_evaluation_by_updates_resumes_exactly(tmp_path, stop):
     """Evaluations after updates 3, 6, ...; patience counts them, epochs have none."""
-    whole = trainer(tmp_path / "whole", **EVALUATED)
-    whole.train()
+    whole_and_resumed(tmp_path, InterruptAt(stop), **EVALUATED)
     evaluations = records(tmp_path / "whole", "evaluation")
-    assert [one["step"] for one in evaluations] == [*range(3, 49, 3)]
-    assert [one["scores"] for one in records(tmp_path / "whole", "epoch")] == [{}] * 6
-    with pytest.raises(KeyboardInterrupt):
-        trainer(tmp_path / "cut", observer=InterruptAt(stop), **EVALUATED).train()
-    resumed = trainer(tmp_path / "cut", **EVALUATED)
-    resumed.resume()
-    resumed.train()
-    assert resumed.counters == whole.counters
-    for file in (LAST, BEST):
-        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
-                     checkpoint.load(tmp_path / "whole" / file).arrays)
-    for event in ("update", "evaluation", "epoch"):
-        assert without_time(records(tmp_path / "cut", event)) \
-            == without_time(records(tmp_path / "whole", event))
+    assert [evaluation["step"] for evaluation in evaluations] == [*range(3, 49, 3)]
+    assert [epoch["scores"] for epoch in records(tmp_path / "whole", "epoch")] == [{}] * 6
 
 
 def test_the_plateau_and_the_best_go_by_evaluations(tmp_path):
@@ -402,30 +347,16 @@ def test_training_ends_after_so_many_evaluations_without_a_best(tmp_path):
     changes = {"evaluate_every": 3, "stop_after": 2, "learning_rate": 1e-20, "epochs": 9}
     counters = trainer(tmp_path, **changes).train()
     assert (counters.step, counters.epoch, counters.position) == (9, 2, 1)  # the first is the best
-    resumed = trainer(tmp_path, **changes)
-    resumed.resume()
-    assert resumed.train() == counters
+    assert resumed(tmp_path, **changes).counters == counters
     by_epochs = trainer(tmp_path / "epochs", **{**changes, "evaluate_every": 0}).train()
     assert (by_epochs.step, by_epochs.epoch) == (24, 4)
-
-
-def test_an_evaluation_takes_no_time_of_training(tmp_path):
-    def slow(parameters):
-        time.sleep(0.05)
-        return validate(parameters)
-
-    trainer(tmp_path, validate=slow, evaluate_every=1, epochs=1).train()
-    assert records(tmp_path, "epoch")[0]["elapsed_seconds"] < 0.2  # 8 x 0.05 of evaluations
 
 
 def test_resume_with_more_epochs_goes_on(tmp_path):
     whole = trainer(tmp_path / "whole")
     whole.train()
     trainer(tmp_path / "cut", epochs=3).train()
-    resumed = trainer(tmp_path / "cut", log_every=2)
-    resumed.resume()
-    resumed.train()
-    assert_equal(resumed.parameters, whole.parameters)
+    assert_equal(resumed(tmp_path / "cut", log_every=2).parameters, whole.parameters)
 
 
 def test_resume_refuses_other_options_and_other_models(tmp_path):
@@ -566,7 +497,8 @@ def test_log(tmp_path):
     assert epochs[-1]["elapsed_seconds"] == updates[-1]["elapsed_seconds"]
 
 
-def test_validation_does_not_count_as_training_time(tmp_path, monkeypatch):
+@pytest.mark.parametrize("every", [0, 1])  # an epoch's end, each update
+def test_validation_does_not_count_as_training_time(tmp_path, monkeypatch, every):
     late = []
 
     def slow(parameters):
@@ -576,7 +508,7 @@ def test_validation_does_not_count_as_training_time(tmp_path, monkeypatch):
     real = time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: real() + sum(late))
     monkeypatch.setattr(time, "process_time", lambda: sum(late))
-    trainer(tmp_path, validate=slow).train()
+    trainer(tmp_path, validate=slow, evaluate_every=every).train()
     assert records(tmp_path)[-1]["elapsed_seconds"] < 1000
     assert late and records(tmp_path)[-1]["cpu_seconds"] == 0
 
@@ -603,9 +535,7 @@ def test_cpu_time_is_counted_and_goes_on_after_an_interruption(tmp_path, monkeyp
     assert cpu_seconds(tmp_path / "whole") == [0.5 * r["step"] for r in records(tmp_path / "whole")]
     with pytest.raises(KeyboardInterrupt):
         trainer(tmp_path / "cut", source, observer=InterruptAt(13)).train()
-    resumed = trainer(tmp_path / "cut", source)
-    resumed.resume()
-    resumed.train()
+    resumed(tmp_path / "cut", source)
     assert cpu_seconds(tmp_path / "cut") == cpu_seconds(tmp_path / "whole")
 
 
@@ -619,9 +549,7 @@ def test_a_run_of_before_cpu_time_was_counted_goes_on(tmp_path):
     saved.metadata["training"]["meter"] = {"window": [loss, tokens, window], "seconds": total,
                                            "epoch": [epoch_loss, epoch_tokens]}
     checkpoint.save(tmp_path / LAST, saved.arrays, saved.metadata)
-    resumed = trainer(tmp_path)
-    resumed.resume()
-    resumed.train()
+    resumed(tmp_path)
     assert 0 < cpu_seconds(tmp_path)[-1] < 1000
 
 
@@ -684,33 +612,18 @@ def test_second_ctrl_c_stops_at_once(tmp_path):
 
     with pytest.raises(KeyboardInterrupt, match="stopped at once; no update was saved"):
         trainer(tmp_path, observer=Twice()).train()
-    resumed = trainer(tmp_path, checkpoint_every=5, observer=InterruptAt(5))
-    resumed.resume()
-    assert resumed.counters.step == 0
+    assert saved_step(tmp_path) == 0
     with pytest.raises(KeyboardInterrupt, match="after update 5"):
-        resumed.train()
-    resumed = trainer(tmp_path, observer=Twice())
-    resumed.resume()
+        resumed(tmp_path, checkpoint_every=5, observer=InterruptAt(5))
     with pytest.raises(KeyboardInterrupt,
                        match=f"stopped at once; {tmp_path}/{LAST} holds the state after update 5$"):
-        resumed.train()
+        resumed(tmp_path, observer=Twice())
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_run_that_was_killed_before_its_first_update_is_resumed(tmp_path, optimizer):
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "adam"}, {"moving_average": 0.9}])
+def test_a_run_that_was_killed_before_its_first_update_is_resumed(tmp_path, changes):
     """From the checkpoint that it begins with."""
-    class Kill(Observer):
-        def on_batch(self, progress):
-            raise Crash
-
-    whole = trainer(tmp_path / "whole", optimizer=optimizer)
-    whole.train()
-    with pytest.raises(Crash):
-        trainer(tmp_path / "cut", optimizer=optimizer, observer=Kill()).train()
-    resumed = trainer(tmp_path / "cut", optimizer=optimizer)
-    resumed.resume()
-    resumed.train()
-    assert_equal(resumed.parameters, whole.parameters)
+    whole_and_resumed(tmp_path, CrashAt(1), **changes)
 
 
 def test_sigterm_saves_as_ctrl_c_does(tmp_path):

@@ -105,11 +105,11 @@ def crossover_cases(options: argparse.Namespace) -> Iterator[Case]:
         kernel = replace(recurrent.layer("lstm", options.steps, B, H), theirs={})
 
         def prepare(device: Device, kernel: Kernel = kernel) -> Prepared:
-            made = kernel.prepare("both", device)
+            prepared = kernel.prepare("both", device)
             if device.name == "cpu":
-                return made._replace(limit=None, absent={"CuPy": "not run: no GPU"})
+                return prepared._replace(limit=None, absent={"CuPy": "not run: no GPU"})
             numpy = CPU.finished(our_passes(kernel, kernel.draw(), CPU).run["both"])
-            return made._replace(limit=None, calls={"NumPy": numpy} | dict(made.calls))
+            return prepared._replace(limit=None, calls={"NumPy": numpy} | dict(prepared.calls))
 
         yield Case(BOTH, kernel.sizes, prepare, kernel.work["both"], "FLOP")
 

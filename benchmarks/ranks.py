@@ -160,7 +160,7 @@ def measured_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def processor(row: dict[str, Any], *parts: str) -> float:
     """Sentences of a rank by each second that its processor spends on these parts."""
-    return float(row["amount"] / row["sizes"]["ranks"] / sum(row["cpu"][part] for part in parts))
+    return float(row["amount"] / row["sizes"]["ranks"] / sum(row["cpu"][name] for name in parts))
 
 
 def summary(record: Record) -> list[str]:

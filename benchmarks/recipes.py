@@ -166,22 +166,22 @@ def split_step(
 
 def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     """The median seconds of each part that took any, in the order of `PARTS`."""
-    by_part = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
-               for part in PARTS}
-    return {part: seconds for part, seconds in by_part.items() if seconds}
+    by_part = {label: float(np.median([seconds.get(label, 0.0) for seconds in iterations]))
+               for label in PARTS}
+    return {label: seconds for label, seconds in by_part.items() if seconds}
 
 
 def shares(row: Row) -> dict[str, float]:
     """The parts of a row's step in percent of their sum."""
-    return {part: 100 * seconds / sum(row["parts"].values())
-            for part, seconds in row["parts"].items()}
+    return {label: 100 * seconds / sum(row["parts"].values())
+            for label, seconds in row["parts"].items()}
 
 
 def chart(record: Record) -> Chart:
     """A bar for each recipe, cut into the parts of its step."""
-    pieces = nested((part, f"{row['case']},\n{speeds(row)['here']:,.0f} target tokens/s", share)
-                    for row in record["rows"] for part, share in shares(row).items())
-    ordered = {part: pieces[part] for part in PARTS if part in pieces}
+    pieces = nested((label, f"{row['case']},\n{speeds(row)['here']:,.0f} target tokens/s", share)
+                    for row in record["rows"] for label, share in shares(row).items())
+    ordered = {label: pieces[label] for label in PARTS if label in pieces}
     return Chart("Where the time of a training step goes, by recipe", "a bar is one step, its "
                  "pieces stand in the order of the legend; beside its name, how many target "
                  "tokens are trained on in a second.",

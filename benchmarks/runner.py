@@ -104,23 +104,23 @@ def run_on(name: str, benchmark: Benchmark, device: Device, options: argparse.Na
 def run_case(case: Case, device: Device, options: argparse.Namespace) -> Row:
     """Compare and time a case. Returns its row."""
     with backend.using(device.backend):
-        made = case.prepare(device)
-    calls = dict(made.calls)
-    if made.limit is not None:
-        calls["limit"] = made.limit.call
+        prepared = case.prepare(device)
+    calls = dict(prepared.calls)
+    if prepared.limit is not None:
+        calls["limit"] = prepared.limit.call
     try:
         timings = timed(calls, case.seconds * options.seconds,
                         1 if options.quick else case.least) if calls else {}
     finally:
-        made.end()
+        prepared.end()
     row = {"case": case.name, "sizes": dict(case.sizes), "device": device.name,
            "amount": case.amount, "unit": case.unit, "goals": dict(case.goals),
-           "differences": dict(made.differences), "absent": dict(made.absent),
+           "differences": dict(prepared.differences), "absent": dict(prepared.absent),
            "seconds": {name: timing._asdict() for name, timing in timings.items()
                        if name != "limit"}}
-    if made.limit is not None:
-        row["limit"] = made.limit.work / timings["limit"].median
-    return row | dict(made.fields(timings))
+    if prepared.limit is not None:
+        row["limit"] = prepared.limit.work / timings["limit"].median
+    return row | dict(prepared.fields(timings))
 
 
 def parse(

@@ -69,14 +69,14 @@ def main(arguments: list[str]) -> None:
     records = read(options.results)
     for name, sections in PAGES.items():
         text = read_file(options.pages / name, LARGEST, "a page").decode()
-        made = rewritten(text, [section(records) for section in sections], name)
-        if made == text:
+        renewed = rewritten(text, [section(records) for section in sections], name)
+        if renewed == text:
             print(f"{name}: up to date")
         elif options.check:
             raise UserError(f"{name}: not what the result files say; run "
                             "`python -m benchmarks table`")
         else:
-            write_text(options.pages / name, made)
+            write_text(options.pages / name, renewed)
             print(f"{name}: written")
 
 
@@ -253,9 +253,9 @@ def recipes(records: Records) -> list[str]:
 
 def parts(records: Records) -> list[str]:
     """Where the time of a step goes, in percent of the parts' sum."""
-    entries = [(place, part, row["case"], f"{percent:.0f} %")
+    entries = [(place, label, row["case"], f"{percent:.0f} %")
                for place, row in rows_of(records, *RECIPES)
-               for part, percent in shares(row).items()]
+               for label, percent in shares(row).items()]
     return grid("part of a step", sorted(entries, key=lambda entry: PARTS.index(entry[1])))
 
 

@@ -113,9 +113,9 @@ def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
     from torch import optim
 
     adam = partial(optim.AdamW, betas=(train.beta1, train.beta2), eps=train.epsilon or 1e-8)
-    made: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(adam, fused=True),
+    makers: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(adam, fused=True),
                  "adadelta": partial(optim.Adadelta, rho=0.95, eps=train.epsilon or 1e-6)}
-    return made[train.optimizer](weights, train.learning_rate, weight_decay=train.weight_decay)
+    return makers[train.optimizer](weights, train.learning_rate, weight_decay=train.weight_decay)
 
 
 def peer_on(device: Device, model: Any, parameters: Mapping[str, Any]) -> Any:

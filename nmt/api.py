@@ -115,7 +115,7 @@ class LoadedTranslator:
         """The n best translations of a beam search, best first. A default beam below n is raised to
         n. Raises as `translate`."""
         search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
-        (translations,) = self.system.translate(self._sentences(self._one(text)), search)
+        (translations,) = self.system.translate(self._sentences(self._checked(text)), search)
         return [Candidate(self.system.text(translation), translation.log_probability,
                           translation.score, translation.finished)
                 for translation in translations]
@@ -140,7 +140,7 @@ class LoadedTranslator:
         Raises UserError for a model without attention, and for an empty side.
         """
         if target is None:
-            target = self.translate(self._one(source))
+            target = self.translate(self._checked(source))
         words, forced = self._forced(source, target)
         if forced.alignment is None:
             raise UserError("attention: expected a model with attention, got one without")
@@ -149,24 +149,24 @@ class LoadedTranslator:
 
     def unknown(self, text: str) -> list[str]:
         """The words of a source sentence that are not in the model's vocabulary."""
-        (words,) = self._sentences(self._one(text))
+        (words,) = self._sentences(self._checked(text))
         return self.system.unknown_words(words)
 
     def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
         """The words of each sentence. Raises UserError for one that is too long to translate."""
-        cut = self.system.cut_source
-        sentences = [cut(self._one(line)) for line in ([text] if isinstance(text, str) else text)]
+        lines = [text] if isinstance(text, str) else text
+        sentences = [self.system.cut_source(self._checked(line)) for line in lines]
         self.system.check_sources(sentences, "sentence")
         return sentences
 
-    def _one(self, text: str) -> str:
-        """The sentence, checked as `_one` does; a model of several sources takes a line of each."""
-        return _one(text, len(self.system.readers))
+    def _checked(self, text: str) -> str:
+        """The sentence, checked; a model of several sources takes a line of each."""
+        return _checked(text, len(self.system.readers))
 
     def _forced(self, source: str, target: str) -> tuple[list[str], Translation]:
         """The source's words, and the force-decoded target."""
-        (words,) = self._sentences(self._one(source))
-        target_words = tokenisers(self.recipe.data)[1].tokenise(_one(target))
+        (words,) = self._sentences(self._checked(source))
+        target_words = tokenisers(self.recipe.data)[1].tokenise(_checked(target))
         for name, side in (("source", words), ("target", target_words)):
             if not side:
                 raise UserError(f"{name}: expected a sentence, got an empty one")
@@ -203,24 +203,24 @@ def train(
     {"train.epochs": 3}. observer: receives progress; the default prints a line for each epoch to
     stdout. Raises UserError as the command `nmt train` does.
     """
-    given = [f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+    changes = [f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
              for key, value in (overrides or {}).items()]
     if resume != (recipe is None):
         raise UserError("recipe: expected one, or none with resume=True")
     if isinstance(recipe, Recipe):
-        if given:
+        if changes:
             raise UserError("overrides: expected none beside a Recipe; dataclasses.replace changes "
                             "one")
         chosen_recipe = recipe
     elif recipe is None:
-        chosen_recipe = resumable(Recipe, Path(output), given)
+        chosen_recipe = resumable(Recipe, Path(output), changes)
     else:
-        chosen_recipe = load_recipe(Recipe, recipe, given)
+        chosen_recipe = load_recipe(Recipe, recipe, changes)
     return LoadedTranslator(train_system(chosen_recipe, output, observer or ConsoleObserver(),
                                          resume=resume))
 
 
-def _one(text: str, sources: int = 1) -> str:
+def _checked(text: str, sources: int = 1) -> str:
     """The sentence itself, checked. Raises TypeError for a value that is not text, and UserError
     for text too long to tokenise, and for several lines where the model reads one source."""
     if not isinstance(text, str):

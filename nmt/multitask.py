@@ -153,25 +153,25 @@ def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocab
     Raises UserError where tasks of a group have different options for their shared vocabulary.
     """
     vocabularies: dict[str, Vocabulary] = {}
-    for side, part in zip(System.names, PARTS, strict=True):
-        for group in recipe.groups(part):
-            _check_options(recipe, part, group)
+    for language, side in zip(System.names, PARTS, strict=True):
+        for group in recipe.groups(side):
+            _check_options(recipe, side, group)
             readers = group if recipe.vocabularies == JOINT else group[:1]
             common = side_vocabularies([corpora[task] for task in readers], recipe.tasks[group[0]],
-                                       side)
+                                       language)
             vocabularies |= {f"{task}/{name}": vocabulary
                              for task in group for name, vocabulary in common.items()}
     return {name: vocabularies[name] for name in TasksSystem.names_of(recipe)}
 
 
-def _check_options(recipe: TasksRecipe, part: str, group: Sequence[str]) -> None:
+def _check_options(recipe: TasksRecipe, side: str, group: Sequence[str]) -> None:
     """Raise UserError unless a group's tasks have the same options for their vocabulary."""
     for option in OPTIONS:
         values = {task: getattr(recipe.tasks[task].data, option) for task in group}
         first = values[group[0]]
         for task, value in values.items():
             if value != first:
-                raise UserError(f"share.{part}: expected one data.{option}, got {first} in "
+                raise UserError(f"share.{side}: expected one data.{option}, got {first} in "
                                 f"{group[0]} and {value} in {task}".replace("None", "null"))
 
 

@@ -63,16 +63,16 @@ def torch_embedding(sparse: bool, a: Arrays) -> Passes:
     from torch.nn import functional
 
     leaves = leaves_of(a, {"W_e": "W_e"})
-    made = autograd(lambda: {"x": functional.embedding(a["ids"], leaves["W_e"], sparse=sparse)},
+    prepared = autograd(lambda: {"x": functional.embedding(a["ids"], leaves["W_e"], sparse=sparse)},
                     leaves, {"x": a["dx"]})
     if not sparse:
-        return made
+        return prepared
 
     def both() -> Results:
-        gradients = dict(made.run["both"]())
+        gradients = dict(prepared.run["both"]())
         return gradients | {"W_e": gradients["W_e"].coalesce()}
 
-    return made._replace(run={**made.run, "both": both})
+    return prepared._replace(run={**prepared.run, "both": both})
 
 
 def prediction(N: int, H: int, V: int) -> Kernel:

@@ -98,13 +98,13 @@ def taken_apart(
     others = [i for i in np.argsort(-logits, kind="stable")[: rivals + 1].tolist() if i != target]
     logits_apart = []
     for i in [target, *others[:rivals]]:
-        output, *lexical = (_part(W[i], h) for W, h in products)
+        output, *lexical = (_summand(W[i], h) for W, h in products)
         logits_apart.append(Logit(words[i], i == target, float(p[i]), output,
                                   lexical[0] if lexical else None, float(b[i])))
     return logits_apart
 
 
-def _part(w: np.ndarray, h: np.ndarray) -> Part:
+def _summand(w: np.ndarray, h: np.ndarray) -> Part:
     """The product of two vectors as norms and cosine."""
     norm, length = float(np.linalg.norm(w)), float(np.linalg.norm(h))
     return Part(norm, length, float(w @ h) / max(norm * length, 1e-300))

@@ -130,14 +130,14 @@ def breakdown(
             masks_of_class = {name: mask for name, mask in masks.items()
                               if named[name] == weight_class}
             after = measure(with_masks(system, masks_of_class))["perplexity"]
-            part = _part(scheme, weight_class, masks_of_class, parameters, after - before)
-            parts.append(part)
-            tell(f"{scheme}, {weight_class}: perplexity {part.change:+.2f}, {part.pruned:,} of "
-                 f"{part.size:,} weights, largest {part.largest:.3f}")
+            effect = _breakdown(scheme, weight_class, masks_of_class, parameters, after - before)
+            parts.append(effect)
+            tell(f"{scheme}, {weight_class}: perplexity {effect.change:+.2f}, {effect.pruned:,} of "
+                 f"{effect.size:,} weights, largest {effect.largest:.3f}")
     return parts
 
 
-def _part(
+def _breakdown(
     scheme: str, name: str, masks: Masks, parameters: Mapping[str, np.ndarray], change: float
 ) -> Part:
     """The facts on the pruned weights of a class, and the change that pruning makes."""

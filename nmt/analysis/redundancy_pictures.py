@@ -78,19 +78,19 @@ def _draw_lines(
 def draw_classes(parts: Sequence[Part], path: Path) -> None:
     """Draw the change of perplexity by class, each pruned alone, a bar for each scheme (Figure
     6.7)."""
-    schemes = list(dict.fromkeys(part.scheme for part in parts))
-    names = list(dict.fromkeys(part.name for part in parts))
+    schemes = list(dict.fromkeys(effect.scheme for effect in parts))
+    names = list(dict.fromkeys(effect.name for effect in parts))
     figure, axes = new_axes(path, max(6.4, 0.8 * len(names) + 1.5))
     width = 0.8 / len(schemes)
     for number, scheme in enumerate(schemes):
-        changes = {part.name: part.change for part in parts if part.scheme == scheme}
+        changes = {effect.name: effect.change for effect in parts if effect.scheme == scheme}
         places = [place + width * (number - (len(schemes) - 1) / 2) for place in range(len(names))]
         axes.bar(places, [changes[name] for name in names], width, label=scheme,
                  color=f"C{number}", hatch=("", "//", "..")[number % 3], edgecolor="white")
     axes.set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names])
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set(ylabel="change of perplexity")
-    if max(abs(part.change) for part in parts) > 30:
+    if max(abs(effect.change) for effect in parts) > 30:
         axes.set_yscale("symlog", linthresh=1)
     finish(figure, axes, path, "Change of perplexity, each class pruned alone")
 
@@ -98,12 +98,12 @@ def draw_classes(parts: Sequence[Part], path: Path) -> None:
 def draw_largest(parts: Sequence[Part], path: Path) -> None:
     """Draw the change of perplexity against the largest pruned weight, by class (Figure 6.8), for
     class-uniform or else for the first scheme."""
-    schemes = list(dict.fromkeys(part.scheme for part in parts))
+    schemes = list(dict.fromkeys(effect.scheme for effect in parts))
     scheme = "class-uniform" if "class-uniform" in schemes else schemes[0]
     figure, axes = new_axes(path)
-    for number, part in enumerate(part for part in parts if part.scheme == scheme):
-        axes.plot([part.largest], [part.change], MARKERS[number % len(MARKERS)], label=part.name,
-                  color=f"C{number % 10}", markersize=8)
+    for number, effect in enumerate(effect for effect in parts if effect.scheme == scheme):
+        axes.plot([effect.largest], [effect.change], MARKERS[number % len(MARKERS)],
+                  label=effect.name, color=f"C{number % 10}", markersize=8)
     axes.set(xlabel="magnitude of the largest deleted weight", ylabel="change of perplexity")
     finish(figure, axes, path, f"Each class pruned alone, {scheme}")
 

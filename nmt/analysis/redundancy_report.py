@@ -47,8 +47,8 @@ def as_mapping(findings: Findings) -> dict[str, Any]:
         **findings.about,
         "points": [{key: _plain(value) for key, value in point._asdict().items()}
                    for point in findings.points],
-        "breakdown": [{key: _plain(value) for key, value in part._asdict().items()}
-                      for part in findings.parts],
+        "breakdown": [{key: _plain(value) for key, value in effect._asdict().items()}
+                      for effect in findings.parts],
         "survivors": survivors._asdict() | {
             "classes": {name: share._asdict() for name, share in survivors.classes.items()},
             "gates": {layer: {gate: {key: share._asdict() for key, share in row.items()}

@@ -35,9 +35,9 @@ def scales_of(system: System, run: str) -> list[Scale]:
     Raises UserError, naming the run, if it has no learned g.
     """
     scales, parameters = [], system.parameters
-    for (stack, part), sublayer in SUBLAYERS.items():
+    for (stack, module), sublayer in SUBLAYERS.items():
         for name, g in parameters.items():
-            match = re.fullmatch(rf"{stack}\.(\d+)\.{part}\.norm\.g", name)
+            match = re.fullmatch(rf"{stack}\.(\d+)\.{module}\.norm\.g", name)
             if match and g.size == 1:
                 scales.append(Scale(sublayer, int(match[1]) + 1, float(to_host(g).item())))
     for stack in ("encoder", "decoder"):

@@ -88,9 +88,9 @@ def build_parser(arguments: Sequence[str] | None = None) -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. An error of the user's is one line on stderr and exit status 2."""
-    given = sys.argv[1:] if arguments is None else arguments
-    parser = build_parser(_split_overrides(given)[1])
-    run_command("nmt", lambda: _parse(given, parser), heavy=launched()[1] == 0)
+    words = sys.argv[1:] if arguments is None else arguments
+    parser = build_parser(_split_overrides(words)[1])
+    run_command("nmt", lambda: _parse(words, parser), heavy=launched()[1] == 0)
 
 
 def _parse(arguments: Sequence[str], parser: Parser | None = None) -> argparse.Namespace:

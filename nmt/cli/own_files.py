@@ -36,24 +36,24 @@ def own_values(options: argparse.Namespace) -> dict[str, str]:
 
     Raises UserError for `--dev` or `--test` without `--train`, and for a file that is given twice.
     """
-    given = {name: getattr(options, name) for name in SETS if getattr(options, name)}
-    if not given:
+    sets = {name: getattr(options, name) for name in SETS if getattr(options, name)}
+    if not sets:
         return {}
-    if "train" not in given:
-        raise UserError(f"--{next(iter(given))}: expected --train beside it")
-    _check_distinct(given)
+    if "train" not in sets:
+        raise UserError(f"--{next(iter(sets))}: expected --train beside it")
+    _check_distinct(sets)
     values = {"data.corpus": "files", "data.directory": ".", **NOTHING}
-    for name, paths in given.items():
+    for name, paths in sets.items():
         values |= {f"data.{name}_{side}": path for side, path in zip(SIDES, paths, strict=True)}
-    languages = map(language_of, given["train"])
+    languages = map(language_of, sets["train"])
     return values | {f"data.{side}_language": language
                      for side, language in zip(SIDES, languages, strict=True) if language}
 
 
-def _check_distinct(given: dict[str, list[str]]) -> None:
+def _check_distinct(sets: dict[str, list[str]]) -> None:
     """Raise UserError if a file is given twice."""
     seen: dict[Path, str] = {}
-    for name, paths in given.items():
+    for name, paths in sets.items():
         for path in paths:
             before = seen.setdefault(Path(path).resolve(), name)
             if before != name or paths[0] == paths[1]:

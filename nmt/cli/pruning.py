@@ -101,8 +101,8 @@ def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
     if options.sparse:
         raise UserError("--sparse: expected neither --retrain nor --from-scratch beside it; prune "
                         "their run directory by the same percent to write that")
-    given = options.retrain or options.from_scratch
-    return retraining_recipe(options.run_directory, Path(given) if given else None, kind,
+    name = options.retrain or options.from_scratch
+    return retraining_recipe(options.run_directory, Path(name) if name else None, kind,
                              options.overrides)
 
 

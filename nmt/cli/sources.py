@@ -75,9 +75,9 @@ def texts_of_files(system: System, files: Sequence[Path]) -> Iterator[str]:
     """The texts that a system of several sources translates. Raises UserError unless there is a
     file for each source."""
     if len(files) != reads(system):
-        given = str(len(files)) if files else "standard input"
+        count = str(len(files)) if files else "standard input"
         raise UserError(f"FILE: expected {reads(system)} files, one of each source that is read, "
-                        f"got {given}")
+                        f"got {count}")
     return stream_texts(files)
 
 

@@ -31,8 +31,8 @@ class Help(argparse.HelpFormatter):
         if usage is None and options:
             parts = [[action for action in actions if not action.option_strings],
                      [action for action in options if action.required]]
-            named = [" ".join(self._format_usage(None, part, [], "").split()).removeprefix(
-                self._prog) for part in parts]
+            named = [" ".join(self._format_usage(None, required, [], "").split()).removeprefix(
+                self._prog) for required in parts]
             indent = " " * len(f"usage: {self._prog} ")
             usage = textwrap.fill(f"usage: {self._prog}{''.join(named)} [OPTION ...]",
                                   self._width, subsequent_indent=indent,

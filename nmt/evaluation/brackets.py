@@ -71,8 +71,8 @@ class BracketBucket(NamedTuple):
         return self.f1
 
 
-def _percent(count: int, whole: int) -> float:
-    return 100.0 * count / whole if whole else 0.0
+def _percent(count: int, total: int) -> float:
+    return 100.0 * count / total if total else 0.0
 
 
 def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:

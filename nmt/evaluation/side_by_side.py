@@ -23,12 +23,12 @@ def side_by_side(
     width = max(map(cell_len, labels)) + 2
     for i, pair in enumerate(zip(sources, references, strict=True)):
         yield str(i + 1)
-        for label, text in [*zip(("source", "reference"), pair, strict=True), *_made(systems, i)]:
+        for label, text in [*zip(("source", "reference"), pair, strict=True), *_stages(systems, i)]:
             yield (label + " " * (width - cell_len(label)) + text).rstrip()
         yield ""
 
 
-def _made(systems: Mapping[str, Outputs], i: int) -> Iterator[tuple[str, str]]:
+def _stages(systems: Mapping[str, Outputs], i: int) -> Iterator[tuple[str, str]]:
     """The outputs of each system for sentence i, stage by stage."""
     for name, outputs in systems.items():
         first, *later = outputs.items()

@@ -188,12 +188,12 @@ class DataConfig:
         """Raise ValueError unless every set has a second source, or none."""
         for name in ("train", "dev", "test"):
             is_expected = bool(self.train_second_source and getattr(self, f"{name}_source"))
-            given = getattr(self, f"{name}_second_source")
-            if bool(given) != is_expected:
+            second = getattr(self, f"{name}_second_source")
+            if bool(second) != is_expected:
                 expected = "the name of a file, as train_second_source" if is_expected else \
                     f"none without {name}_source and train_second_source"
                 raise ValueError(f"{name}_second_source: expected {expected}, got "
-                                 f"{repr(given) if given else 'nothing'}")
+                                 f"{repr(second) if second else 'nothing'}")
         if self.train_second_source and self.corpus != "files":
             raise ValueError(f"train_second_source: expected none of the corpus {self.corpus}, got "
                              f"{self.train_second_source!r}")
@@ -327,13 +327,13 @@ def _check_least(section: Any, least: int, *names: str) -> None:
 
 def _check_sources(data: DataConfig, model: Any) -> None:
     """Raise ValueError unless the data has as many sources as the model reads."""
-    source_count, given = architecture_of(model).sources, data.train_second_source
-    if source_count == 2 and not given:
+    source_count, second = architecture_of(model).sources, data.train_second_source
+    if source_count == 2 and not second:
         raise ValueError("data.train_second_source: expected the name of a file, since the model "
                          "reads two sources, got nothing")
-    if source_count < 2 and given:
+    if source_count < 2 and second:
         raise ValueError("data.train_second_source: expected none of a model of one source "
-                         f"(architecture two_sources reads two), got {given!r}")
+                         f"(architecture two_sources reads two), got {second!r}")
 
 
 def _check_positions(data: DataConfig, model: Any) -> None:

@@ -57,16 +57,16 @@ def load_recipe(
     known one), a value of the wrong type or out of range, and an unused value
     (`nmt.recipe.unused`).
     """
-    tree, given = read_tree(path), [_split(override) for override in overrides]
+    tree, changes = read_tree(path), [_split(override) for override in overrides]
     if is_of_tasks(tree):
         if not issubclass(TasksRecipe, kind):
             raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one model, got "
                             "one of several tasks")
-        recipe: Any = tasks_recipe(tree, path, given, partial(_one, Recipe, of_run=of_run))
+        recipe: Any = tasks_recipe(tree, path, changes, partial(_recipe_of, Recipe, of_run=of_run))
         return recipe
     if kind is TasksRecipe:
         raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
-    return _one(kind, tree, path, given, of_run=of_run)
+    return _recipe_of(kind, tree, path, changes, of_run=of_run)
 
 
 def packaged_recipe(name: str, overrides: Sequence[str]) -> Recipe:
@@ -75,22 +75,22 @@ def packaged_recipe(name: str, overrides: Sequence[str]) -> Recipe:
         return load_recipe(Recipe, path, overrides)
 
 
-def _one(
-    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]],
+def _recipe_of(
+    kind: type[R], tree: Tree, path: str | Path, overrides: Sequence[tuple[str, str | None]],
     of_run: bool = False,
 ) -> R:
     """The recipe of one model, from a file's tree and overrides."""
-    given = [(current_name(key, "override"), value) for key, value in given]
-    architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
+    overrides = [(current_name(key, "override"), value) for key, value in overrides]
+    architecture = _architecture(kind, tree, path, dict(overrides).get(ARCHITECTURE))
     if architecture != architecture_entry(tree).value:
         tree = without_model(tree)
     keys = keys_of(architecture)
-    for key, value in given:
+    for key, value in overrides:
         if key not in keys:
             raise UserError(f"override {problem(key, architecture)}")
         if value is None:
             raise UserError(f"override: {key}: expected a value, got none")
-    chosen = {key: value for key, value in given if value is not None}
+    chosen = {key: value for key, value in overrides if value is not None}
     entries = dict(_entries(tree, architecture))
 
     def where(key: str) -> str:
@@ -98,17 +98,17 @@ def _one(
 
     stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
     flat = _typed(keys, stated, chosen, where)
-    recipe = _made(architecture, flat, where)
+    recipe = _built(architecture, flat, where)
     for key, value in flat.items():
         if expected := beyond_limits(key, value):
             raise UserError(f"{where(key)}: {key}: expected {expected}, got {value!r}")
     unused = check_used(recipe, chosen if of_run else flat, flat,
                         {name: key.default for name, key in keys.items()}, where, str(path))
     used = {key: value for key, value in flat.items() if key not in unused}
-    return recipe if used == flat else _made(architecture, used, where)
+    return recipe if used == flat else _built(architecture, used, where)
 
 
-def _made(architecture: str, flat: Mapping[str, Any], where: Where) -> Any:
+def _built(architecture: str, flat: Mapping[str, Any], where: Where) -> Any:
     """The recipe of these values by dotted key."""
     values = _nested(flat)
     values.get("model", {}).pop("architecture", None)
@@ -170,22 +170,22 @@ def _entries(tree: Tree, architecture: str, prefix: str = "") -> Iterator[tuple[
 
 
 def _typed(
-    keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
+    keys: Mapping[str, Key], values: Mapping[str, Any], chosen: Mapping[str, str], where: Where
 ) -> dict[str, Any]:
     """Dotted key -> value, from the file or its override, converted to the declared type.
 
     Raises UserError for a value of another type, and for text that no file's name can hold."""
-    for key, text in (*given.items(), *chosen.items()):
+    for key, text in (*values.items(), *chosen.items()):
         if isinstance(text, str) and str not in _kinds(keys[key].type) and \
                 (problem := misread_text(text)):
             raise UserError(f"{where(key)}: {key}: expected {problem}")
     scalars = {bool, int, float, str, NoneType}
-    typed_already = {key: value for key, value in given.items()
+    typed_already = {key: value for key, value in values.items()
                      if type(value) in _kinds(keys[key].type) & scalars}
-    unconverted = {key: value for key, value in given.items() if key not in typed_already}
+    unconverted = {key: value for key, value in values.items() if key not in typed_already}
 
     def wrong(key: str) -> UserError:
-        value = chosen.get(key, given.get(key))
+        value = chosen.get(key, values.get(key))
         quoted = ", in quotes" if keys[key].type is str and type(value) not in (str, NoneType) \
             else ""
         if quoted and isinstance(value, bool):
@@ -206,7 +206,7 @@ def _typed(
     except (AttributeError, IndexError):  # PyYAML, of `!!timestamp x` and `!!float :`
         raise UserError(f"override {', '.join(chosen)}: expected YAML, got a tag that does not fit "
                         f"its value in {' '.join(arguments)!r}") from None
-    values = {key: typed[key] for key in (*given, *chosen)}
+    values = {key: typed[key] for key in (*values, *chosen)}
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
@@ -217,18 +217,18 @@ def _typed(
 
 
 def _converted(
-    keys: Mapping[str, Key], given: Mapping[str, Any], arguments: Sequence[str]
+    keys: Mapping[str, Key], values: Mapping[str, Any], arguments: Sequence[str]
 ) -> dict[str, Any]:
     """Dotted key -> converted value, for values of a file and for `--key=value` arguments."""
-    if not given and not arguments:
+    if not values and not arguments:
         return {}
     from jsonargparse import ArgumentParser  # slow to import
 
     parser, names = ArgumentParser(exit_on_error=False), [
-        *given, *(argument[2:].partition("=")[0] for argument in arguments)]
+        *values, *(argument[2:].partition("=")[0] for argument in arguments)]
     for key in names:
         parser.add_argument(f"--{key}", type=keys[key].type)
-    namespace = parser.parse_args(list(arguments), namespace=parser.parse_object(_nested(given)))
+    namespace = parser.parse_args(list(arguments), namespace=parser.parse_object(_nested(values)))
     return {key: namespace[key] for key in names}
 
 

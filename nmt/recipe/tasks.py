@@ -65,10 +65,10 @@ class TasksRecipe(TranslationRecipe):
         """The train section of the reference task."""
         return next(iter(self.tasks.values())).train
 
-    def groups(self, part: str) -> list[list[str]]:
+    def groups(self, side: str) -> list[list[str]]:
         """The tasks in groups that share a part, encoder or decoder. A task that shares it with no
         other is a group of one."""
-        shared = self.share.get(part, [])
+        shared = self.share.get(side, [])
         sharing = set(chain.from_iterable(shared))
         return [*shared, *([task] for task in self.tasks if task not in sharing)]
 
@@ -78,11 +78,11 @@ def is_of_tasks(tree: Tree) -> bool:
     return TASKS in tree
 
 
-def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
+def tasks_recipe(tree: Tree, path: str | Path, overrides: Sequence[Override],
                  read: ReadOne) -> TasksRecipe:
     """The recipe of a tree that `is_of_tasks`.
 
-    path: for messages. given: the overrides, which are `section.key` for every task,
+    path: for messages. overrides: their keys are `section.key` for every task,
     `task.section.key` for one task, or `ratios.task`. read: the function that makes the recipe of a
     task. Raises UserError, with file and line, for an unknown key or task, a ratio that is not
     positive, and a part or a task that cannot be shared; and as `read` does.
@@ -92,7 +92,7 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
             raise UserError(f"{entry.place}: key '{name}' is not known to a recipe of tasks"
                             f"{nearest(name, KEYS)}; keys of one task belong in its recipe")
     named = _named(tree[TASKS])
-    by_task, ratios, common = _divided(given, named)
+    by_task, ratios, common = _divided(overrides, named)
     tasks = {name: read(_tree_of(name, entry), f"{entry.place}: {TASKS}.{name}",
                         [*common, *by_task[name]]) for name, entry in named.items()}
     for name, task in tasks.items():
@@ -146,13 +146,13 @@ def _tree_of(name: str, entry: Entry) -> Tree:
 
 
 def _divided(
-    given: Sequence[Override], named: Tree
+    overrides: Sequence[Override], named: Tree
 ) -> tuple[dict[str, list[Override]], dict[str, str | None], list[Override]]:
     """The overrides of each task, those of ratios, and those of all tasks."""
     by_task: dict[str, list[Override]] = {name: [] for name in named}
     ratios: dict[str, str | None] = {}
     common: list[Override] = []
-    for key, value in given:
+    for key, value in overrides:
         first, _, task_key = key.partition(".")
         if first in by_task:
             by_task[first].append((task_key, value))
@@ -168,14 +168,14 @@ def _divided(
 
 
 def _ratios(entry: Entry | None, names: Sequence[str],
-            given: Mapping[str, str | None]) -> dict[str, float]:
+            overrides: Mapping[str, str | None]) -> dict[str, float]:
     """The mixing ratio alpha of each task."""
     ratios = dict.fromkeys(names, 1.0)
     if entry is not None and not isinstance(entry.value, dict):
         raise UserError(f"{entry.place}: {RATIOS}: expected a mapping of tasks to numbers, got "
                         f"{_shown(entry.value)}")
     entries = ({} if entry is None else entry.value) | {
-        name: Entry(value, "override") for name, value in given.items()}
+        name: Entry(value, "override") for name, value in overrides.items()}
     for name, (value, place) in entries.items():
         _check_task(name, names, place, RATIOS)
         ratio = _number(value)
@@ -204,22 +204,22 @@ def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Group
         raise UserError(f"{path}: {SHARE}: expected [encoder], [decoder], both, or who shares "
                         "each; [] for nothing shared")
     if isinstance(entry.value, list):
-        entries = {part: Entry(list(names), entry.place) for part in map(_text, entry.value)}
+        entries = {side: Entry(list(names), entry.place) for side in map(_text, entry.value)}
     elif isinstance(entry.value, dict):
         entries = entry.value
     else:
         raise UserError(f"{entry.place}: {SHARE}: expected a list of parts, or a mapping of parts "
                         f"to tasks, got {_shown(entry.value)}")
-    for part, part_entry in entries.items():
-        if part not in PARTS:
-            raise UserError(f"{part_entry.place}: {SHARE}: expected one of {', '.join(PARTS)}, got "
-                            f"{part!r}{nearest(part, PARTS)}")
-    return {part: _groups(part, entries[part], names) for part in PARTS if part in entries}
+    for side, side_entry in entries.items():
+        if side not in PARTS:
+            raise UserError(f"{side_entry.place}: {SHARE}: expected one of {', '.join(PARTS)}, got "
+                            f"{side!r}{nearest(side, PARTS)}")
+    return {side: _groups(side, entries[side], names) for side in PARTS if side in entries}
 
 
-def _groups(part: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
+def _groups(side: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
     """The groups of an entry, which is a list of tasks or of several lists. No task is in two."""
-    value, key = entry.value, f"{SHARE}.{part}"
+    value, key = entry.value, f"{SHARE}.{side}"
     lists = value if isinstance(value, list) and all(isinstance(item, list) for item in value) \
         else [value]
     seen: set[str] = set()

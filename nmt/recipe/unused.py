@@ -89,23 +89,23 @@ RULES = (
 
 
 def check_used(
-    recipe: AnyRecipe, keys: Collection[str], given: Mapping[str, Any],
+    recipe: AnyRecipe, keys: Collection[str], values: Mapping[str, Any],
     defaults: Mapping[str, Any], where: Where, path: str,
 ) -> Collection[str]:
     """Those of the keys that a recipe does not use.
 
-    given: dotted key -> value, for all keys that were given. defaults: of all keys. path: the
+    values: dotted key -> value, for all keys that were values. defaults: of all keys. path: the
     recipe's file. Raises UserError for an unused key that is given in the same file as the value
     that decides, or above it.
     """
     unused = dict(unused_keys(recipe, keys))
     for key, deciders_of_key in unused.items():
-        deciders = [decider for decider in deciders_of_key if decider in given]
-        if given[key] != defaults[key] and _above(key, deciders, where, path):
-            decision = " and ".join(f"{decider} is {given.get(decider, defaults[decider])!r}"
+        deciders = [decider for decider in deciders_of_key if decider in values]
+        if values[key] != defaults[key] and _above(key, deciders, where, path):
+            decision = " and ".join(f"{decider} is {values.get(decider, defaults[decider])!r}"
                                     for decider in deciders_of_key if decider in defaults)
             raise UserError(f"{where(key)}: {key}: expected none where {decision}, which does not "
-                            f"use it, got {given[key]!r}".replace("None", "null"))
+                            f"use it, got {values[key]!r}".replace("None", "null"))
     return unused
 
 

@@ -51,7 +51,7 @@ class Service:
         self.limits = replace(limits, words=longest)
         self.most_beam = max(MOST_BEAM, options.beam)
         self._places = threading.BoundedSemaphore(1 + limits.waiting)
-        self._one = threading.Lock()
+        self._translating = threading.Lock()
 
     def answer(self, request: object) -> dict[str, Any]:
         """The answer to {"text": sentence, "beam": K}; "beam" is optional.
@@ -102,7 +102,7 @@ class Service:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again "
                           "in a second", **{"Retry-After": "1"})
         try:
-            with self._one:
+            with self._translating:
                 yield
         finally:
             self._places.release()

@@ -164,12 +164,12 @@ def shared(
     all units, to be shared.
     """
     table: dict[str, Parametrization] = {}
-    for part, lists in groups.items():
+    for side, lists in groups.items():
         for first, *others in lists:
-            weights = _part(models[first], part)
+            weights = _weights_of(models[first], side)
             for other in others:
-                other_shapes = _shapes(_part(models[other], part))
-                _check_alike(part, first, _shapes(weights), other, other_shapes)
+                other_shapes = _shapes(_weights_of(models[other], side))
+                _check_alike(side, first, _shapes(weights), other, other_shapes)
                 table |= {f"{other}/{name}": Tied(f"{first}/{name}") for name in weights}
             if private:
                 table |= {f"{task}/{name}": _divided(first, task, name, weight, private)
@@ -178,9 +178,9 @@ def shared(
     return table
 
 
-def _part(model: Trainable, part: str) -> dict[str, Weight]:
+def _weights_of(model: Trainable, side: str) -> dict[str, Weight]:
     """The weights of a model's part, by name."""
-    return {name: weight for name, weight in model.weights().items() if part_of(name) == part}
+    return {name: weight for name, weight in model.weights().items() if part_of(name) == side}
 
 
 def _shapes(weights: Mapping[str, Weight]) -> dict[str, tuple[int, ...]]:
@@ -204,12 +204,12 @@ def _divided(first: str, task: str, name: str, weight: Weight, private: float) -
                    blocks)
 
 
-def _check_alike(part: str, first: str, shapes: Mapping[str, tuple[int, ...]], other: str,
+def _check_alike(side: str, first: str, shapes: Mapping[str, tuple[int, ...]], other: str,
                  other_shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ValueError with the first parameter in which the parts of two tasks differ."""
     for name in [*shapes, *other_shapes]:
         if shapes.get(name) != other_shapes.get(name):
-            raise ValueError(f"{part}: expected the same parameters in {first} and {other}, got "
+            raise ValueError(f"{side}: expected the same parameters in {first} and {other}, got "
                              f"{name} {_shape(shapes.get(name))} in {first}, "
                              f"{_shape(other_shapes.get(name))} in {other}")
 

@@ -131,8 +131,8 @@ def how(beam: int, steps: int) -> SearchOptions:
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """Every model and beam with every number of sentences."""
-    for model, made in make_models(options).items():
-        make = partial(beside_pytorch, *made, options.steps)
+    for model, arguments in make_models(options).items():
+        make = partial(beside_pytorch, *arguments, options.steps)
         for beam, sentences in product(options.beams, options.sentences):
             goals = {}
             if (beam, sentences) == (10, 16):

@@ -7,14 +7,14 @@ and their predictions are averaged (Sennrich's slides; `SourcesEnsemble`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 from nmt.data.reading import SourceReader
 from nmt.data.sources import tokenise_each
 from nmt.members import check_source_members
-from nmt.search.combine import Ensemble, SourcesEnsemble
+from nmt.search.combine import SourcesEnsemble
 from nmt.system import System
 
 
@@ -34,13 +34,7 @@ class JointSources(System):
         """
         check_source_members(names, systems)
         model = SourcesEnsemble([system.model for system in systems], average)
-        parameters = Ensemble.joined([system.parameters for system in systems])
-        recipes = [system.recipe for system in systems]
-        unaligned = [recipe for recipe in recipes if recipe.model.attention == "none"]
-        longest = min(recipe.data.max_translate_length for recipe in recipes)
-        recipe = (unaligned or recipes)[0]
-        recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
-        return cls(recipe, systems[0].vocabularies, model, parameters, members=tuple(systems))
+        return cls._joined(systems, model, attends=False, members=tuple(systems))
 
     @classmethod
     def open_each(cls, directories: Sequence[Path], average: str, which: str) -> JointSources:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -74,13 +74,20 @@ class System(Texts):
         """
         check_members(names, systems)
         model = Ensemble([system.model for system in systems], average)
-        parameters = Ensemble.joined([system.parameters for system in systems])
-        recipes = [system.recipe for system in systems]
-        aligning = [recipe for recipe in recipes if recipe.model.attention != "none"]
-        recipe = (aligning or recipes)[0]
-        longest = min(member_recipe.data.max_translate_length for member_recipe in recipes)
+        return cls._joined(systems, model, attends=True)
+
+    @classmethod
+    def _joined(
+        cls, systems: Sequence[System], model: Ensemble, attends: bool, **fields: Any
+    ) -> Self:
+        """The system of several members. Its recipe is that of the first with attention, or
+        without if not `attends`, and has the smallest limit on sources. fields: further ones."""
+        recipe = next((system.recipe for system in systems
+                       if attends == (system.recipe.model.attention != "none")), systems[0].recipe)
+        longest = min(system.recipe.data.max_translate_length for system in systems)
         recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
-        return cls(recipe, systems[0].vocabularies, model, parameters)
+        parameters = Ensemble.joined([system.parameters for system in systems])
+        return cls(recipe, systems[0].vocabularies, model, parameters, **fields)
 
     @classmethod
     def open_all(cls, directories: Sequence[Path], average: str, which: str = CHECKPOINT) -> System:

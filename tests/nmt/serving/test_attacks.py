@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,10 @@ def connect() -> Iterator[Connect]:
     """Connects to a server and sends some bytes."""
     with ExitStack() as stack:
         def connected(server: Server, sent: bytes = b"") -> socket.socket:
-            one = stack.enter_context(
+            connection = stack.enter_context(
                 socket.create_connection(("127.0.0.1", server.server_port), 30))
-            one.sendall(sent)
-            return one
+            connection.sendall(sent)
+            return connection
 
         yield connected
 
@@ -99,25 +99,32 @@ def test_the_oldest_ends(serving: Any, connect: Connect, monkeypatch: Any) -> No
     assert threading.active_count() < MANY
 
 
-def test_a_translation_under_way_does_not_end(serving: Any, connect: Connect,
-                                              monkeypatch: Any) -> None:
-    """However many connect meanwhile."""
-    monkeypatch.setattr(module, "CONNECTIONS", 2)
-    server, gate, begun = serving(), threading.Event(), threading.Event()
-    translated = server.service._translated
+@contextmanager
+def translating(server: Server, connect: Connect, monkeypatch: Any) -> Iterator[None]:
+    """Context in which the server translates; what it translates is answered after it."""
+    gate, begun, translated = threading.Event(), threading.Event(), server.service._translated
 
-    def slowly(*given: Any) -> Any:
+    def slowly(*arguments: Any) -> Any:
         begun.set()
         assert gate.wait(30)
-        return translated(*given)
+        return translated(*arguments)
 
     monkeypatch.setattr(server.service, "_translated", slowly)
     first = connect(server, post(GOOD))
     assert begun.wait(30)
-    silent = [connect(server) for _ in range(MANY)]
-    assert max(map(ended, silent)) < 2 * module.IDLE  # the last two of themselves
+    yield
     gate.set()
     assert read(first)[0] == 200
+
+
+def test_a_translation_under_way_does_not_end(serving: Any, connect: Connect,
+                                              monkeypatch: Any) -> None:
+    """However many connect meanwhile."""
+    monkeypatch.setattr(module, "CONNECTIONS", 2)
+    server = serving()
+    with translating(server, connect, monkeypatch):
+        silent = [connect(server) for _ in range(MANY)]
+        assert max(map(ended, silent)) < 2 * module.IDLE  # the last two of themselves
 
 
 def test_slow_clients_end(serving: Any, connect: Connect, monkeypatch: Any) -> None:
@@ -162,23 +169,12 @@ def test_half_closed_clients(serving: Any, connect: Connect) -> None:
 
 def test_the_refused_read_why(serving: Any, connect: Connect, monkeypatch: Any) -> None:
     """Also where they have sent more than was read."""
-    server, gate, begun = serving(waiting=0), threading.Event(), threading.Event()
-    translated = server.service._translated
-
-    def slowly(*given: Any) -> Any:
-        begun.set()
-        assert gate.wait(30)
-        return translated(*given)
-
-    monkeypatch.setattr(server.service, "_translated", slowly)
-    first = connect(server, post(GOOD))
-    assert begun.wait(30)
-    for _ in range(MANY):
-        status, answer = read(connect(server, post(GOOD) + b"x" * 100_000))
-        assert (status, answer) == (
-            503, {"error": "too many requests at once: try again in a second"})
-    gate.set()
-    assert read(first)[0] == 200
+    server = serving(waiting=0)
+    with translating(server, connect, monkeypatch):
+        for _ in range(MANY):
+            status, answer = read(connect(server, post(GOOD) + b"x" * 100_000))
+            assert (status, answer) == (
+                503, {"error": "too many requests at once: try again in a second"})
 
 
 def test_cancelled_requests(serving: Any, connect: Connect, capsys: Any) -> None:

@@ -44,10 +44,10 @@ def test_a_quick_run_writes_its_record_and_picture(name, tmp_path, capsys):
     assert record["options"]["quick"] and "output" not in record["options"]
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
     assert record["environment"]["cores"] >= 1
-    timings = [one for row in record["rows"] for one in row["seconds"].values()]
+    timings = [seconds for row in record["rows"] for seconds in row["seconds"].values()]
     assert timings
-    for one in timings:
-        assert 0 < one["best"] <= one["low"] <= one["median"] <= one["high"]
+    for seconds in timings:
+        assert 0 < seconds["best"] <= seconds["low"] <= seconds["median"] <= seconds["high"]
     if find_spec("matplotlib") is not None:
         picture = path.with_suffix(".png").read_bytes()
         assert picture.startswith(b"\x89PNG") and len(picture) > 10_000
@@ -59,17 +59,17 @@ def test_a_quick_run_writes_its_record_and_picture(name, tmp_path, capsys):
 def test_every_kernel_agrees_with_pytorch(every_kernel):
     for kernel in every_kernel:
         for pass_ in kernel.work:
-            made = kernel.prepare(pass_, CPU)
-            assert set(made.calls) == {"NumPy", *kernel.theirs}, kernel.name
-            assert set(made.differences) == set(kernel.theirs) != set()
+            prepared = kernel.prepare(pass_, CPU)
+            assert set(prepared.calls) == {"NumPy", *kernel.theirs}, kernel.name
+            assert set(prepared.differences) == set(kernel.theirs) != set()
 
 
 def test_a_kernel_runs_on_the_gpus_stand_in(every_kernel):
     stand_in = Device("stand-in", strict, None, lambda: None)
     for kernel in every_kernel:
         for pass_ in kernel.work:
-            made = kernel.prepare(pass_, stand_in)
-            assert list(made.calls) == list(made.differences) == ["CuPy"], kernel.name
+            prepared = kernel.prepare(pass_, stand_in)
+            assert list(prepared.calls) == list(prepared.differences) == ["CuPy"], kernel.name
 
 
 def test_a_wrong_gradient_is_not_timed():
@@ -146,11 +146,11 @@ def test_what_no_kernel_is_called_is_refused(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name, part", [("kernels", ["--quick"]), ("search", ["--beams", "3"])])
-def test_a_part_does_not_replace_the_record(name, part, capsys):
+@pytest.mark.parametrize("name, option", [("kernels", ["--quick"]), ("search", ["--beams", "3"])])
+def test_a_part_does_not_replace_the_record(name, option, capsys):
     with pytest.raises(SystemExit, match="2"):
-        suite.main([name, *part])
-    assert f"{part[0]}: expected --output DIR" in capsys.readouterr().err
+        suite.main([name, *option])
+    assert f"{option[0]}: expected --output DIR" in capsys.readouterr().err
 
 
 def test_pictures_of_a_gpu_run(tmp_path):

@@ -51,23 +51,24 @@ def test_a_run_that_crashed_resumes_exactly_and_logs_its_parts(corpus, resumed) 
     """With label smoothing, words dropped, batches by tokens and the target from its end."""
     recipe = recipe_of(corpus, model={"label_smoothing": 0.1}, train={"batch_tokens": 40},
                        data={"reverse_target": True, "word_dropout": 0.1})
-    whole, _ = resumed(recipe, 13)
-    assert whole.parameters["length.W"].shape == (16, 12)
+    system, _ = resumed(recipe, 13)
+    assert system.parameters["length.W"].shape == (16, 12)
     logs = [read_log(corpus / name / "log.jsonl") for name in ("whole", "cut")]
     for record in logs[0]:
         if "loss" in record:
             assert record["objective"] > record["loss"] > record["length_loss"] > 0
-    epochs = [[one for one in log if one["event"] == "epoch"] for log in logs]
-    assert [one["length_loss"] for one in epochs[0]] == [one["length_loss"] for one in epochs[1]]
-    for one in epochs[0]:
-        assert 1 < one["scores"]["length_perplexity"] < 16
+    epochs = [[record for record in log if record["event"] == "epoch"] for log in logs]
+    losses = [[epoch["length_loss"] for epoch in log] for log in epochs]
+    assert losses[0] == losses[1]
+    for epoch in epochs[0]:
+        assert 1 < epoch["scores"]["length_perplexity"] < 16
     pairs = [(["one", "two"], ["eins", "zwei"]), (["six"], ["sechs"])]
-    found = whole.perplexities(pairs)
-    forced = whole.force(pairs)
-    total = -sum(one.log_probability for one in forced)
+    found = system.perplexities(pairs)
+    forced = system.force(pairs)
+    total = -sum(best.log_probability for best in forced)
     assert found["perplexity"] == pytest.approx(math.exp(total / 5), rel=1e-6)
     assert found["length_perplexity"] == pytest.approx(math.exp(
-        -sum(one.steps[-1] for one in forced) / 2), rel=1e-6)
+        -sum(best.steps[-1] for best in forced) / 2), rel=1e-6)
 
 
 def test_it_learns_and_every_command_reads_it(trained, capsys) -> None:
@@ -88,9 +89,9 @@ def test_it_learns_and_every_command_reads_it(trained, capsys) -> None:
     assert loaded.attention("one two", "eins zwei").weights.shape == (2, 2)
     scores = loaded.word_scores("one two", "eins zwei")
     assert len(scores) == 3  # the length's in the place of </s>
-    assert sum(one for _, one in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
+    assert sum(log_p for _, log_p in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
     [best, *others] = loaded.nbest("one two", 6, beam=6)
-    assert best.score >= max(one.score for one in others) and best.finished
+    assert best.score >= max(other.score for other in others) and best.finished
     assert loaded.score("one two", best.text) == pytest.approx(best.log_probability, rel=1e-5)
 
 
@@ -104,14 +105,15 @@ def test_beams_side_by_side(trained, capsys) -> None:
                                          ["forward", "4"]]
     kept = json.loads((trained / "out" / "beams.json").read_text())["beams"]
     reference = sum(len(line.split()) for line in test[1].read_text().splitlines())
-    for row, one in zip(rows, kept, strict=True):
+    for row, facts in zip(rows, kept, strict=True):
         system = System.open(trained / row[0])
         sources = [line.split() for line in test[0].read_text().splitlines()]
-        best = [nbest[0] for nbest in system.translate(sources, SearchOptions(beam=one["beam"]))]
-        assert one["length_ratio"] == sum(len(each.words) for each in best) / reference
-        assert float(row[3]) == round(one["length_ratio"], 3)
-        assert int(row[4]) == one["empty"] == sum(not each.words for each in best)
-        assert (int(row[6]), one["sentences"]) == (sum(not each.finished for each in best), 6)
+        options = SearchOptions(beam=facts["beam"])
+        best = [nbest[0] for nbest in system.translate(sources, options)]
+        assert facts["length_ratio"] == sum(len(output.words) for output in best) / reference
+        assert float(row[3]) == round(facts["length_ratio"], 3)
+        assert int(row[4]) == facts["empty"] == sum(not output.words for output in best)
+        assert (int(row[6]), facts["sentences"]) == (sum(not output.finished for output in best), 6)
     assert complaint(capsys, "evaluate", *test, "--model", trained / "run", "--beams", 2, "--gold",
                      test[0]) == "--beams: expected no --gold beside it"
 
@@ -127,14 +129,14 @@ def test_the_page_shows_the_search_of_the_best_length(trained, alpha) -> None:
     assert beam["limit"] == len(beam["steps"]) == len(first.words) > 0
     assert beam["found"][0]["words"] == first.words and beam["found"][0]["finished"]
     assert beam["found"][0]["score"] == pytest.approx(first.score, rel=1e-6)
-    path = [one for one in beam["steps"][-1]["candidates"] if one["fate"] == LAST]
+    path = [candidate for candidate in beam["steps"][-1]["candidates"] if candidate["fate"] == LAST]
     assert len(path) == 3 and path[0]["score"] == beam["found"][0]["score"]
     assert any("predicts the length first" in note for note in data["notes"])
     service = Service(system, options, Limits())
     answer = service.answer({"text": "one two three"})
     assert answer["translation"] == system.text(first)
     shown = answer["nbest"][0]
-    assert sum(one["log_p"] for one in shown["words"]) + beam["first"] == pytest.approx(
+    assert sum(word["log_p"] for word in shown["words"]) + beam["first"] == pytest.approx(
         shown["log_p"], rel=1e-6)
 
 

@@ -52,8 +52,8 @@ def test_gains_begin_at_one_and_only_the_forget_gate_s_bias_elsewhere(corpus) ->
     config = recipe_of(corpus, unit="lstm-norm", forget_bias=1.0).model
     weight = Translator(config, 5, 5).weights()["decoder.0.b"]
     ((rows,),) = (weight.axes,)
-    assert [part for part, _ in rows.parts][4:6] == ["g_x i", "g_x f"]
-    assert [part for part, _ in rows.parts][-2:] == ["g_c", "b_c"]
+    assert [name for name, _ in rows.parts][4:6] == ["g_x i", "g_x f"]
+    assert [name for name, _ in rows.parts][-2:] == ["g_c", "b_c"]
     b = weight.initial(np.random.default_rng(1), weight.shape).reshape(14, -1)
     assert (b[1] == 1.0).all() and not b[[0, *range(2, 14)]].any()
 

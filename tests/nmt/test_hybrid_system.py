@@ -54,17 +54,17 @@ def eager_of(system):
 
 def words_of(system, options):
     """Every word of every translation."""
-    return [word for nbest in system.translate(SENTENCES, options) for one in nbest
-            for word in one.words]
+    return [word for nbest in system.translate(SENTENCES, options) for translation in nbest
+            for word in translation.words]
 
 
 def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid, resumed):
-    recipe, whole = hybrid
-    _, opened = resumed(recipe, whole=whole)
+    recipe, expected = hybrid
+    _, opened = resumed(recipe, whole=expected)
     assert isinstance(opened.model, Hybrid)
     assert all((corpus / "cut" / f"{name}.vocab").is_file() for name in CHARACTERS)
     options = SearchOptions(beam=3, nbest=2)
-    assert words_of(opened, options) == words_of(whole, options)
+    assert words_of(opened, options) == words_of(expected, options)
     last = json.loads((corpus / "cut" / "log.jsonl").read_text().splitlines()[-1])
     assert last["event"] == "epoch" and last["scores"].keys() == {
         "perplexity", "character_perplexity", "bleu"}
@@ -83,9 +83,9 @@ def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hyb
     first, keys = spelled(batches.epoch(rng)), batches.epoch(rng)
     assert spelled(keys) == spelled(keys) != first
     plain = system.batches(pairs, recipe.train.batch_size)
-    more = [len(places) - sum(len(group.places) for group in plain.batch(key).target.characters)
-            for key, places in zip(keys, spelled(keys), strict=True)]
-    assert sum(more) > len(keys) // 2
+    added = [len(places) - sum(len(group.places) for group in plain.batch(key).target.characters)
+             for key, places in zip(keys, spelled(keys), strict=True)]
+    assert sum(added) > len(keys) // 2
     resumed(recipe, whole=system)
     assert any(not np.array_equal(parameter, hybrid[1].parameters[name])
                for name, parameter in system.parameters.items())
@@ -97,8 +97,8 @@ def test_no_unknown_word_is_written(hybrid, options):
     """Also by a model made to write it everywhere."""
     _, system = hybrid
     eager = eager_of(system)
-    for one in (system, eager):
-        found = words_of(one, options)
+    for translator in (system, eager):
+        found = words_of(translator, options)
         assert UNK not in found and "" not in found
     spelled = [t.spelled for nbest in eager.translate(SENTENCES, options) for t in nbest]
     assert any(spelled) is options.unknown
@@ -125,23 +125,23 @@ def test_rare_source_words_are_read_by_their_characters(hybrid):
     recipe, system = hybrid
     rare = [[word] for word in ("zanzibar", "sansibar")]
     assert all(UNKNOWN in system.source.ids(sentence) for sentence in rare)
-    one, other = (nbest[0].log_probability for nbest in system.translate(rare, SearchOptions()))
-    assert one != other
+    first, other = (nbest[0].log_probability for nbest in system.translate(rare, SearchOptions()))
+    assert first != other
     blind = replace(recipe.model, source_characters=False)
     plain = System.create(replace(recipe, model=blind), {
         name: vocabulary for name, vocabulary in system.vocabularies.items()
         if name != "source_characters"})
-    one, other = (nbest[0].log_probability for nbest in plain.translate(rare, SearchOptions()))
-    assert one == other
+    first, other = (nbest[0].log_probability for nbest in plain.translate(rare, SearchOptions()))
+    assert first == other
 
 
 def test_the_vector_of_a_word_is_what_the_encoder_reads(hybrid):
     """Of a known word a row of the table; of a rare one its own, which its letters make."""
     _, system = hybrid
     known = system.source.words[2]
-    values, own = system.word_vectors([known, "zanzibar", "sansibar", "zanzibar"])
+    values, known_words = system.word_vectors([known, "zanzibar", "sansibar", "zanzibar"])
     np.testing.assert_array_equal(values[0], system.parameters["encoder.W_e"][2])
-    assert own.all() and (values[1] != values[2]).any()
+    assert known_words.all() and (values[1] != values[2]).any()
     np.testing.assert_allclose(values[1], values[3], rtol=1e-6)
 
 
@@ -193,8 +193,8 @@ def test_the_explorer_shows_its_search_for_words(hybrid):
     """The steps end in `<unk>`, the text has the spelled words."""
     system = eager_of(hybrid[1])
     shown = searched(system, ["one", "zanzibar"], SearchOptions(beam=2, nbest=2), 0)["found"]
-    assert any(UNK in one["words"] for one in shown)
-    assert not any(UNK in one["text"] for one in shown)
+    assert any(UNK in row["words"] for row in shown)
+    assert not any(UNK in row["text"] for row in shown)
 
 
 def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):
@@ -229,7 +229,7 @@ def test_cut_words_are_counted_and_a_missing_vocabulary_is_named(corpus, hybrid,
     bias = system.parameters["target_characters.output.b"]
     bias[END] -= 50.0                                      # no word ends
     found = [nbest[0] for nbest in system.translate(SENTENCES, SearchOptions(longest_word=3))]
-    spelled = [one.words[place] for one in found for place in one.spelled]
+    spelled = [translation.words[place] for translation in found for place in translation.spelled]
     assert spelled and {len(word) for word in spelled} == {3}
     assert [one.cut_words for one in found] == [len(one.spelled) for one in found]
     assert "character perplexity" in printed(capsys, "perplexity", corpus / "dev.en",

@@ -66,17 +66,17 @@ def bits(directory):
     return arrays, told
 
 
-@pytest.mark.parametrize("step, more", [(1, ""), (7, "private: 0.5\n"), (24, "")])
-def test_a_run_resumes_exactly_bit_for_bit(mixed, step, more) -> None:
-    recipe = recipe_of(mixed, text=MIXED + more)
+@pytest.mark.parametrize("step, options", [(1, ""), (7, "private: 0.5\n"), (24, "")])
+def test_a_run_resumes_exactly_bit_for_bit(mixed, step, options) -> None:
+    recipe = recipe_of(mixed, text=MIXED + options)
     multitask.train(recipe, mixed / "whole", Observer())
     with pytest.raises(Crash):
         multitask.train(recipe, mixed / "cut", CrashAt(step + 3))
     assert (mixed / "cut" / LAST).exists()
     multitask.train(recipe, mixed / "cut", Observer(), resume=True)
-    (whole, told), (cut, again) = bits(mixed / "whole"), bits(mixed / "cut")
-    assert whole.keys() == cut.keys() and len({path for path, _ in whole}) == 8
-    for name, array in whole.items():
+    (expected, told), (cut, again) = bits(mixed / "whole"), bits(mixed / "cut")
+    assert expected.keys() == cut.keys() and len({path for path, _ in expected}) == 8
+    for name, array in expected.items():
         np.testing.assert_array_equal(cut[name], array, err_msg=str(name))
     assert told == again
 
@@ -99,11 +99,11 @@ def test_each_task_leaves_an_ordinary_run_directory(mixed) -> None:
             BEST, LAST, "recipe.yaml", "source.vocab", "target.vocab"]
         assert epochs_of(directory / LAST) == 2 and "perplexity" in (
             checkpoint.load_metadata(directory / BEST)["scores"])
-        own = System.open(directory)
+        alone = System.open(directory)
         for system in (trained.task(name), opened.task(name)):
-            for key, array in own.parameters.items():
-                np.testing.assert_array_equal(system.parameters[key], array)
-        ((found,),) = own.translate([WORDS], SearchOptions())
+            for key, array in system.parameters.items():
+                np.testing.assert_array_equal(alone.parameters[key], array)
+        ((found,),) = alone.translate([WORDS], SearchOptions())
         ((expected,),) = trained.task(name).translate([WORDS], SearchOptions())
         assert found.words == expected.words and found.score == expected.score
     copy, first, second = (System.open(mixed / "run" / name).parameters
@@ -146,8 +146,8 @@ def test_the_reference_s_best_epoch_is_that_of_all(mixed) -> None:
     assert len(epochs) == 1
     for name, prefix in (("en-de", ""), ("copy", "copy/")):
         known = checkpoint.load_metadata(mixed / "run" / BEST)["scores"]
-        own = checkpoint.load_metadata(mixed / "run" / name / BEST)["scores"]
-        assert own == {"perplexity": known[f"{prefix}perplexity"]}
+        scores = checkpoint.load_metadata(mixed / "run" / name / BEST)["scores"]
+        assert scores == {"perplexity": known[f"{prefix}perplexity"]}
 
 
 # --- vocabularies ---------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ def recipe_of(directory, **parametrize):
     {"tied": {"decoder.W_e": "output.W_hy"}},
     {"normalized": {"output.W_hy": 2.5}, "learned_radius": True, "frozen": ["encoder.*"]}])
 def test_a_run_resumes_exactly_and_is_opened_again(corpus, resumed, parametrize) -> None:
-    whole, _ = resumed(recipe_of(corpus, **parametrize))
-    assert whole.parameters.keys() == whole.model.weights().keys()
+    system, _ = resumed(recipe_of(corpus, **parametrize))
+    assert system.parameters.keys() == system.model.weights().keys()
 
 
 def test_what_is_stored_and_what_the_model_gets(corpus) -> None:

@@ -32,11 +32,11 @@ def recipe_of(directory, *overrides, **model):
 
 @pytest.mark.parametrize("context", ["search", "last"])
 def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, resumed, context) -> None:
-    whole, opened = resumed(recipe_of(corpus, context=context))
+    trained, opened = resumed(recipe_of(corpus, context=context))
     assert isinstance(opened.model, RNNSearch)
     sentences = [["one", "two"], ["three"], []]
     found, expected = (system.translate(sentences, SearchOptions(beam=3, nbest=2))
-                       for system in (opened, whole))
+                       for system in (opened, trained))
     for ours, theirs, words in zip(found, expected, sentences, strict=True):
         assert [t.words for t in ours] == [t.words for t in theirs]
         for translation in ours if words else []:
@@ -75,8 +75,8 @@ def test_the_source_s_end_marker_is_read_and_linked_to_nothing(corpus) -> None:
     ((best,),) = system.translate([words], SearchOptions())
     assert best.alignment is not None and best.alignment.shape[1] == 4
     alignment = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.0, 0.0, 0.9, 0.1]])
-    given = replace(best, words=["a", "b"], alignment=alignment)
-    assert system.links(given, "predicted") == [(0, 1)]
+    written = replace(best, words=["a", "b"], alignment=alignment)
+    assert system.links(written, "predicted") == [(0, 1)]
     assert system.translate([[]], SearchOptions())[0][0].words == []
 
 

@@ -39,18 +39,19 @@ def assert_same_state(directory, other):
     assert ours.arrays.keys() == theirs.arrays.keys()
     for name, array in ours.arrays.items():
         np.testing.assert_array_equal(array, theirs.arrays[name], err_msg=name)
-    for part in ("counters", "schedule", "data_rng", "dropout_rng"):
-        assert ours.metadata["training"][part] == theirs.metadata["training"][part], part
+    for key in ("counters", "schedule", "data_rng", "dropout_rng"):
+        assert ours.metadata["training"][key] == theirs.metadata["training"][key], key
 
 
 @pytest.mark.parametrize("step", [3, 5, 11, 14])  # ten updates an epoch, a checkpoint every two
 def test_a_run_that_crashed_within_an_epoch_resumes_exactly(corpus, resumed, step) -> None:
     recipe = recipe_of(corpus, train={"checkpoint_every": 2})
-    whole, _ = resumed(recipe, step)
+    expected, _ = resumed(recipe, step)
     assert_same_state(corpus / "cut", corpus / "whole")
     plain = train(replace(recipe, train=replace(recipe.train, checkpoint_every=0)),
                   corpus / "plain", Observer())
-    np.testing.assert_array_equal(plain.parameters["output.W_hy"], whole.parameters["output.W_hy"])
+    np.testing.assert_array_equal(plain.parameters["output.W_hy"],
+                                  expected.parameters["output.W_hy"])
 
 
 def test_a_run_that_never_came_to_a_checkpoint_leaves_nothing(corpus) -> None:
@@ -246,7 +247,8 @@ def test_what_attention_by_position_cannot_do_is_noted_once(corpus, model, expec
     train(recipe, corpus / "run", first)
     longer = replace(recipe, train=replace(recipe.train, epochs=recipe.train.epochs + 1))
     train(longer, corpus / "run", second, resume=True)
-    logged = [one["text"] for one in read_log(corpus / "run" / LOG) if one["event"] == "note"]
+    logged = [record["text"] for record in read_log(corpus / "run" / LOG)
+              if record["event"] == "note"]
     assert second.found == [] and logged == first.found
     assert len(logged) == (expected is not None)
     assert expected is None or re.match(expected, logged[0])

@@ -59,15 +59,15 @@ def test_word_dropout_and_one_vocabulary_resume_exactly(corpus, resumed) -> None
     """Three tables that are one; words dropped, and cut, anew in each epoch; evaluations within."""
     pytest.importorskip("subword_nmt")
     recipe = recipe_of(corpus, **SHARED)
-    whole, _ = resumed(recipe, 5)
-    resumed(recipe, 14, whole, "cut14")
-    source, target = whole.source.words, whole.target.words
+    system, _ = resumed(recipe, 5)
+    resumed(recipe, 14, system, "cut14")
+    source, target = system.source.words, system.target.words
     assert source[:len(target)] == target and len(source) > len(target)
-    table = whole.parameters["encoder.W_e"]
+    table = system.parameters["encoder.W_e"]
     for name in ("decoder.W_e", "output.W_hy"):
-        np.testing.assert_array_equal(whole.parameters[name], table[:len(target)])
+        np.testing.assert_array_equal(system.parameters[name], table[:len(target)])
     assert len({*np.round(np.linalg.norm(table, axis=1), 5)}) == 1
-    assert set(whole.stored) - set(whole.parameters) == {"encoder.W_e.radius"}
+    assert set(system.stored) - set(system.parameters) == {"encoder.W_e.radius"}
     bleu = read_curve(corpus / "whole", "run").scores["bleu"]
     assert [step for step, _ in bleu] == [3 * n for n in range(1, len(bleu) + 1)] and len(bleu) > 2
 
@@ -96,7 +96,7 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     assert found.weights.shape == (3, 2)
     np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-5)
     scores = loaded.word_scores("one two", "eins zwei")
-    assert sum(one for _, one in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
+    assert sum(log_p for _, log_p in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
 
 
 @pytest.mark.parametrize("sections, message", [

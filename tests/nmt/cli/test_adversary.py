@@ -93,9 +93,9 @@ def test_no_number_of_a_recipe_is_infinite_nan_or_astronomic(tmp_path, architect
         numeric = [name for name in numeric if name not in keys_of("luong")]
     for name in numeric:
         for value in (".inf", ".nan", "-.inf", "1" + "0" * 30):
-            given = f"{{x: {value}}}" if name == "parametrize.normalized" else value
+            text = f"{{x: {value}}}" if name == "parametrize.normalized" else value
             with pytest.raises(UserError, match=f"override: {name}: expected"):
-                load_recipe(AnyRecipe, path, [f"--{name}={given}"])
+                load_recipe(AnyRecipe, path, [f"--{name}={text}"])
 
 
 @pytest.mark.parametrize("changes", [
@@ -272,8 +272,8 @@ def test_a_run_that_goes_on_elsewhere_says_so(run, capsys, monkeypatch):
             f"{now['BLAS threads']}, now 96): the last bits may not be those of a run that was "
             "never stopped")
     assert capsys.readouterr().out.count(said) == 1
-    notes = [one for one in read_log(run / "log.jsonl") if one["event"] == "note"]
-    assert [one["text"] for one in notes] == [said]
+    notes = [record for record in read_log(run / "log.jsonl") if record["event"] == "note"]
+    assert [note["text"] for note in notes] == [said]
     assert "resumed" not in printed(capsys, "train", "--resume", run, "--train.epochs", "3")
 
 

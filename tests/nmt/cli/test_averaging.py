@@ -61,12 +61,12 @@ def test_the_average_of_a_model_whose_parameters_are_what_is_trained() -> None:
 def test_checkpoints_of_one_run_as_an_ensemble(capsys) -> None:
     """A checkpoint's file stands where a run directory does."""
     pairs = [("one two".split(), "eins zwei".split())]
-    one, other = (System.open(path) for path in TWO)
+    first, other = (System.open(path) for path in TWO)
     together = System.open_all([Path(path) for path in TWO], "logs")
-    assert one.perplexity(pairs) != other.perplexity(pairs)
-    assert one.perplexity(pairs) == pytest.approx(System.open(Path(TWO[0])).perplexity(pairs))
+    assert first.perplexity(pairs) != other.perplexity(pairs)
+    assert first.perplexity(pairs) == pytest.approx(System.open(Path(TWO[0])).perplexity(pairs))
     found = together.force(pairs)[0].log_probability
-    alone = [system.force(pairs)[0].log_probability for system in (one, other)]
+    alone = [system.force(pairs)[0].log_probability for system in (first, other)]
     assert min(alone) - 1e-3 < found < max(alone) + 0.5
     assert nmt("translate", "test.en", "--model", *TWO) == 0
     assert nmt("evaluate", "test.en", "test.de", "--model", *TWO, "--ensemble", "logs") == 0

@@ -26,14 +26,15 @@ def work(trained):
 @pytest.mark.parametrize("how", [(), ("--beam", "1"), ("--sample", "0.5", "--seed", "2")])
 def test_a_pair_for_each_line(work, capsys, how) -> None:
     assert nmt(*BACK, *how) == 0
-    made, text = read_lines("s"), read_lines("t")
-    assert text == ["one two", "three four", "new zero"] and len(made) == 3
-    assert not any("<unk>" in line for line in made)
+    written, text = read_lines("s"), read_lines("t")
+    assert text == ["one two", "three four", "new zero"] and len(written) == 3
+    assert not any("<unk>" in line for line in written)
     assert "3 pairs of 4 lines; left out: 1, empty or with" in capsys.readouterr().err
     if how == ("--beam", "1"):
-        assert lines_of(capsys, "translate", "t", "--model", "model", "--beam", "1")[:2] == made[:2]
+        lines = lines_of(capsys, "translate", "t", "--model", "model", "--beam", "1")
+        assert lines[:2] == written[:2]
     if "--sample" in how:
-        assert nmt(*BACK, *how, "--target", "t2") == 0 and read_lines("s") == made
+        assert nmt(*BACK, *how, "--target", "t2") == 0 and read_lines("s") == written
 
 
 def test_both_files_or_none(work, capsys, monkeypatch) -> None:

@@ -56,11 +56,11 @@ def test_verbs_on_a_model_of_pieces(capsys) -> None:
     Path("gold").write_text("0-0\n" * 6)
     lines_of(capsys, "evaluate", "test.en", "test.de", "--model", "m", "--gold", "gold",
             "--without-unk", "--output", "found")
-    (one,) = json.loads(Path("found/evaluation.json").read_text())["systems"]
-    assert one["alignment"] and one["bleu_without_unknown"]["sentences"] == 6
+    (scores,) = json.loads(Path("found/evaluation.json").read_text())["systems"]
+    assert scores["alignment"] and scores["bleu_without_unknown"]["sentences"] == 6
     system = System.open("m")
     pieces = sum(len(system.target.pieces(line.split())) + 1 for line in read_lines("test.de"))
-    nats = -sum(one.log_probability for one in system.force(
+    nats = -sum(forced.log_probability for forced in system.force(
         [(x.split(), y.split()) for x, y in zip(*map(read_lines, ("test.en", "test.de")),
                                                strict=True)]))
     assert lines_of(capsys, "perplexity", "test.en", "test.de", "--model", "m")[0].startswith(
@@ -73,10 +73,10 @@ def test_dropout_is_drawn_anew_each_epoch_and_resumes_bit_for_bit(tmp_path) -> N
     with pytest.raises(Crash):
         train(recipe, tmp_path / "m", CrashAt(14))
     train(recipe, tmp_path / "m", Observer(), resume=True)
-    ours, whole = System.open(tmp_path / "m", "last"), System.open("m", "last")
+    ours, expected = System.open(tmp_path / "m", "last"), System.open("m", "last")
     assert all(np.array_equal(ours.parameters[name], array)
-               for name, array in whole.parameters.items())
-    batches = whole.training_batches(load_corpus(recipe.data).train)
+               for name, array in expected.parameters.items())
+    batches = expected.training_batches(load_corpus(recipe.data).train)
     rng, seen = np.random.default_rng(1), []
     for _ in range(2):
         batches.epoch(rng)
@@ -84,7 +84,7 @@ def test_dropout_is_drawn_anew_each_epoch_and_resumes_bit_for_bit(tmp_path) -> N
     assert seen[0] != seen[1]
     batches.epoch(np.random.default_rng(1))
     assert [list(pair[0]) for pair in batches.pairs] == seen[0]
-    plain = whole.batches(load_corpus(recipe.data).train, 4).pairs
+    plain = expected.batches(load_corpus(recipe.data).train, 4).pairs
     assert sum(map(len, seen[0])) > sum(len(source) for source, _ in plain)
 
 

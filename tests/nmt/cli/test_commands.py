@@ -236,9 +236,9 @@ def test_blocks_do_not_show(translate, monkeypatch, tmp_path) -> None:
     lines = [" ".join("one two three four five six zero".split()[: 1 + n % 6]) for n in range(23)]
     content = ("\n".join(lines) + "\n").encode()
     options = "--nbest", 2, "--alignments", tmp_path / "links"
-    whole, links = translate(content, *options), (tmp_path / "links").read_text()
+    expected, links = translate(content, *options), (tmp_path / "links").read_text()
     monkeypatch.setattr("nmt.cli.translating.BLOCK", 5)
-    assert translate(content, *options) == whole
+    assert translate(content, *options) == expected
     assert (tmp_path / "links").read_text() == links
 
 
@@ -286,9 +286,9 @@ def test_nbest_marks_what_was_cut(translate, trained) -> None:
     (expected,) = system.translate([["one", "two", "three", "four"]], search)
     rows = [line.split(" ||| ") for line in translate(
         b"one two three four\n", "--nbest", 12, "--length-factor", 0.5).splitlines()]
-    assert [row[1] for row in rows] == [" ".join(one.words) for one in expected]
+    assert [row[1] for row in rows] == [" ".join(translation.words) for translation in expected]
     cut = [row[2].split()[-1] for row in rows]
-    assert cut == [str(int(not one.finished)) for one in expected] and {*cut} == {"0", "1"}
+    assert cut == [str(int(not best.finished)) for best in expected] and {*cut} == {"0", "1"}
     scores = [float(row[3]) for row in rows]
     assert scores == sorted(scores, reverse=True)
 
@@ -309,7 +309,7 @@ def test_samples_come_from_the_seed(translate) -> None:
 
 def test_the_best_of_several_draws_and_of_every_beam(translate, capsys) -> None:
     content = b"one two three\n" * 10
-    drawn = [translate(content, "--sample", 3.0, *more) for more in ((), ("--draws", 1),
+    drawn = [translate(content, "--sample", 3.0, *options) for options in ((), ("--draws", 1),
                                                                      ("--draws", 4))]
     assert drawn[0] == drawn[1] != drawn[2] and drawn[2].count("\n") == 10
     assert translate(content, "--beam", 1, "--every-beam") == translate(content, "--beam", 1)

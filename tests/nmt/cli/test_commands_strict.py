@@ -29,8 +29,8 @@ def on_stand_in(*arguments):
     assert strict.counts.to_device > 0
 
 
-def assert_parameters_close(one, other):
-    ours, theirs = (checkpoint.load(path).select(checkpoint.PARAMETERS) for path in (one, other))
+def assert_parameters_close(first, other):
+    ours, theirs = (checkpoint.load(path).select(checkpoint.PARAMETERS) for path in (first, other))
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
         np.testing.assert_allclose(array, theirs[name], atol=1e-4)
@@ -69,15 +69,15 @@ def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
 
 def test_the_other_questions(trained, monkeypatch, capsys, tmp_path) -> None:
     """Maps, dictionaries, perplexity, sampling, and an ensemble in two ways."""
-    pair, one = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
-    two = [*one, trained / "model"]
+    pair, model = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
+    two = [*model, trained / "model"]
     outputs = []
     for where in ("numpy", "cupy"):
         capsys.readouterr()
-        for command in (["attention", pair[0], *one], ["perplexity", *pair, *one],
-                        ["dictionary", *pair, tmp_path / "d", *one, "--min-count", 1],
+        for command in (["attention", pair[0], *model], ["perplexity", *pair, *model],
+                        ["dictionary", *pair, tmp_path / "d", *model, "--min-count", 1],
                         ["evaluate", *pair, *two, "--ensemble", "logs"],
-                        ["translate", *two], ["translate", *one, "--sample", 0.5]):
+                        ["translate", *two], ["translate", *model, "--sample", 0.5]):
             strict.counts.reset()
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nsix\n")))
             assert nmt("--backend", where, *command) == 0

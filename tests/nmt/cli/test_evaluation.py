@@ -53,8 +53,8 @@ def test_forced_alignments_find_the_words_that_translate_each_other(system) -> N
 def test_forced_pairs_keep_their_places(system) -> None:
     pairs = [(["one"], ["eins"]), ([], ["eins"]), (["two"], []), (["six", "one"], ["neu", "eins"])]
     found = system.force(pairs)
-    assert [one.words for one in found] == [target for _, target in pairs]
-    assert [one.alignment is None for one in found] == [False, True, True, False]
+    assert [translation.words for translation in found] == [target for _, target in pairs]
+    assert [translation.alignment is None for translation in found] == [False, True, True, False]
     assert found[1].log_probability == 0.0 and system.links(found[1]) == []
     (alone,) = system.force(pairs[3:])
     np.testing.assert_allclose(alone.alignment, found[3].alignment, atol=1e-6)
@@ -70,8 +70,8 @@ def test_align(system, trained, capsys) -> None:
     for options, convention in (([], "predicted"), (["--aligned-word", "read"], "read"),
                                 (["--aligned-word", "thesis"], "read")):
         lines = printed(capsys, "align", "s", "t", "--model", "model", *options).split("\n")
-        links = [" ".join(f"{s}-{t}" for s, t in system.links(one, convention))
-                 for one in system.force(pairs)]
+        links = [" ".join(f"{s}-{t}" for s, t in system.links(translation, convention))
+                 for translation in system.force(pairs)]
         assert lines == [links[0], "", links[1], ""]
     assert links[1] == "0-0 0-1"
 
@@ -183,8 +183,8 @@ def test_systems_stand_side_by_side(system, trained, capsys) -> None:
     shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "other/model", "new",
                     "--beam", 1)
     assert re.search(r"^ +other/model +new$", shown, re.MULTILINE)
-    ((one, other),) = re.findall(r"^perplexity +(\S+) +(\S+)$", shown, re.MULTILINE)
-    assert one == other
+    ((first, other),) = re.findall(r"^perplexity +(\S+) +(\S+)$", shown, re.MULTILINE)
+    assert first == other
 
 
 def retrained(seed, **settings):
@@ -249,7 +249,7 @@ def test_alignment_error_rate(system, trained, capsys) -> None:
                         "--output", "out")
         (found,) = json.loads((trained / "out/evaluation.json").read_text())["systems"]
         for convention in ("predicted", "read"):
-            links = [system.links(one, convention) for one in forced]
+            links = [system.links(translation, convention) for translation in forced]
             if options[0] == "naacl":
                 people[2] = Gold(frozenset({(0, 1)}), people[2].possible)
             score = alignment_score(links, people)
@@ -315,7 +315,7 @@ def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
     shown, found = systems_of(capsys, source, target, "--without-unk", "--model", "model",
                               "model-6", "model-7")
     every = len(pairs)
-    numbers = [one["bleu_without_unknown"]["sentences"] for one in found]
+    numbers = [result["bleu_without_unknown"]["sentences"] for result in found]
     assert numbers[0] == every > numbers[1] > numbers[2] == 0
     assert found[2]["bleu_without_unknown"]["bleu"] is None
     assert re.search(r"^BLEU, sentences without unknown words( +[0-9.]+){2} +-$", shown,
@@ -336,8 +336,8 @@ def test_models_without_attention_stand_beside_those_with_it(
         capsys, "test.en", "test.de", "--model", "model-8", "model", "--ensemble", average,
         *questions)
     assert without["alignment"] == without["bleu_after_replacement"] == {}
-    for one in (alone, together):
-        assert one["alignment"].keys() == one["bleu_after_replacement"].keys() \
+    for result in (alone, together):
+        assert result["alignment"].keys() == result["bleu_after_replacement"].keys() \
             == {"predicted", "read"}
     for convention in ("predicted", "read"):
         for label in (rf"BLEU, unk replaced \({convention}\)", rf"AER \({convention}\)"):
@@ -345,7 +345,7 @@ def test_models_without_attention_stand_beside_those_with_it(
     ensemble = System.together(["model-8", "model"], [other, system], average)
     pairs = list(zip(map(str.split, read_lines("test.en")), map(str.split, read_lines("test.de")),
                      strict=True))
-    links = [ensemble.links(one) for one in ensemble.force(pairs)]
+    links = [ensemble.links(forced) for forced in ensemble.force(pairs)]
     people = [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))] * 6
     assert together["alignment"]["predicted"]["error_rate"] \
         == alignment_score(links, people).error_rate

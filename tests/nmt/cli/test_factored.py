@@ -50,8 +50,8 @@ def test_from_files_to_translations(work, capsys) -> None:
         *[CASES.index("upper")] * (len(side.ids) - 1), 0]
     assert len(lines_of(capsys, "translate", "test.f", "--model", "run", "run")) == 6
     other = [word.lower() for word in words]
-    ours, theirs = (system.force([(one, ["null"])])[0].log_probability
-                    for one in (words, [word.replace("even", "EVEN").replace("odd", "ODD")
+    ours, theirs = (system.force([(text, ["null"])])[0].log_probability
+                    for text in (words, [word.replace("even", "EVEN").replace("odd", "ODD")
                                         for word in other]))
     assert not np.isclose(ours, theirs)  # the same pieces, in small letters
 

@@ -28,9 +28,9 @@ def test_a_weight_is_found_and_used(work, capsys) -> None:
     assert found[2] == f"best: --lm-weight {['0', '0.2'][scores[1] > scores[0]]}"
     text = ("translate", "test.en", "--model", "model", "--beam", "3", "--nbest", "2")
     outputs = []
-    for more in ((), ("--lm", "same", "--lm-weight", "0"), ("--lm", "same", "--lm-weight", "2"),
+    for options in ((), ("--lm", "same", "--lm-weight", "0"), ("--lm", "same", "--lm-weight", "2"),
                  ("--lm", "same", "--lm-weight", "2", "--every-beam")):
-        outputs.append(printed(capsys, *text, *more))
+        outputs.append(printed(capsys, *text, *options))
     assert outputs[0] == outputs[1] != outputs[2]
     assert Path("same/text.vocab").read_text() == Path("model/target.vocab").read_text()
 
@@ -71,11 +71,11 @@ def test_deep_fusion_trains_the_output_layer_alone(work, capsys) -> None:
     assert "got one of 9 other words" in complaint(
         capsys, *fuse[:4], "--lm", "lm", "--output", "deep") and not Path("deep").exists()
     assert nmt(*fuse, "--train.epochs", "1") == 0
-    made, before = System.open("deep"), System.open("rs")
+    fused, before = System.open("deep"), System.open("rs")
     language = LanguageSystem.open("same")
-    for name, array in made.parameters.items():
-        own = {"lm.W_e": "W_e"}.get(name, name.replace("lm.", "rnn."))
-        was = language.parameters.get(own) if name[:3] == "lm." else before.parameters.get(name)
+    for name, array in fused.parameters.items():
+        old = {"lm.W_e": "W_e"}.get(name, name.replace("lm.", "rnn."))
+        was = language.parameters.get(old) if name[:3] == "lm." else before.parameters.get(name)
         assert (was is None and name in ("output.L_o", "output.v_g", "output.b_g")) or (
             np.array_equal(array, was) == (name[:7] != "output.")), name
     assert len(lines_of(capsys, "translate", "test.en", "--model", "deep", "--beam", "3")) == 6

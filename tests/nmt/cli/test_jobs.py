@@ -40,12 +40,12 @@ def test_what_several_write_is_what_one_writes(options, there, capsys) -> None:
 
 
 def test_a_process_that_is_killed_is_one_line(there, capsys, monkeypatch) -> None:
-    whole = System._nbests
+    search = System._nbests
 
-    def dying(self, own, *arguments):
-        if len(own) < 64:  # the last batch is smaller
+    def dying(self, sources, *arguments):
+        if len(sources) < 64:  # the last batch is smaller
             os.kill(os.getpid(), signal.SIGKILL)
-        return whole(self, own, *arguments)
+        return search(self, sources, *arguments)
 
     monkeypatch.setattr(System, "_nbests", dying)
     said = complaint(capsys, "translate", "many.en", "--model", "model", "--jobs", 2)
@@ -53,7 +53,7 @@ def test_a_process_that_is_killed_is_one_line(there, capsys, monkeypatch) -> Non
 
 
 def test_an_error_in_a_process_is_told_as_it_is(there, capsys, monkeypatch) -> None:
-    def full(self, own, *arguments):
+    def full(self, sources, *arguments):
         raise MemoryError("no room")
 
     monkeypatch.setattr(System, "_nbests", full)

@@ -33,16 +33,16 @@ def test_steps(run, corpus, capsys) -> None:
     steps = logits_of(system, pair, 1)
     forced = force_decode(system.model, system.parameters,
                           next(system.batches([pair], 1).in_order()))[0]
-    assert [len(one) for one in steps] == [2, 2, 2]
+    assert [len(step) for step in steps] == [2, 2, 2]
     for logits, log_p in zip(steps, forced.steps, strict=True):
-        assert [one.chosen for one in logits] == [True, False]
+        assert [logit.chosen for logit in logits] == [True, False]
         assert np.log(logits[0].probability) == pytest.approx(log_p, rel=1e-4)
         gap = logits[0].value - logits[1].value
         ratio = logits[0].probability / logits[1].probability
         assert gap == pytest.approx(np.log(ratio), rel=1e-6)
-        for one in logits:
-            for part in (one.output, one.lexical):
-                assert (part.norm, part.length) == (pytest.approx(R, rel=1e-5),) * 2
+        for logit in logits:
+            for summand in (logit.output, logit.lexical):
+                assert (summand.norm, summand.length) == (pytest.approx(R, rel=1e-5),) * 2
     (corpus / "x").write_text("one two\n")
     table = corpus / "steps.tsv"
     captured(capsys, "logits", "steps", corpus / "x", "--model", directory, "-o", table)

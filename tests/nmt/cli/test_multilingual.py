@@ -27,9 +27,9 @@ def test_one_model_writes_what_it_is_told(tmp_path, monkeypatch, capsys) -> None
     assert {"<2de>", "<2en>"} <= set(system.source.words)
     assert not {"<2de>", "<2en>"} & set(system.target.words)
     found = {}
-    for key, more in {"de": (), "en": ("--target-token", "<2en>")}.items():
+    for key, options in {"de": (), "en": ("--target-token", "<2en>")}.items():
         found[key] = printed(capsys, "translate", "test.en", "--model", "run/de", "--beam", "1",
-                             *more).split()
+                             *options).split()
     english = set(Path("train.en").read_text().split())
     share = {key: sum(word in english for word in words) / len(words)
              for key, words in found.items()}

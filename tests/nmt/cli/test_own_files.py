@@ -125,7 +125,7 @@ def test_pairs_drawn_for_validation_are_not_trained_on() -> None:
     drawn = list(zip(map(" ".join, corpus.dev.sources), corpus.dev.references, strict=True))
     assert len(drawn) == 5 and sorted(trained + drawn) == sorted(lines)
     rest = iter(lines)
-    assert all(one in rest for one in trained)  # in the order of the file
+    assert all(word in rest for word in trained)  # in the order of the file
     assert load_corpus(data).dev == corpus.dev
     other = load_corpus(DataConfig(train_source="train.en", train_target="train.de",
                                    tokenise="none", dev_size=5, seed=4))

@@ -130,7 +130,7 @@ def test_redundancy_writes_figures_and_pictures(trained, capsys):
     assert first["perplexity"] < blind["perplexity"] and first["bleu"] > 50
     assert (f"class-blind 80 %: perplexity {blind['perplexity']:.2f}, BLEU {blind['bleu']:.2f}"
             in out)
-    assert {part["name"] for part in found["breakdown"]} == {
+    assert {effect["name"] for effect in found["breakdown"]} == {
         "source layer 1", "target layer 1", "attention", "softmax", "source embedding",
         "target embedding"}
     (run,) = found["trained"]

@@ -44,7 +44,7 @@ def test_align_by_the_corpus(files, capsys, symmetrise) -> None:
     out = captured(capsys, "align", "train.en", "train.de", "--method", "hmm", *chosen).out
     sides = [[line.split() for line in read_lines(name)] for name in ("train.en", "train.de")]
     join = SYMMETRISATIONS[symmetrise or "grow-diag-final-and"]
-    expected = [join(*one) for one in zip(*align(*sides), strict=True)]
+    expected = [join(*pair) for pair in zip(*align(*sides), strict=True)]
     assert out.splitlines() == [" ".join(f"{i}-{j}" for i, j in links) for links in expected]
 
 
@@ -233,11 +233,11 @@ def test_a_model_of_annotated_text(files, capsys) -> None:
     assert nmt("train", recipe, "--output", "m") == 0
     assert "<p_0>" in Vocabulary.read("m/target.vocab").words
     said = captured(capsys, "perplexity", "out/dev.en", "out/dev.de", "--model", "m").out
-    whole, words, positions = (float(text) for text in re.findall(r"(?:ity|s) ([\d.]+) over", said))
+    both, words, positions = (float(text) for text in re.findall(r"(?:ity|s) ([\d.]+) over", said))
     counts = [int(text) for text in re.findall(r"over (\d+)", said)[1:]]
     target = " ".join(read_lines("out/dev.de")).split()
     assert counts == [len(target) // 2 + 8, len(target) // 2]  # 8 end markers
-    assert math.log(whole) == pytest.approx(
+    assert math.log(both) == pytest.approx(
         np.average([math.log(words), math.log(positions)], weights=counts), abs=1e-4)
     assert positions < words
 

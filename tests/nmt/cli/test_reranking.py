@@ -32,18 +32,18 @@ ARGUMENTS = ("rerank", "test.en", "nbest", "--backward", "back", "--weights", "w
 def test_tuned_weights_choose_better_ones(capsys) -> None:
     said = captured(capsys, *ARGUMENTS, "--tune", "test.de", "--tokenize", "none", "-o", "out",
                     "--nbest-output", "all").err
-    before, after = (float(part.split()[0]) for part in (said[5:], said.split(", ")[1]))
+    before, after = (float(text.split()[0]) for text in (said[5:], said.split(", ")[1]))
     assert after >= before and set(json.loads(Path("w").read_text())) == {
         "log_p", "cut", "backward:back", "words"}
     assert printed(capsys, "score", "out", "test.de", "--tokenize",
                    "none").startswith(f"BLEU {after:.2f}") or after == 0
     assert lines_of(capsys, *ARGUMENTS) == read_lines("out")
     found = read_nbest("all")
-    assert [own[0].text for own in found] == read_lines("out")
-    one = next(one for one in found[0] if one.text)
-    (forced,) = System.open("back").force([(one.text.split(), read_lines("test.en")[0].split())])
-    assert one.features["backward:back"] == pytest.approx(forced.log_probability, abs=1e-3)
-    assert one.features["words"] == len(one.text.split())
+    assert [nbest[0].text for nbest in found] == read_lines("out")
+    best = next(best for best in found[0] if best.text)
+    (forced,) = System.open("back").force([(best.text.split(), read_lines("test.en")[0].split())])
+    assert best.features["backward:back"] == pytest.approx(forced.log_probability, abs=1e-3)
+    assert best.features["words"] == len(best.text.split())
 
 
 def test_what_cannot_be_reranked(capsys, tmp_path) -> None:

@@ -60,9 +60,9 @@ def test_it_is_what_the_commands_give_one_after_the_other(capsys, monkeypatch, m
     source = f"{method}/dev.en" if method == "copyable" else "dev.en"
     with open(source, "rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read())))
-    made = printed(capsys, "translate", "--model", f"m-{method}")
+    written = printed(capsys, "translate", "--model", f"m-{method}")
     with open("mt", "w", encoding="utf-8") as file:
-        file.write(made)
+        file.write(written)
     for extra, score, groups in (
         (["--keep-unknown"], found["bleu"]["score"], found["bleu_by_rarity"]),
         ([], found["bleu_after_replacement"]["annotation"],
@@ -93,10 +93,10 @@ def test_systems_of_all_methods_stand_side_by_side(capsys) -> None:
     models = [f"m-{method}" for method in METHODS]
     shown, found = evaluated(capsys, "--model", *models, "--restore", "d", "--links", "dev.links",
                              "--rarity", "train.en")
-    assert [one["name"] for one in found] == models
+    assert [system["name"] for system in found] == models
     assert re.search(r"^layers +1 +2 +1 +2$", shown, re.MULTILINE)
     assert "vocabulary" not in shown  # the same, symbols left aside
-    assert {tuple(one["vocabulary"]) for one in found} == {(6, 5)}
+    assert {tuple(system["vocabulary"]) for system in found} == {(6, 5)}
     assert re.search(r"^  of positions +- +- +[\d.]+ +-$", shown, re.MULTILINE)
     assert re.search(r"^BLEU, unk replaced \(annotation\)( +[\d.]+){4}$", shown, re.MULTILINE)
     assert re.search(r"^  replaced \(annotation\) 1-8( +[\d.]+){4}$", shown, re.MULTILINE)

@@ -30,10 +30,10 @@ def translated(capsys, *arguments) -> tuple[list[str], str]:
 
 @pytest.mark.parametrize("models", [["m1"], ["m1", "m2"]])
 def test_all_words_are_the_whole_search(capsys, models) -> None:
-    whole = translated(capsys, "--model", *models, "--nbest", "3")[0]
+    expected = translated(capsys, "--model", *models, "--nbest", "3")[0]
     few, told = translated(capsys, "--model", *models, "--nbest", "3", "--shortlist", "all",
                            "--frequent", "0", "--shortlist-check")
-    assert few == whole
+    assert few == expected
     assert "9 of 9 target words a batch" in told
     assert "6 of 6 sentences: the same translation as in a search of all words" in told
 
@@ -63,7 +63,7 @@ def test_a_dictionary_of_several_translations(capsys) -> None:
     assert nmt("dictionary", "train.en", "train.de", "many", "--links", "shifted", "--min-count",
                "1", "--translations", "3") == 0
     many = [line.split("\t")[1].split() for line in read_lines("many")]
-    assert max(map(len, many)) == 3 and all(len(set(own)) == len(own) for own in many)
+    assert max(map(len, many)) == 3 and all(len(set(words)) == len(words) for words in many)
     few, told = translated(capsys, "--model", "m1", "--shortlist", "one", "--shortlist-check")
     assert len(few) == 6 and "9 of 9" in told  # 500 frequent words are all
 

@@ -22,11 +22,11 @@ def test_files_are_translated_one_after_another(
         monkeypatch.setattr("sys.stdin", stdin)
         assert nmt("translate", "--model", trained / "model") == 0
     piped = capsys.readouterr().out
-    one, other = trained / "one.en", trained / "other.en"
+    first, other = trained / "one.en", trained / "other.en"
     lines = (trained / "test.en").read_text("utf-8").splitlines(keepends=True)
-    one.write_text("".join(lines[:2]), "utf-8")
+    first.write_text("".join(lines[:2]), "utf-8")
     other.write_text("".join(lines[2:]), "utf-8")
-    assert printed(capsys, "translate", one, other, "--model", trained / "model") == piped
+    assert printed(capsys, "translate", first, other, "--model", trained / "model") == piped
 
 
 def test_attention_is_drawn_beside_the_lines(
@@ -103,10 +103,10 @@ def test_a_pipe_that_pauses_is_answered(trained: Path, options: list[str]) -> No
         answers += [process.stdout.readline() for _ in range(lines.count(b"\n"))]
     out, _ = process.communicate(b"ve")
     answers.append(out)
-    whole = subprocess.run([sys.executable, "-m", "nmt", "translate", "--model", trained / "model"],
-                           input=b"one two\nthree\n\nfour\nfive", capture_output=True, cwd=ROOT,
-                           check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}).stdout
-    assert b"".join(answers) == whole and whole.count(b"\n") == 5 and process.returncode == 0
+    text = subprocess.run([sys.executable, "-m", "nmt", "translate", "--model", trained / "model"],
+                          input=b"one two\nthree\n\nfour\nfive", capture_output=True, cwd=ROOT,
+                          check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}).stdout
+    assert b"".join(answers) == text and text.count(b"\n") == 5 and process.returncode == 0
 
 
 def test_lines_arrive_whole() -> None:
@@ -127,8 +127,8 @@ def test_compressed_files_by_name(trained: Path, capsys: pytest.CaptureFixture[s
     assert lines_of(capsys, "translate", "test.en.gz", "--model", "model", "--alignments",
                     "a.gz") == plain
     assert gzip.decompress(Path("a.gz").read_bytes()) == Path("a").read_bytes()
-    whole = Path("test.en.gz").read_bytes()
-    for content, said in ((b"plain text\n", "Not a gzipped file"), (whole[:-9], "ended before")):
+    good = Path("test.en.gz").read_bytes()
+    for content, said in ((b"plain text\n", "Not a gzipped file"), (good[:-9], "ended before")):
         Path("test.en.gz").write_bytes(content)
         assert said in complaint(capsys, "translate", "test.en.gz", "--model", "model")
 
@@ -167,14 +167,14 @@ def test_every_verb_reads_and_writes_compressed_files(
     command: str, trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sentences = Path("test.en").read_text("utf-8").splitlines()
-    made = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
+    contents = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
             "all-links": "0-0\n" * len(Path("train.en").read_text("utf-8").splitlines()),
             "codes": "#version: 0.2\no n\nt w\n", "trees": "( XX XX )\n", "plain": "one two\n",
             "lists": "".join(f"{i} ||| eins ||| log_p= -1 ||| -1\n" for i in range(len(sentences)))}
-    for name, content in made.items():
+    for name, content in contents.items():
         Path(name).write_text(content, "utf-8")
     Path("weights.json").write_text('{"log_p": 1, "words": 0, "model:model": 1}', "utf-8")
-    for path in [*Path().glob("*.en"), *Path().glob("*.de"), *map(Path, made)]:
+    for path in [*Path().glob("*.en"), *Path().glob("*.de"), *map(Path, contents)]:
         Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
     for name in ("dev.dex", "dev.de.gzx"):
         Path(name).write_bytes(Path("test.de").read_bytes())
@@ -190,11 +190,12 @@ def test_every_verb_reads_and_writes_compressed_files(
 
 def converse(*arguments: object, typed: str) -> tuple[int, str]:
     """A command at a terminal of its own: what it exits with and what stands there."""
-    main, own = pty.openpty()
+    main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "nmt", *map(str, arguments)], stdin=own, stdout=own, stderr=own,
+        [sys.executable, "-m", "nmt", *map(str, arguments)],
+        stdin=terminal, stdout=terminal, stderr=terminal,
         cwd=ROOT, env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "TERM": "dumb"})
-    os.close(own)
+    os.close(terminal)
     os.write(main, typed.encode())
     seen = b""
     while True:

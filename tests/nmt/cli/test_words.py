@@ -40,12 +40,12 @@ def test_words_draws_those_with_a_vector(trained, capsys) -> None:
 
 def test_words_that_cannot_be_drawn(trained, capsys, monkeypatch) -> None:
     pytest.importorskip("matplotlib")
-    given = ["words", write(trained / "words", "one spiritless"), "--model", trained / "model",
+    arguments = ["words", write(trained / "words", "one spiritless"), "--model", trained / "model",
              "-o", trained / "map.png"]
-    assert "at least two words with a vector, got 1" in complaint(capsys, *given)
+    assert "at least two words with a vector, got 1" in complaint(capsys, *arguments)
     spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec",
                         lambda name: None if name == "sklearn" else spec(name))
     assert "--method t-sne: scikit-learn is not installed" in complaint(
-        capsys, *given, "--method", "t-sne")
+        capsys, *arguments, "--method", "t-sne")
     assert not (trained / "map.png").exists()

@@ -63,13 +63,13 @@ def test_its_hypotheses_are_ours(name, tmp_path) -> None:
         theirs = engine.translate_batch(
             pieces, beam_size=beam, length_penalty=0, min_decoding_length=0, return_scores=True,
             max_decoding_length=STEPS, return_attention=True)
-        assert [one.words for one in ours] == [one.hypotheses[0] for one in theirs]
-        assert len({tuple(one.words) for one in ours}) > 5
-        np.testing.assert_allclose([one.log_probability for one in ours],
-                                   [one.scores[0] for one in theirs], rtol=1e-4, atol=1e-5)
-        for cut, one, other in zip(pieces, ours, theirs, strict=True):
-            if one.words and beam == 1:  # 4.8.5 mixes up the first row of a beam's
-                of_words = one.alignment[:len(one.words), :len(cut)]  # theirs has no </s>
+        assert [mine.words for mine in ours] == [other.hypotheses[0] for other in theirs]
+        assert len({tuple(mine.words) for mine in ours}) > 5
+        np.testing.assert_allclose([mine.log_probability for mine in ours],
+                                   [other.scores[0] for other in theirs], rtol=1e-4, atol=1e-5)
+        for cut, mine, other in zip(pieces, ours, theirs, strict=True):
+            if mine.words and beam == 1:  # 4.8.5 mixes up the first row of a beam's
+                of_words = mine.alignment[:len(mine.words), :len(cut)]  # theirs has no </s>
                 np.testing.assert_allclose(of_words, other.attention[0], atol=1e-4)
 
 

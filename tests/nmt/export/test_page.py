@@ -21,7 +21,7 @@ CASES = {"ctranslate2": ("transformer", "exported", 256), "onnx": ("demo", "expo
 def test_its_program_translates(name, tmp_path, monkeypatch, capsys) -> None:
     for package in ("ctranslate2", "onnxruntime", "onnx"):
         pytest.importorskip(package, reason="extra `export`")
-    (program,) = (dedent(one) for one in PROGRAMS if name in one)
+    (program,) = (dedent(program) for program in PROGRAMS if name in program)
     run, directory, steps = CASES[name]
     golden = ROOT / "tests/golden_runs/runs" / ("luong" if run == "demo" else run)
     shutil.copytree(golden, tmp_path / "runs" / run)

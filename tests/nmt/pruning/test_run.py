@@ -58,9 +58,9 @@ def test_a_pruned_run_is_opened_as_any_other(trained, sparse):
         mask = pruned.pruning.masks.get(name, np.True_)
         np.testing.assert_array_equal(opened.parameters[name], np.where(mask, array, 0))
         assert opened.parameters[name].dtype == array.dtype
-    ((one,),), ((other,),) = (each.translate([SENTENCE], SearchOptions())
-                              for each in (pruned, opened))
-    assert one.words == other.words and one.score == other.score
+    ((first,),), ((other,),) = (translator.translate([SENTENCE], SearchOptions())
+                                for translator in (pruned, opened))
+    assert first.words == other.words and first.score == other.score
 
 
 def test_training_what_is_left_resumes_exactly(trained):
@@ -70,21 +70,21 @@ def test_training_what_is_left_resumes_exactly(trained):
     before = {name: array.copy() for name, array in pruned.stored.items()}
     recipe = retraining_recipe(trained / "model", None, how,
                                ["--train.epochs=0.2", "--train.checkpoint_every=2"])
-    whole = retrain(pruned, recipe, trained / "whole", how, Observer())
+    expected = retrain(pruned, recipe, trained / "whole", how, Observer())
     with pytest.raises(Crash):
         retrain(pruned, recipe, trained / "cut", how, CrashAt(5))
     resumed = train(recipe, trained / "cut", Observer(), resume=True)
     opened = System.open(trained / "cut")
-    for one in (resumed, opened):
-        assert zero_where_pruned(one) and one.pruning.facts["how"] == how
-        for name, array in one.parameters.items():
-            np.testing.assert_array_equal(array, whole.parameters[name], err_msg=name)
+    for system in (resumed, opened):
+        assert zero_where_pruned(system) and system.pruning.facts["how"] == how
+        for name, array in system.parameters.items():
+            np.testing.assert_array_equal(array, expected.parameters[name], err_msg=name)
     for file in (BEST, LAST):
         saved = checkpoint.load(trained / "cut" / file)
         masks = saved.select(checkpoint.MASKS)
         assert {name: mask.tolist() for name, mask in masks.items()} == {
             name: mask.tolist() for name, mask in pruned.pruning.masks.items()}
-    assert any((whole.parameters[name] != array).any() for name, array in before.items())
+    assert any((expected.parameters[name] != array).any() for name, array in before.items())
     assert all((pruned.stored[name] == array).all() for name, array in before.items())
 
 
@@ -96,10 +96,10 @@ def test_retraining_begins_with_what_is_left_and_from_scratch_with_fresh_weights
     for how in (RETRAINED, FROM_SCRATCH):
         recipe = retraining_recipe(trained / "model", None, how, [
             "--train.epochs=0.01", "--train.log_every=1"])
-        one = retrain(pruned, recipe, trained / how, how, Observer())
+        again = retrain(pruned, recipe, trained / how, how, Observer())
         line = (trained / how / "log.jsonl").read_text().splitlines()[0]
         losses[how] = yaml.safe_load(line)["loss"]
-        assert one.pruning.facts["pruned_perplexity"] > 1
+        assert again.pruning.facts["pruned_perplexity"] > 1
     assert losses[RETRAINED] < 0.8 * losses[FROM_SCRATCH]
     words = len(system.target)
     assert abs(losses[FROM_SCRATCH] - np.log(words)) < 0.7
@@ -122,13 +122,13 @@ def test_the_settings_of_retraining_are_the_thesis_s():
 
 
 def test_the_run_s_recipe_is_retrained_with_those_settings(trained):
-    own = System.open(trained / "model").recipe
+    original = System.open(trained / "model").recipe
     found = retraining_recipe(trained / "model", None, RETRAINED, ["--train.batch_size=4"])
-    assert (found.model, found.data) == (own.model, own.data)
-    assert found.train.learning_rate == own.train.learning_rate / 2 == 0.025
+    assert (found.model, found.data) == (original.model, original.data)
+    assert found.train.learning_rate == original.train.learning_rate / 2 == 0.025
     assert (found.train.epochs, found.train.halve_after, found.train.halve_every) == (4, 2, 0.5)
-    assert found.train.batch_size == 4 and found.train.optimizer == own.train.optimizer
-    assert retraining_recipe(trained / "model", None, FROM_SCRATCH) == own
+    assert found.train.batch_size == 4 and found.train.optimizer == original.train.optimizer
+    assert retraining_recipe(trained / "model", None, FROM_SCRATCH) == original
 
 
 def test_another_model_or_other_data_are_refused(trained):

@@ -65,7 +65,7 @@ def test_a_row_of_a_table_says_what_differs(folder) -> None:
 def test_overrides_are_of_all_tasks_of_one_or_of_ratios(folder) -> None:
     recipe = load(folder, TASKS + "share: []\n", "--data.directory=d", "--y.data.directory=e",
                   "--ratios.z=0.25", "--train.seed=4")
-    assert [one.data.directory for one in recipe.tasks.values()] == ["d", "e", "d"]
+    assert [task.data.directory for task in recipe.tasks.values()] == ["d", "e", "d"]
     assert recipe.ratios["z"] == 0.25 and recipe.train.seed == 4
 
 

@@ -154,11 +154,11 @@ def resumed(directory, source=None, **changes):
 def whole_and_resumed(tmp_path, observer, **changes):
     """A run in `whole`, and one in `cut` that its observer stopped: both write the same. It returns
     how many batches were read after the stop."""
-    whole, source = trainer(tmp_path / "whole", **changes), Source()
-    whole.train()
+    expected, source = trainer(tmp_path / "whole", **changes), Source()
+    expected.train()
     with pytest.raises((KeyboardInterrupt, Crash)):
         trainer(tmp_path / "cut", observer=observer, **changes).train()
-    assert resumed(tmp_path / "cut", source, **changes).counters == whole.counters
+    assert resumed(tmp_path / "cut", source, **changes).counters == expected.counters
     for file in (LAST, BEST):
         assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
                      checkpoint.load(tmp_path / "whole" / file).arrays)
@@ -284,15 +284,16 @@ def test_a_part_of_an_epoch(tmp_path):
 
 def test_resume_after_a_crash_goes_back_to_the_checkpoint(tmp_path):
     """The log holds lines of updates after the checkpoint, and half a line: both go."""
-    whole = trainer(tmp_path / "whole", checkpoint_every=5)
-    whole.train()
+    expected = trainer(tmp_path / "whole", checkpoint_every=5)
+    expected.train()
     with pytest.raises(Crash):
         trainer(tmp_path / "cut", checkpoint_every=5, observer=CrashAt(14)).train()
     assert records(tmp_path / "cut")[-1]["step"] == 12
     with open(tmp_path / "cut" / LOG, "a") as file:
         file.write('{"event": "upd')
     source = Source()
-    assert_equal(resumed(tmp_path / "cut", source, checkpoint_every=5).parameters, whole.parameters)
+    cut = resumed(tmp_path / "cut", source, checkpoint_every=5)
+    assert_equal(cut.parameters, expected.parameters)
     assert source.served == 32 - 10
     assert without_time(records(tmp_path / "cut")) == without_time(records(tmp_path / "whole"))
 
@@ -327,15 +328,15 @@ def test_the_plateau_and_the_best_go_by_evaluations(tmp_path):
     """The rate falls with the second evaluation in a row without a best, wherever in an epoch."""
     trainer(tmp_path, log_every=1, **EVALUATED).train()
     best, waited, rate, expected = math.inf, 0, 30.0, []
-    for one in records(tmp_path, "evaluation"):
+    for evaluation in records(tmp_path, "evaluation"):
         expected += [rate] * 3
-        score = one["scores"]["perplexity"]
-        assert one["improved"] == (score < best)
+        score = evaluation["scores"]["perplexity"]
+        assert evaluation["improved"] == (score < best)
         waited = 0 if score < best else waited + 1
         best = min(best, score)
         if waited == 2:
             rate, waited = rate * 0.25, 0
-    assert [one["learning_rate"] for one in records(tmp_path)] == expected
+    assert [update["learning_rate"] for update in records(tmp_path)] == expected
     assert rate < 30.0
     saved = checkpoint.load_metadata(tmp_path / BEST)
     assert saved["scores"] == {"perplexity": best} and saved["step"] % 3 == 0
@@ -353,10 +354,10 @@ def test_training_ends_after_so_many_evaluations_without_a_best(tmp_path):
 
 
 def test_resume_with_more_epochs_goes_on(tmp_path):
-    whole = trainer(tmp_path / "whole")
-    whole.train()
+    expected = trainer(tmp_path / "whole")
+    expected.train()
     trainer(tmp_path / "cut", epochs=3).train()
-    assert_equal(resumed(tmp_path / "cut", log_every=2).parameters, whole.parameters)
+    assert_equal(resumed(tmp_path / "cut", log_every=2).parameters, expected.parameters)
 
 
 def test_resume_refuses_other_options_and_other_models(tmp_path):
@@ -470,13 +471,13 @@ def test_resume_on_a_device(tmp_path, device):
         return trainer(directory, parameters=to_strict(SoftmaxModel().initial_parameters()),
                        observer=observer, epochs=2, optimizer="adam")
 
-    whole, resumed = make(tmp_path / "whole"), make(tmp_path / "cut")
-    whole.train()
+    expected, resumed = make(tmp_path / "whole"), make(tmp_path / "cut")
+    expected.train()
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path / "cut", InterruptAt(5)).train()
     resumed.resume()
     resumed.train()
-    for name, array in whole.parameters.items():
+    for name, array in expected.parameters.items():
         np.testing.assert_array_equal(backend.to_host(array),
                                       backend.to_host(resumed.parameters[name]))
 

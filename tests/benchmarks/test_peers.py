@@ -21,9 +21,9 @@ def test_the_courses_gradients_are_those_of_its_forward():
     rng = np.random.default_rng(1)
     x, h0, Wx, Wh, b = (rng.normal(size=shape) for shape in
                         ((2, 3, 4), (2, 3), (4, 12), (3, 12), (12,)))
-    found = check_pair(peer_lstm.lstm_forward, peer_lstm.lstm_backward,
-                       [x, h0, Wx, Wh, b], method="ridders")
-    found.raise_if_wrong()
+    actual = check_pair(peer_lstm.lstm_forward, peer_lstm.lstm_backward,
+                        [x, h0, Wx, Wh, b], method="ridders")
+    actual.raise_if_wrong()
 
 
 def test_the_courses_lstm_is_ours():
@@ -91,8 +91,8 @@ def test_a_fitted_exponent_is_the_slope_of_the_upper_part():
 
 def test_operations_double_with_the_sizes():
     expected = {"T": 1.0, "B": 1.0, "V": 1.0, "H": 2.0}
-    found = [case.prepare(CPU).fields({}) for case in
-             cases("scaling", ["--quick", "--output", "x"])]
-    assert {row["letter"] for row in found} == expected.keys()
-    for row in found:
+    actual = [case.prepare(CPU).fields({}) for case in
+              cases("scaling", ["--quick", "--output", "x"])]
+    assert {row["letter"] for row in actual} == expected.keys()
+    for row in actual:
         assert records.exponent(row, row["operations"]) == pytest.approx(expected[row["letter"]])

@@ -46,11 +46,11 @@ def with_cupy(monkeypatch):
 
 
 def test_libraries_and_blas():
-    found = environment()
-    assert found["versions"].keys() == {"numpy", "torch", "jax", "cupy"}
-    assert found["versions"]["numpy"] == np.__version__ and found["cores"] >= 1
-    assert any(pool["architecture"] for pool in found["thread_pools"])
-    text = json.dumps(found)
+    actual = environment()
+    assert actual["versions"].keys() == {"numpy", "torch", "jax", "cupy"}
+    assert actual["versions"]["numpy"] == np.__version__ and actual["cores"] >= 1
+    assert any(pool["architecture"] for pool in actual["thread_pools"])
+    text = json.dumps(actual)
     assert platform.node() not in text and str(Path.cwd()) not in text
     assert installed("no-such-thing", "numpy") == np.__version__
     assert installed("no-such-thing") is None

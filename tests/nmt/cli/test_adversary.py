@@ -158,9 +158,9 @@ def test_a_sample_without_warmth_is_the_greedy_translation(runs, capsys, monkeyp
 @pytest.mark.filterwarnings("error")
 def test_a_glowing_temperature_draws_all_alike():
     logits = np.array([[0.0, 3.0, 2.0, -5.0]], np.float32)
-    found = {int(draw(logits, logits.max(axis=1), np.array([u]), 1e308)[0])
-             for u in (0.1, 0.3, 0.6, 0.9)}
-    assert found == {0, 1, 2, 3}
+    actual = {int(draw(logits, logits.max(axis=1), np.array([u]), 1e308)[0])
+              for u in (0.1, 0.3, 0.6, 0.9)}
+    assert actual == {0, 1, 2, 3}
 
 
 # --- checkpoints ----------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ def test_checkpoints_of_one_run_as_an_ensemble(capsys) -> None:
     together = System.open_all([Path(path) for path in TWO], "logs")
     assert first.perplexity(pairs) != other.perplexity(pairs)
     assert first.perplexity(pairs) == pytest.approx(System.open(Path(TWO[0])).perplexity(pairs))
-    found = together.force(pairs)[0].log_probability
+    actual = together.force(pairs)[0].log_probability
     alone = [system.force(pairs)[0].log_probability for system in (first, other)]
-    assert min(alone) - 1e-3 < found < max(alone) + 0.5
+    assert min(alone) - 1e-3 < actual < max(alone) + 0.5
     assert nmt("translate", "test.en", "--model", *TWO) == 0
     assert nmt("evaluate", "test.en", "test.de", "--model", *TWO, "--ensemble", "logs") == 0
     assert "m-epoch-2" in capsys.readouterr().out

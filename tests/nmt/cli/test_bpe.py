@@ -45,10 +45,10 @@ def test_verbs_on_a_model_of_pieces(capsys) -> None:
     """Links and error rates are of words, maps of pieces, perplexity per piece."""
     lines = lines_of(capsys, "align", "test.en", "test.de", "--model", "m")
     for links, source, target in zip(lines, *map(read_lines, ("test.en", "test.de")), strict=True):
-        found = [tuple(map(int, link.split("-"))) for link in links.split()]
-        assert found and len(set(found)) == len(found)
-        assert {j for _, j in found} == set(range(len(target.split())))
-        assert max(i for i, _ in found) < len(source.split())
+        actual = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert actual and len(set(actual)) == len(actual)
+        assert {j for _, j in actual} == set(range(len(target.split())))
+        assert max(i for i, _ in actual) < len(source.split())
     shown = "\n".join(lines_of(capsys, "attention", "test.en", "test.de", "--model", "m"))
     assert "@@" in shown
     lines_of(capsys, "translate", "test.en", "--model", "m", "--alignments", "a", "--replace-unk")
@@ -124,13 +124,13 @@ def test_pieces_out_of_a_vocabulary_are_cut_further_as_by_the_library(capsys, tm
     plain = lines_of(capsys, *apply)
     assert lines_of(capsys, *apply, "--vocabulary", tmp_path / "vocabulary") == plain
     most = sorted(counts.values())[-3]
-    found = lines_of(capsys, *apply, "--vocabulary", tmp_path / "vocabulary",
-                     "--vocabulary-threshold", most)
+    actual = lines_of(capsys, *apply, "--vocabulary", tmp_path / "vocabulary",
+                      "--vocabulary-threshold", most)
     with open(tmp_path / "vocabulary") as file:
         known = library.read_vocabulary(file, most)
     with open("own.codes") as codes:
         theirs = library.BPE(codes, vocab=known)
-        assert found == [theirs.process_line(word) for word in words] != plain
+        assert actual == [theirs.process_line(word) for word in words] != plain
 
 
 def test_a_vocabulary_that_is_none(capsys, tmp_path) -> None:

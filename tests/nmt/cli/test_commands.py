@@ -438,12 +438,12 @@ def test_language_models(corpus, capsys) -> None:
         draws.append(capsys.readouterr().out)
     assert draws[0] == draws[1] != draws[2] and draws[0].startswith("eins")
     assert nmt("lm", "perplexity", corpus / "test.de", *model) == 0
-    found = re.fullmatch(r"perplexity ([\d.]+) per word, ([\d.]+) bits, over (\d+) words\n",
-                         capsys.readouterr().out)
-    assert found is not None
+    actual = re.fullmatch(r"perplexity ([\d.]+) per word, ([\d.]+) bits, over (\d+) words\n",
+                          capsys.readouterr().out)
+    assert actual is not None
     text = (corpus / "test.de").read_text("utf-8")
-    assert int(found[3]) == len(text.split()) + text.count("\n")
-    assert abs(np.log2(float(found[1])) - float(found[2])) < 1e-3
+    assert int(actual[3]) == len(text.split()) + text.count("\n")
+    assert abs(np.log2(float(actual[1])) - float(actual[2])) < 1e-3
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -52,12 +52,12 @@ def test_forced_alignments_find_the_words_that_translate_each_other(system) -> N
 
 def test_forced_pairs_keep_their_places(system) -> None:
     pairs = [(["one"], ["eins"]), ([], ["eins"]), (["two"], []), (["six", "one"], ["neu", "eins"])]
-    found = system.force(pairs)
-    assert [translation.words for translation in found] == [target for _, target in pairs]
-    assert [translation.alignment is None for translation in found] == [False, True, True, False]
-    assert found[1].log_probability == 0.0 and system.links(found[1]) == []
+    actual = system.force(pairs)
+    assert [translation.words for translation in actual] == [target for _, target in pairs]
+    assert [translation.alignment is None for translation in actual] == [False, True, True, False]
+    assert actual[1].log_probability == 0.0 and system.links(actual[1]) == []
     (alone,) = system.force(pairs[3:])
-    np.testing.assert_allclose(alone.alignment, found[3].alignment, atol=1e-6)
+    np.testing.assert_allclose(alone.alignment, actual[3].alignment, atol=1e-6)
     nats = -sum(system.force([pair])[0].log_probability for pair in (pairs[0], pairs[3]))
     assert system.perplexity([pairs[0], pairs[3]]) == pytest.approx(np.exp(nats / 5), rel=1e-5)
     assert system.force([]) == [] and len(system.force(pairs[1:2])) == 1
@@ -134,16 +134,16 @@ def test_evaluate(system, trained, capsys) -> None:
     assert f"BLEU {score.signature}\n" in shown
     pairs = list(zip(sources, (line.split() for line in references), strict=True))
     assert re.search(rf"^perplexity +{system.perplexity(pairs):.2f}$", shown, re.MULTILINE)
-    (found,) = json.loads((trained / "out/here/evaluation.json").read_text())["systems"]
-    assert found["name"] == "model" and found["bleu"]["score"] == pytest.approx(score.score)
-    assert [b["label"] for b in found["bleu_by_length"]] == ["1-2", "3-4", "5+"]
-    assert sum(b["sentences"] for b in found["bleu_by_length"]) == len(sources)
-    for bucket, low, high in zip(found["bleu_by_length"], (1, 3, 5), (2, 4, 9), strict=True):
+    (actual,) = json.loads((trained / "out/here/evaluation.json").read_text())["systems"]
+    assert actual["name"] == "model" and actual["bleu"]["score"] == pytest.approx(score.score)
+    assert [b["label"] for b in actual["bleu_by_length"]] == ["1-2", "3-4", "5+"]
+    assert sum(b["sentences"] for b in actual["bleu_by_length"]) == len(sources)
+    for bucket, low, high in zip(actual["bleu_by_length"], (1, 3, 5), (2, 4, 9), strict=True):
         inside = [i for i, words in enumerate(sources) if low <= len(words) <= high]
         expected = bleu([texts[i] for i in inside], [references[i] for i in inside], "none").score \
             if inside else None
         assert bucket["bleu"] == expected
-    assert found["bleu_after_replacement"] == found["alignment"] == {}
+    assert actual["bleu_after_replacement"] == actual["alignment"] == {}
 
 
 def test_evaluate_writes_pictures(system, trained, capsys) -> None:
@@ -205,11 +205,11 @@ def test_an_ensemble_stands_beside_its_members(
     texts = [" ".join(nbest[0].words) for nbest in together.translate(sources, SearchOptions(2))]
     printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "model-2",
             "--ensemble", average, "--output", "out", "--gold", write(trained / "g", *["0-0"] * 6))
-    *members, found = json.loads((trained / "out/evaluation.json").read_text())["systems"]
-    assert found["name"] == f"ensemble, {average}"
-    assert found["bleu"]["score"] == bleu(texts, read_lines("test.de"), "none").score
+    *members, actual = json.loads((trained / "out/evaluation.json").read_text())["systems"]
+    assert actual["name"] == f"ensemble, {average}"
+    assert actual["bleu"]["score"] == bleu(texts, read_lines("test.de"), "none").score
     between = [member["perplexity"] for member in members]
-    assert found["perplexity"] < max(between) and found["perplexity"] not in between
+    assert actual["perplexity"] < max(between) and actual["perplexity"] not in between
     content = b"".join(" ".join(source).encode() + b"\n" for source in sources)
     assert translated(monkeypatch, capsys, content, "model-2", "--average", average) == texts
 
@@ -247,13 +247,13 @@ def test_alignment_error_rate(system, trained, capsys) -> None:
     for options in (["pharaoh"], ["naacl", "--gold-swapped"]):
         shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--gold", *options,
                         "--output", "out")
-        (found,) = json.loads((trained / "out/evaluation.json").read_text())["systems"]
+        (actual,) = json.loads((trained / "out/evaluation.json").read_text())["systems"]
         for convention in ("predicted", "read"):
             links = [system.links(translation, convention) for translation in forced]
             if options[0] == "naacl":
                 people[2] = Gold(frozenset({(0, 1)}), people[2].possible)
             score = alignment_score(links, people)
-            assert found["alignment"][convention]["error_rate"] == score.error_rate
+            assert actual["alignment"][convention]["error_rate"] == score.error_rate
             assert re.search(rf"AER \({convention}\) +{score.error_rate:.3f}", shown)
     write(trained / "pharaoh", "0-0 1-1 9-2", "", "0-1")
     shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--gold", "pharaoh",
@@ -264,14 +264,14 @@ def test_alignment_error_rate(system, trained, capsys) -> None:
 def test_bleu_after_replacement(forgetful, trained, capsys) -> None:
     write(trained / "d", "one\teins")
     sources = [["one"] * 4, ["one"] * 5]
-    found = [nbest[0].words for nbest in forgetful.translate(sources, SearchOptions(2))]
+    actual = [nbest[0].words for nbest in forgetful.translate(sources, SearchOptions(2))]
     write(trained / "s", *map(" ".join, sources))
-    write(trained / "t", *(" ".join(words).replace("<unk>", "eins") for words in found))
+    write(trained / "t", *(" ".join(words).replace("<unk>", "eins") for words in actual))
     shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--replace-unk", "d",
                     "--output", "o")
-    (found,) = json.loads((trained / "o/evaluation.json").read_text())["systems"]
-    assert found["bleu"]["score"] < 50 and found["unknown_words"] > 4
-    assert found["bleu_after_replacement"] == pytest.approx({"predicted": 100, "read": 100})
+    (actual,) = json.loads((trained / "o/evaluation.json").read_text())["systems"]
+    assert actual["bleu"]["score"] < 50 and actual["unknown_words"] > 4
+    assert actual["bleu_after_replacement"] == pytest.approx({"predicted": 100, "read": 100})
     assert re.search(r"^BLEU, unk replaced \(read\) +100.00$", shown, re.MULTILINE)
 
 
@@ -295,13 +295,13 @@ def test_sentences_without_unknown_words_are_translated_without_any(
     references = [texts[0], "eins drei zwei zwei", "eins", "drei neu eins zwei", "", texts[1]]
     arguments = [write(trained / "s", *sources), write(trained / "t", *references),
                  "--model", "model"]
-    shown, (found,) = systems_of(capsys, *arguments, "--without-unk")
-    assert found["unknown_words"] > 2 and "<unk>" not in " ".join(texts)
-    assert found["bleu_without_unknown"] == {"sentences": 2, "bleu": pytest.approx(100)}
+    shown, (actual,) = systems_of(capsys, *arguments, "--without-unk")
+    assert actual["unknown_words"] > 2 and "<unk>" not in " ".join(texts)
+    assert actual["bleu_without_unknown"] == {"sentences": 2, "bleu": pytest.approx(100)}
     assert re.search(r"^BLEU, sentences without unknown words +100.00$", shown, re.MULTILINE)
     assert re.search(r"^  number of them +2$", shown, re.MULTILINE)
-    shown, (found,) = systems_of(capsys, *arguments)
-    assert found["bleu_without_unknown"] is None and "number of them" not in shown
+    shown, (actual,) = systems_of(capsys, *arguments)
+    assert actual["bleu_without_unknown"] is None and "number of them" not in shown
 
 
 def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
@@ -312,12 +312,12 @@ def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
              if len(set(pair[0].split())) > 1]  # a vocabulary of one word has the others whole
     source, target = (write(trained / name, *lines)
                       for name, lines in zip("st", zip(*pairs, strict=True), strict=True))
-    shown, found = systems_of(capsys, source, target, "--without-unk", "--model", "model",
-                              "model-6", "model-7")
+    shown, actual = systems_of(capsys, source, target, "--without-unk", "--model", "model",
+                               "model-6", "model-7")
     every = len(pairs)
-    numbers = [result["bleu_without_unknown"]["sentences"] for result in found]
+    numbers = [result["bleu_without_unknown"]["sentences"] for result in actual]
     assert numbers[0] == every > numbers[1] > numbers[2] == 0
-    assert found[2]["bleu_without_unknown"]["bleu"] is None
+    assert actual[2]["bleu_without_unknown"]["bleu"] is None
     assert re.search(r"^BLEU, sentences without unknown words( +[0-9.]+){2} +-$", shown,
                      re.MULTILINE)
     assert re.search(r"^  number of them +{} +{} +0$".format(*numbers), shown, re.MULTILINE)

@@ -21,11 +21,11 @@ def work(trained, capsys):
 
 
 def test_a_weight_is_found_and_used(work, capsys) -> None:
-    found = lines_of(capsys, "lm", "tune", "dev.en", "dev.de", "--model", "model", "--lm", "same",
-                     "--weights", "0", "0.2", "--beam", "2")
-    assert [line.split(":")[0] for line in found] == ["beta 0", "beta 0.2", "best"]
-    scores = [float(line.split()[-1]) for line in found[:2]]
-    assert found[2] == f"best: --lm-weight {['0', '0.2'][scores[1] > scores[0]]}"
+    actual = lines_of(capsys, "lm", "tune", "dev.en", "dev.de", "--model", "model", "--lm", "same",
+                      "--weights", "0", "0.2", "--beam", "2")
+    assert [line.split(":")[0] for line in actual] == ["beta 0", "beta 0.2", "best"]
+    scores = [float(line.split()[-1]) for line in actual[:2]]
+    assert actual[2] == f"best: --lm-weight {['0', '0.2'][scores[1] > scores[0]]}"
     text = ("translate", "test.en", "--model", "model", "--beam", "3", "--nbest", "2")
     outputs = []
     for options in ((), ("--lm", "same", "--lm-weight", "0"), ("--lm", "same", "--lm-weight", "2"),

@@ -29,14 +29,14 @@ def there(trained: Path) -> Path:
     ("--every-beam", "--beam", "3", "--show", "attention"),
 ], ids=lambda options: options[0])
 def test_what_several_write_is_what_one_writes(options, there, capsys) -> None:
-    found = []
+    actual = []
     for jobs in (1, 3):
         told = captured(capsys, "translate", "many.en", "--model", "model", "--threads", 1,
                         "--jobs", jobs, *options)
         links = Path("links")
-        found.append((told.out, told.err, links.read_bytes() if links.exists() else b""))
+        actual.append((told.out, told.err, links.read_bytes() if links.exists() else b""))
         links.unlink(missing_ok=True)
-    assert found[0] == found[1] and found[0][0].count("\n") >= 308
+    assert actual[0] == actual[1] and actual[0][0].count("\n") >= 308
 
 
 def test_a_process_that_is_killed_is_one_line(there, capsys, monkeypatch) -> None:

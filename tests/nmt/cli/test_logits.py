@@ -56,14 +56,14 @@ def test_lexicon(run, corpus, capsys) -> None:
     """p of Table 3.9 is the module's own, of a word that has all of a_t."""
     directory, system = run
     word = system.source.words[3]
-    ((name, found),) = lexicon(system, [word], len(system.target))
+    ((name, actual),) = lexicon(system, [word], len(system.target))
     p = {k: np.asarray(v, float) for k, v in system.parameters.items()}
     f = np.tanh(p["encoder.W_e"][3])
     h = np.tanh(p["lexical.W"] @ f) + f
     s = p["output.W_l"] @ (R * h / np.linalg.norm(h)) + 0.5 * p["output.b"]
     expected = np.exp(s) / np.exp(s).sum()
-    assert name == word and sum(q for _, q in found) == pytest.approx(1.0)
-    assert [q for _, q in found] == pytest.approx(sorted(expected)[::-1], rel=1e-4)
+    assert name == word and sum(q for _, q in actual) == pytest.approx(1.0)
+    assert [q for _, q in actual] == pytest.approx(sorted(expected)[::-1], rel=1e-4)
     table = corpus / "lexicon.tsv"
     captured(capsys, "logits", "lexicon", "--model", directory, "--top", "2", "-o", table)
     assert len(table.read_text().splitlines()) == 1 + 2 * len(system.source)

@@ -26,13 +26,13 @@ def test_one_model_writes_what_it_is_told(tmp_path, monkeypatch, capsys) -> None
     system = System.open("run/de")
     assert {"<2de>", "<2en>"} <= set(system.source.words)
     assert not {"<2de>", "<2en>"} & set(system.target.words)
-    found = {}
+    actual = {}
     for key, options in {"de": (), "en": ("--target-token", "<2en>")}.items():
-        found[key] = printed(capsys, "translate", "test.en", "--model", "run/de", "--beam", "1",
-                             *options).split()
+        actual[key] = printed(capsys, "translate", "test.en", "--model", "run/de", "--beam", "1",
+                              *options).split()
     english = set(Path("train.en").read_text().split())
     share = {key: sum(word in english for word in words) / len(words)
-             for key, words in found.items()}
+             for key, words in actual.items()}
     assert share["de"] < 0.2 and share["en"] > 0.8
     Path("text").write_text("one\n\n<2xx> two\n")
     translate = ("translate", "text", "--model", "run/de")

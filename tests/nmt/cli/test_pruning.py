@@ -92,13 +92,13 @@ def test_what_cannot_be_pruned_leaves_nothing(trained, capsys, arguments, messag
 
 def test_directories_that_exist_or_are_no_runs_are_named(trained, capsys):
     before = files_in(trained)
-    for output, found in (("model", "a training run is here already"), ("lm", "training run is"),
-                          ("train.de", "expected a directory, found a file")):
+    for output, message in (("model", "a training run is here already"), ("lm", "training run is"),
+                            ("train.de", "expected a directory, found a file")):
         said = complaint(capsys, "prune", trained / "model", "--percent", 5, "--output",
                          trained / output)
-        assert output in said and found in said
+        assert output in said and message in said
         said = complaint(capsys, "redundancy", trained / "model", "--output", trained / output)
-        assert output in said and found in said
+        assert output in said and message in said
     said = complaint(capsys, "prune", trained, "--percent", 5, "--output", trained / "p")
     assert "expected the run directory of a translator, found no recipe.yaml in it" in said
     said = complaint(capsys, "redundancy", trained / "model", "--output", trained / "p",
@@ -123,22 +123,23 @@ def test_redundancy_writes_figures_and_pictures(trained, capsys):
              "--retrain", "--train.epochs=1")
     assert nmt("redundancy", trained / "model", "--output", trained / "out", "--percents", 0, 80,
                "--schemes", "class-blind", "class-uniform", "--trained", trained / "r") == 0
-    out, found = capsys.readouterr().out, json.loads((trained / "out/redundancy.json").read_text())
-    assert [(p["scheme"], p["percent"]) for p in found["points"]] == [
+    out = capsys.readouterr().out
+    actual = json.loads((trained / "out/redundancy.json").read_text())
+    assert [(p["scheme"], p["percent"]) for p in actual["points"]] == [
         ("class-blind", 0), ("class-blind", 80), ("class-uniform", 0), ("class-uniform", 80)]
-    first, blind = found["points"][:2]
+    first, blind = actual["points"][:2]
     assert first["perplexity"] < blind["perplexity"] and first["bleu"] > 50
     assert (f"class-blind 80 %: perplexity {blind['perplexity']:.2f}, BLEU {blind['bleu']:.2f}"
             in out)
-    assert {effect["name"] for effect in found["breakdown"]} == {
+    assert {effect["name"] for effect in actual["breakdown"]} == {
         "source layer 1", "target layer 1", "attention", "softmax", "source embedding",
         "target embedding"}
-    (run,) = found["trained"]
+    (run,) = actual["trained"]
     assert run["how"] == "retrained" and run["perplexity"] < blind["perplexity"]
     assert run["pruned_perplexity"] == pytest.approx(blind["perplexity"])
     lines = (trained / "out/redundancy.tsv").read_text().splitlines()
     assert [line.split("\t")[0] for line in lines] == ["model", *["pruned"] * 4, "retrained"]
-    kept = found["survivors"]["classes"]
+    kept = actual["survivors"]["classes"]
     assert sum(share["kept"] for share in kept.values()) == round(
         0.2 * sum(share["size"] for share in kept.values()))
     names = files_in(trained / "out")
@@ -149,9 +150,10 @@ def test_redundancy_writes_figures_and_pictures(trained, capsys):
 def test_redundancy_of_a_language_model(trained, capsys):
     assert nmt("redundancy", trained / "lm", "--output", trained / "out", "--percents", 0, 50,
                "--schemes", "class-distribution", "--classes", 0) == 0
-    found = json.loads((trained / "out/redundancy.json").read_text())
-    assert [point["bleu"] for point in found["points"]] == [None, None]
-    assert found["breakdown"] == [] and list(found["survivors"]["gates"]) == ["layer 1", "layer 2"]
+    actual = json.loads((trained / "out/redundancy.json").read_text())
+    assert [point["bleu"] for point in actual["points"]] == [None, None]
+    assert actual["breakdown"] == []
+    assert list(actual["survivors"]["gates"]) == ["layer 1", "layer 2"]
     said = complaint(capsys, "redundancy", trained / "lm", "--output", trained / "o", "--test")
     assert "--test: expected a translator" in said
     assert not (trained / "o").exists()

@@ -38,9 +38,9 @@ def test_tuned_weights_choose_better_ones(capsys) -> None:
     assert printed(capsys, "score", "out", "test.de", "--tokenize",
                    "none").startswith(f"BLEU {after:.2f}") or after == 0
     assert lines_of(capsys, *ARGUMENTS) == read_lines("out")
-    found = read_nbest("all")
-    assert [nbest[0].text for nbest in found] == read_lines("out")
-    best = next(best for best in found[0] if best.text)
+    actual = read_nbest("all")
+    assert [nbest[0].text for nbest in actual] == read_lines("out")
+    best = next(best for best in actual[0] if best.text)
     (forced,) = System.open("back").force([(best.text.split(), read_lines("test.en")[0].split())])
     assert best.features["backward:back"] == pytest.approx(forced.log_probability, abs=1e-3)
     assert best.features["words"] == len(best.text.split())

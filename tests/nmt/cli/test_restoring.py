@@ -55,8 +55,8 @@ def evaluated(capsys, *arguments):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.usefixtures("no_pictures")
 def test_it_is_what_the_commands_give_one_after_the_other(capsys, monkeypatch, method) -> None:
-    _, (found,) = evaluated(capsys, "--model", f"m-{method}", "--restore", "d", "--links",
-                            "dev.links", "--rarity", "train.en")
+    _, (actual,) = evaluated(capsys, "--model", f"m-{method}", "--restore", "d", "--links",
+                             "dev.links", "--rarity", "train.en")
     source = f"{method}/dev.en" if method == "copyable" else "dev.en"
     with open(source, "rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read())))
@@ -64,9 +64,9 @@ def test_it_is_what_the_commands_give_one_after_the_other(capsys, monkeypatch, m
     with open("mt", "w", encoding="utf-8") as file:
         file.write(written)
     for extra, score, groups in (
-        (["--keep-unknown"], found["bleu"]["score"], found["bleu_by_rarity"]),
-        ([], found["bleu_after_replacement"]["annotation"],
-         found["bleu_by_rarity_after_replacement"]["annotation"]),
+        (["--keep-unknown"], actual["bleu"]["score"], actual["bleu_by_rarity"]),
+        ([], actual["bleu_after_replacement"]["annotation"],
+         actual["bleu_by_rarity_after_replacement"]["annotation"]),
     ):
         nmt("restore", "dev.en", "mt", "--method", method, "--source-vocabulary",
             f"{method}/source.vocab", "--dictionary", "d", "-o", "out", *extra)
@@ -76,27 +76,27 @@ def test_it_is_what_the_commands_give_one_after_the_other(capsys, monkeypatch, m
         (group,) = groups
         assert f"BLEU {group['bleu']:.2f} of sentences 1-8" in said
         if extra:
-            assert found["unknown_words"] == sum(line.split().count("<unk>")
-                                                 for line in read_lines("out")) > 0
+            assert actual["unknown_words"] == sum(line.split().count("<unk>")
+                                                  for line in read_lines("out")) > 0
     said = printed(capsys, "perplexity", f"{method}/dev.en", f"{method}/dev.de", "--model",
                    f"m-{method}")
     numbers = [float(text) for text in re.findall(r"(?:ity|s) ([\d.]+) over", said)]
-    assert [found["perplexity"], *found["perplexity_by_class"].values()] \
+    assert [actual["perplexity"], *actual["perplexity_by_class"].values()] \
         == pytest.approx(numbers, abs=1e-4)
     assert len(numbers) == (3 if method == "posall" else 1)
-    assert sum(found["pointers"].get(name, 0) for name in ("pointed", "null")) \
-        == found["unknown_words"]
+    assert sum(actual["pointers"].get(name, 0) for name in ("pointed", "null")) \
+        == actual["unknown_words"]
 
 
 def test_systems_of_all_methods_stand_side_by_side(capsys) -> None:
     pytest.importorskip("matplotlib")
     models = [f"m-{method}" for method in METHODS]
-    shown, found = evaluated(capsys, "--model", *models, "--restore", "d", "--links", "dev.links",
-                             "--rarity", "train.en")
-    assert [system["name"] for system in found] == models
+    shown, actual = evaluated(capsys, "--model", *models, "--restore", "d", "--links", "dev.links",
+                              "--rarity", "train.en")
+    assert [system["name"] for system in actual] == models
     assert re.search(r"^layers +1 +2 +1 +2$", shown, re.MULTILINE)
     assert "vocabulary" not in shown  # the same, symbols left aside
-    assert {tuple(system["vocabulary"]) for system in found} == {(6, 5)}
+    assert {tuple(system["vocabulary"]) for system in actual} == {(6, 5)}
     assert re.search(r"^  of positions +- +- +[\d.]+ +-$", shown, re.MULTILINE)
     assert re.search(r"^BLEU, unk replaced \(annotation\)( +[\d.]+){4}$", shown, re.MULTILINE)
     assert re.search(r"^  replaced \(annotation\) 1-8( +[\d.]+){4}$", shown, re.MULTILINE)

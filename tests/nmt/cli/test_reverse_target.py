@@ -81,8 +81,8 @@ def test_other_verbs(capsys) -> None:
     page = build_search(SearchSettings(Path("told"), sentence="one two three"))
     assert page["searches"]["beam"]["found"] and any("from its end" in n for n in page["notes"])
     system = System.open("told")
-    found = open_model(Path("told"), "one two", "eins zwei", "best")
-    run = found.derivation.run()
+    actual = open_model(Path("told"), "one two", "eins zwei", "best")
+    run = actual.derivation.run()
     forced = system.force([("one two".split(), "eins zwei".split())])[0]
     assert float(run.loss(run.forward.result)) == pytest.approx(-forced.log_probability, rel=1e-5)
     assert "expected false with a model of characters" in complaint(

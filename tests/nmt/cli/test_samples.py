@@ -28,10 +28,10 @@ def test_samples_are_shown_below_each_epoch(
     assert shown[2::3] == [f"  reference    {text}" for text in references] * 2
     # The translations are those of the checkpoint that is best, by greedy search.
     (there / "six.en").write_text("\n".join(sources) + "\n" * bool(sources), "utf-8")
-    found = lines_of(capsys, "translate", "six.en", "--model", "run", "--beam", 1, "--checkpoint",
-                     "last")
+    actual = lines_of(capsys, "translate", "six.en", "--model", "run", "--beam", 1, "--checkpoint",
+                      "last")
     last = shown[1::3][len(sources):]
-    assert last == [f"  translation  {text}" for text in found]
+    assert last == [f"  translation  {text}" for text in actual]
     if sources:
         assert lines.index(shown[0]) > next(
             i for i, line in enumerate(lines) if line.startswith("epoch 1"))

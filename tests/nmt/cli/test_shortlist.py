@@ -46,8 +46,8 @@ def test_only_candidates_are_written_and_their_ids_are_put_back() -> None:
         source = line.split()
         few = Shortlist({word: system.target.ids([words[word]]) for word in source}, 1, 9)
         allowed = {*system.target.words[:3], *(words[word] for word in source)}
-        [[found]] = system.translate([source], SearchOptions(beam=2), restriction=few)
-        assert set(found.words) <= allowed
+        [[actual]] = system.translate([source], SearchOptions(beam=2), restriction=few)
+        assert set(actual.words) <= allowed
         ids = few.ids([source])
         small = rows_of(system.model, system.parameters, ids)
         assert few.counts == [len(allowed)] == [len(small["output.b"])]

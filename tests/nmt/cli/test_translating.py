@@ -178,12 +178,12 @@ def test_every_verb_reads_and_writes_compressed_files(
         Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
     for name in ("dev.dex", "dev.de.gzx"):
         Path(name).write_bytes(Path("test.de").read_bytes())
-    found = []
+    actual = []
     for end in ("", ".gz"):
         arguments = command.format(i=end, o=f"written{end}").split()
         lines = [line.replace(".gz", "").split() for line in lines_of(capsys, *arguments)]
-        found.append([words for words in lines if not {"second", "s"} & {*words}])  # no times
-    assert found[0] == found[1]
+        actual.append([words for words in lines if not {"second", "s"} & {*words}])  # no times
+    assert actual[0] == actual[1]
     if "{o}" in command:
         assert gzip.decompress(Path("written.gz").read_bytes()) == Path("written").read_bytes()
 

@@ -124,8 +124,8 @@ def untrained_model():
 def model_of_trees(monkeypatch):
     """The same, which writes FOUND whatever it is."""
     untrained_model()
-    found = [[Translation(line.split(), 0.0, 0.0, None)] for line in FOUND.splitlines()]
-    monkeypatch.setattr(System, "translate", lambda *_, **__: found)
+    actual = [[Translation(line.split(), 0.0, 0.0, None)] for line in FOUND.splitlines()]
+    monkeypatch.setattr(System, "translate", lambda *_, **__: actual)
 
 
 def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
@@ -137,11 +137,11 @@ def test_a_model_of_trees(parses, monkeypatch, capsys, tmp_path) -> None:
         "50.00", "0", "1")
     assert [rows[f"F1, {label} (n=1)"] for label in ("1-1 words", "2-2 words", "3+ words")] == [
         "0.00", "0.00", "80.00"]
-    found, = json.loads((tmp_path / "out" / "evaluation.json").read_text())["systems"]
-    assert found["bracketing"] == {"f1": 50.0, "precision": pytest.approx(200 / 3), "recall": 40.0,
-                                   "sentences": 3, "unfit": 1, "exact": 0, "matched": 2,
-                                   "found": 3, "gold": 5}
-    assert found["f1_by_length"][2] == {"label": "3+", "sentences": 1, "words": 3, "f1": 80.0}
+    actual, = json.loads((tmp_path / "out" / "evaluation.json").read_text())["systems"]
+    assert actual["bracketing"] == {"f1": 50.0, "precision": pytest.approx(200 / 3), "recall": 40.0,
+                                    "sentences": 3, "unfit": 1, "exact": 0, "matched": 2,
+                                    "found": 3, "gold": 5}
+    assert actual["f1_by_length"][2] == {"label": "3+", "sentences": 1, "words": 3, "f1": 80.0}
     assert (tmp_path / "out" / "f1-by-length.png").is_file()
     assert complaint(capsys, *evaluate, "--restore") == (
         "--trees: expected no --restore beside it")

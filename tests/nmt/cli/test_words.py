@@ -23,8 +23,8 @@ def test_similarity_prints_a_row_for_each_model_and_writes_it(trained, pairs, ca
     assert lines[0].startswith("rho x 100") and len(lines) == 3
     assert lines[1].split()[0] == "model" and lines[1].split()[-4:] == ["4", "3", "1", "1"]
     assert lines[1].split()[1:] == lines[2].split()[1:]
-    found = json.loads((trained / "found.json").read_text())["model"]
-    shown = [f"{100 * found['agreements'][name][which]:.1f}"
+    actual = json.loads((trained / "found.json").read_text())["model"]
+    shown = [f"{100 * actual['agreements'][name][which]:.1f}"
              for name in ("cosine", "pearson") for which in ("all", "known")]
     assert lines[1].split()[1:5] == shown
 

@@ -114,7 +114,7 @@ def torch_optimizer(train: TrainOptions, weights: list[Any]) -> Any:
 
     adam = partial(optim.AdamW, betas=(train.beta1, train.beta2), eps=train.epsilon or 1e-8)
     makers: Any = {"sgd": partial(optim.SGD, fused=True), "adam": partial(adam, fused=True),
-                 "adadelta": partial(optim.Adadelta, rho=0.95, eps=train.epsilon or 1e-6)}
+                   "adadelta": partial(optim.Adadelta, rho=0.95, eps=train.epsilon or 1e-6)}
     return makers[train.optimizer](weights, train.learning_rate, weight_decay=train.weight_decay)
 
 

@@ -204,7 +204,7 @@ def train(
     stdout. Raises UserError as the command `nmt train` does.
     """
     changes = [f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
-             for key, value in (overrides or {}).items()]
+               for key, value in (overrides or {}).items()]
     if resume != (recipe is None):
         raise UserError("recipe: expected one, or none with resume=True")
     if isinstance(recipe, Recipe):

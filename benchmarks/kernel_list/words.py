@@ -64,7 +64,7 @@ def torch_embedding(sparse: bool, a: Arrays) -> Passes:
 
     leaves = leaves_of(a, {"W_e": "W_e"})
     prepared = autograd(lambda: {"x": functional.embedding(a["ids"], leaves["W_e"], sparse=sparse)},
-                    leaves, {"x": a["dx"]})
+                        leaves, {"x": a["dx"]})
     if not sparse:
         return prepared
 

@@ -310,7 +310,7 @@ def test_samples_come_from_the_seed(translate) -> None:
 def test_the_best_of_several_draws_and_of_every_beam(translate, capsys) -> None:
     content = b"one two three\n" * 10
     drawn = [translate(content, "--sample", 3.0, *options) for options in ((), ("--draws", 1),
-                                                                     ("--draws", 4))]
+                                                                           ("--draws", 4))]
     assert drawn[0] == drawn[1] != drawn[2] and drawn[2].count("\n") == 10
     assert translate(content, "--beam", 1, "--every-beam") == translate(content, "--beam", 1)
     assert translate(content, "--beam", 3, "--every-beam").count("\n") == 10

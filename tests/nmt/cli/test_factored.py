@@ -52,7 +52,7 @@ def test_from_files_to_translations(work, capsys) -> None:
     other = [word.lower() for word in words]
     ours, theirs = (system.force([(text, ["null"])])[0].log_probability
                     for text in (words, [word.replace("even", "EVEN").replace("odd", "ODD")
-                                        for word in other]))
+                                         for word in other]))
     assert not np.isclose(ours, theirs)  # the same pieces, in small letters
 
 

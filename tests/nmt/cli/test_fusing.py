@@ -29,7 +29,7 @@ def test_a_weight_is_found_and_used(work, capsys) -> None:
     text = ("translate", "test.en", "--model", "model", "--beam", "3", "--nbest", "2")
     outputs = []
     for options in ((), ("--lm", "same", "--lm-weight", "0"), ("--lm", "same", "--lm-weight", "2"),
-                 ("--lm", "same", "--lm-weight", "2", "--every-beam")):
+                    ("--lm", "same", "--lm-weight", "2", "--every-beam")):
         outputs.append(printed(capsys, *text, *options))
     assert outputs[0] == outputs[1] != outputs[2]
     assert Path("same/text.vocab").read_text() == Path("model/target.vocab").read_text()

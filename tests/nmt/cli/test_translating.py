@@ -167,14 +167,14 @@ def test_every_verb_reads_and_writes_compressed_files(
     command: str, trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sentences = Path("test.en").read_text("utf-8").splitlines()
-    contents = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
-            "all-links": "0-0\n" * len(Path("train.en").read_text("utf-8").splitlines()),
-            "codes": "#version: 0.2\no n\nt w\n", "trees": "( XX XX )\n", "plain": "one two\n",
-            "lists": "".join(f"{i} ||| eins ||| log_p= -1 ||| -1\n" for i in range(len(sentences)))}
-    for name, content in contents.items():
+    texts = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
+             "all-links": "0-0\n" * len(Path("train.en").read_text("utf-8").splitlines()),
+             "codes": "#version: 0.2\no n\nt w\n", "trees": "( XX XX )\n", "plain": "one two\n",
+             "lists": "".join(f"{i} ||| eins ||| log_p= -1 ||| -1\n" for i in range(len(sentences)))}
+    for name, content in texts.items():
         Path(name).write_text(content, "utf-8")
     Path("weights.json").write_text('{"log_p": 1, "words": 0, "model:model": 1}', "utf-8")
-    for path in [*Path().glob("*.en"), *Path().glob("*.de"), *map(Path, contents)]:
+    for path in [*Path().glob("*.en"), *Path().glob("*.de"), *map(Path, texts)]:
         Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
     for name in ("dev.dex", "dev.de.gzx"):
         Path(name).write_bytes(Path("test.de").read_bytes())

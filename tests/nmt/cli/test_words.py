@@ -41,7 +41,7 @@ def test_words_draws_those_with_a_vector(trained, capsys) -> None:
 def test_words_that_cannot_be_drawn(trained, capsys, monkeypatch) -> None:
     pytest.importorskip("matplotlib")
     arguments = ["words", write(trained / "words", "one spiritless"), "--model", trained / "model",
-             "-o", trained / "map.png"]
+                 "-o", trained / "map.png"]
     assert "at least two words with a vector, got 1" in complaint(capsys, *arguments)
     spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec",

@@ -170,7 +170,8 @@ def test_every_verb_reads_and_writes_compressed_files(
     texts = {"links": "0-0\n" * 6, "gold": "0-0\n" * len(sentences), "words": "one\teins\n",
              "all-links": "0-0\n" * len(Path("train.en").read_text("utf-8").splitlines()),
              "codes": "#version: 0.2\no n\nt w\n", "trees": "( XX XX )\n", "plain": "one two\n",
-             "lists": "".join(f"{i} ||| eins ||| log_p= -1 ||| -1\n" for i in range(len(sentences)))}
+             "lists": "".join(f"{i} ||| eins ||| log_p= -1 ||| -1\n"
+                              for i in range(len(sentences)))}
     for name, content in texts.items():
         Path(name).write_text(content, "utf-8")
     Path("weights.json").write_text('{"log_p": 1, "words": 0, "model:model": 1}', "utf-8")

@@ -178,7 +178,8 @@ def work_of(name: str, row: Row, peer: str) -> str | None:
     if name == "step":
         return "training step, " + case.replace("no feeding", "without feeding").replace(
             "feeding", "input feeding")
-    if name == "search" and peer in row["goals"]:
+    compared = peer == "CTranslate2" or (sizes.get("beam"), sizes.get("sentences")) == (10, 16)
+    if name == "search" and compared and peer in row["goals"]:
         kind = case.replace("greedy", "greedy search").replace("beam", "beam search, beam")
         several = "1 sentence" if sizes["sentences"] == 1 else f"{sizes['sentences']} sentences"
         against = "" if peer == "PyTorch" else f", against {peer}"

@@ -234,7 +234,7 @@ def _kind(value: Any) -> str:
     return "None" if value is None else "a function" if callable(value) else type(value).__name__
 
 
-def same_bits(actual: Arrays, expected: Arrays) -> list[str]:
+def differing(actual: Arrays, expected: Arrays) -> list[str]:
     """The names whose arrays differ in any entry."""
     return [name for name, array in expected.items()
             if not np.array_equal(actual[name], array, equal_nan=True)]

@@ -15,8 +15,8 @@ import numpy as np
 from grads.check.analytic import (
     Kept,
     dense,
+    differing,
     host,
-    same_bits,
     validate_gradients,
     validate_upstream,
 )
@@ -77,11 +77,11 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> dict[str, 
         if out.dtype.kind not in "fiub":
             raise ValueError(f"forward: expected real numbers in output {name!r}, got {out.dtype}")
     findings += [Finding("mutated", name, "the function writes into its input")
-                 for name in same_bits(inputs, exact)]
+                 for name in differing(inputs, exact)]
     findings += [Finding("not finite", name, "the output is NaN or infinite")
                  for name, out in outputs.items() if not np.isfinite(out).all()]
     findings += [Finding("random", name, "two runs of the function differ: freeze its random "
-                         "numbers (a dropout mask, a seed)") for name in same_bits(again, outputs)]
+                         "numbers (a dropout mask, a seed)") for name in differing(again, outputs)]
     if not outputs:
         findings.append(Finding("nothing", "outputs", "the function returns nothing"))
     return outputs
@@ -101,9 +101,9 @@ def gradients_of(
     inputs, d_outputs = _copies(case.inputs), _copies(upstream, case.dtype)
     analytic = {"all": _written_out(case, case.gradients(inputs, d_outputs))}
     findings += [Finding("mutated", name, "the backward writes into the input")
-                 for name in same_bits(inputs, case.inputs)]
+                 for name in differing(inputs, case.inputs)]
     findings += [Finding("mutated", f"d{name}", "the backward writes into the upstream gradient")
-                 for name in same_bits(d_outputs, _copies(upstream, case.dtype))]
+                 for name in differing(d_outputs, _copies(upstream, case.dtype))]
     for name in upstream if alone and len(upstream) > 1 else ():
         d_outputs = _copies({name: upstream[name]}, case.dtype)
         analytic[name] = _written_out(case, case.gradients(_copies(case.inputs), d_outputs))
@@ -126,7 +126,7 @@ def linearity_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[
     """Faults of a backward that show with other upstream gradients: it must be linear in them, and
     two runs must give the same."""
     half, zero = (_scaled(case, upstream, gradients, factor) for factor in (-0.5, 0.0))
-    if not same_bits(half, gradients) and not any(d.any() for d in zero.values()):
+    if not differing(half, gradients) and not any(d.any() for d in zero.values()):
         return []
     return _faults_of_scaling(case, upstream, gradients, half, zero)
 
@@ -148,15 +148,15 @@ def _faults_of_scaling(
     case: Case, upstream: Arrays, gradients: Arrays, half: Arrays, zero: Arrays
 ) -> list[Finding]:
     """What makes gradients differ from those for -1/2 and 0 times the upstream gradient."""
-    differ, dtype = same_bits(half, gradients), None
+    differ, dtype = differing(half, gradients), None
     again = _scaled(case, upstream, gradients, 1.0) if differ else gradients
-    if random := same_bits(again, gradients):
+    if random := differing(again, gradients):
         return [Finding("random", f"d{name}", "two runs of the backward differ") for name in random]
     if differ and case.dtype != np.float64:  # where little underflows
         try:
             half, gradients = (_scaled(case, upstream, gradients, factor, np.float64)
                                for factor in (-0.5, 1.0))
-            differ, dtype = same_bits(half, gradients), np.float64
+            differ, dtype = differing(half, gradients), np.float64
         except Exception:  # the code may insist on its dtype
             pass
     names = [name for name in gradients if name in differ or zero[name].any()]
@@ -228,14 +228,14 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     changed = not all(np.array_equal(array, old, equal_nan=array.dtype.kind in "fc")
                       for array, old in zip(kept, before, strict=True))
     first = _backward(case, upstream, outputs, cache)
-    if changed and same_bits(first, gradients):
+    if changed and differing(first, gradients):
         return [ALIASED]
     try:
         again = _backward(case, upstream, outputs, cache)
     except Exception as error:
         return [Finding("cache", "backward", "a second call of the backward on the same cache "
                         f"fails, {type(error).__name__}: {error}: it changes its cache")]
-    names = same_bits(again, first)
+    names = differing(again, first)
     return _second_call(names, again, first) if names else []
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend import to_host
-from grads.check.analytic import same_bits
+from grads.check.analytic import differing
 from grads.check.case import Case, dense
 from grads.check.result import Finding
 from grads.verification.cases import RandomModel, model_case
@@ -64,7 +64,7 @@ def padding(drawn: RandomModel, right: Passes) -> Iterator[Finding]:
     repadded = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                        target=_repadded(batch.target, 1))
     again = passes(on_device(model_case(drawn._replace(batch=repadded))))
-    for name in same_bits(again.loss, right.loss):
+    for name in differing(again.loss, right.loss):
         yield Finding("padding", name, "the output depends on what stands on padding")
     error = distance(again.gradients, right.gradients)
     if not error <= ORDER:
@@ -101,7 +101,7 @@ def unused_rows(case: Case, drawn: RandomModel, right: Passes) -> Iterator[Findi
                 continue
             redrawn = {**case.inputs, name: case.inputs[name].copy()}
             redrawn[name][unread] = draw(rng, len(unread), *weight.shape[1:])
-            if not same_bits(_loss(case, redrawn), right.loss):
+            if not differing(_loss(case, redrawn), right.loss):
                 yield Finding("unused row", f"d{name}", "expected exact zeros in rows that no "
                               "step reads")
 

@@ -41,24 +41,23 @@ VALUE = "_value_"
 
 # what is tried in place of a value {} of floats, integers, flags, or of a range
 ALONE = {
+    "i": ("{} + 1", "{} - 1", "-{}", "np.argsort({}, -1)", "{}[::-1]"),
+    "r": ("{}[::-1]",),
+    "b": ("~{}", "np.ones_like({})"),
     "f": ("-{}", "np.swapaxes({}, -1, -2)", "{} + np.swapaxes({}, -1, -2)",
           "({} + np.swapaxes({}, -1, -2)) / 2", "1 / {}", "1 - {}", "1 + {}", "{} ** 2",
-          "np.sqrt({})",
-          "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]", "np.tril({})",
-          "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
+          "np.sqrt({})", "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]",
+          "np.tril({})", "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
           "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.exp({})", "np.log({})"),
-    "i": ("{} + 1", "{} - 1", "-{}", "np.argsort({}, -1)", "{}[::-1]"),
-    "b": ("~{}", "np.ones_like({})"),
-    "r": ("{}[::-1]",),
 }
-# the same with a number @ of the function, and then with another value
-SCALED = ("{} * @", "{} / @")
+# the same with a number # of the function, and then with another value #
+SCALED = ("{} * #", "{} / #")
 FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
-WITH = ("{} * @", "@", "{} * @[:, None]", "{} + @", "{} / @", "{} - @", "{} * (@ > 0)",
-        "{} - @ * {}.sum(axis=-1, keepdims=True)",
-        "{} * (1 - @ ** 2)", "{} * @ * (1 - @)", "{} * (1 - @)", "{} * (1 + @)")
-INDEXED = ("{} - np.eye({}.shape[-1])[@]", "{}[@]", "{}[np.argsort(@)]",
-           "np.take_along_axis({}, @, -1)", "np.take_along_axis({}, np.argsort(@, -1), -1)")
+WITH = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} * #[:, None]",
+        "{} + #", "{} / #", "{} - #", "{} * (# > 0)", "{} - # * {}.sum(axis=-1, keepdims=True)",
+        "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (1 + #)")
+INDEXED = ("{} - np.eye({}.shape[-1])[#]", "{}[#]", "{}[np.argsort(#)]",
+           "np.take_along_axis({}, #, -1)", "np.take_along_axis({}, np.argsort(#, -1), -1)")
 
 Arrays = Mapping[str, Array]
 
@@ -249,16 +248,16 @@ class Edits:
         values = self.values()
         scalars = [text for text, value in values.items() if np.ndim(value) == 0]
         integers = [text for text, value in values.items() if kind(value) == "i"]
-        yield from ((number, form.replace("{}", VALUE)) for number, letter in letters.items()
-                    for form in ALONE[letter])
+        yield from ((number, form.replace("{}", VALUE)) for alike, forms in ALONE.items()
+                    for number, letter in letters.items() if letter == alike for form in forms)
         floats = [number for number, letter in letters.items() if letter == "f"]
         for forms, others in ((SCALED, scalars), (FACTORS, [""]), (WITH, [*values]),
                               (INDEXED, integers)):
             for form in forms:
-                for number in floats if form != "@" else letters:
+                for number in floats if form != "#" else letters:
                     for other in others:
-                        if form != "@" or kind(values[other]) == letters[number]:
-                            yield number, form.replace("{}", VALUE).replace("@", other)
+                        if form != "#" or kind(values[other]) == letters[number]:
+                            yield number, form.replace("{}", VALUE).replace("#", other)
 
     def values(self) -> dict[str, Any]:
         """The values of all variables and short expressions, by their text, the shortest first."""

@@ -122,6 +122,7 @@ EDITS = [
      "`(dz * centred).sum(axis=0)` in place of `(dz * centred).mean(axis=0)` in line 13"),
     (SCALE, "dc.sum(axis=0)", "dc.sum(axis=1)[:3]", None),
     (RNN, "np.outer(hs[t - 1], dz)", "np.outer(hs[t], dz)", "`t - 1` in place of `t` in line 14"),
+    (RNN, "dh = U @ dz", "dh = dz", "`U @ dz` in place of `dz` in line 16"),
     (RNN, "dU += np", "dU = np", "`dU += np.outer(hs[t - 1], dz)` in place of `dU = "),
     (RNN, "np.outer(xs[t], dz)", "np.outer(dz, xs[t])",
      "`np.outer(xs[t], dz)` in place of `np.outer(dz, xs[t])` in line 13"),

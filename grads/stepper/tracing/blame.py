@@ -1,7 +1,7 @@
-"""Finding the variables of a user's backward that make its results wrong.
+"""Finds the variables of a user's backward that make its results wrong.
 
-They are the variables that differ from their derivative, where forward variables are paired by name
-or by a guess, and whose correction makes a result right.
+A variable is faulty if it differs from its derivative and if correcting it makes a result right.
+The forward variable that it differentiates is found by its name or by a guess.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from grads.stepper.tracing.numerical import Derivative
 from grads.stepper.tracing.pairing import Partner, root_of
 from grads.stepper.tracing.verify import bumps_of
 
-GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
-PROBES = 3000  # single entries that are tried before
-STEP, NEAR = 1e-5, 1e-3  # of such an entry, and its relative error
-NAMED = 16  # entries that a guess at a forward variable of the same name counts for
+GUESSED = 6144  # budget: entries whose derivatives are computed for guesses
+PROBES = 3000  # budget: single entries that are tried first
+STEP, NEAR = 1e-5, 1e-3  # step size of such a trial, and the relative error that it allows
+NAMED = 16  # entries that a guess by name takes from the budget
 COMPLETE = "complete here, and {:.1e} from d loss / d {}"
 
-Made = Mapping[Origin, tuple[Partner | None, Numbers | None]]  # of each variable, by its name
+Made = Mapping[Origin, tuple[Partner | None, Numbers | None]]  # partner by name
 
 
 class BestGuess(NamedTuple):
-    """The result of the best guess at a line's variable."""
+    """The best guess at the forward variable of a line, and what it explains."""
 
     guess: dict[Origin, tuple[Candidate, Numbers]]
     first: Origin | None  # of its assignments that differs from the derivative
@@ -43,8 +43,8 @@ class BestGuess(NamedTuple):
 class Blame:
     """Finds the faulty variables of one backward.
 
-    Arguments: pair, the gradients beside their derivatives.
-    Attribute: made, the pairs by name and their numbers, to be set before use.
+    Arguments: pair, the gradients with their derivatives. Attribute: made, the pairs by name with
+    their numbers; it must be set before use.
     """
 
     def __init__(self, pair: Compared) -> None:
@@ -57,8 +57,11 @@ class Blame:
         self.mending = Mending(pair)
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
-        """Among the variables that differ from their derivative, those that make a result wrong:
-        line by line, and all entries of one array if these are wrong earlier."""
+        """The variables that make a result wrong, among those that differ from their derivative.
+
+        Each line is tried by itself. All entries of one array are tried together if they are wrong
+        earlier than what was found.
+        """
         if not self.mending.needed:
             return set()
         exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
@@ -75,12 +78,15 @@ class Blame:
         return guilty
 
     def is_line(self, origins: Sequence[Origin]) -> bool:
-        """Whether assignments are of one line."""
+        """Whether all assignments are executions of one line."""
         return len({self.backward.steps[origin[0]].site for origin in origins}) == 1
 
     def filled(self, origins: Sequence[Origin]) -> dict[Origin, str]:
-        """The last assignment to parts of an array that, once filled, makes a result wrong; and its
-        message."""
+        """The assignments that complete an array with wrong values, each with a message.
+
+        Such an array is filled part by part. Only its last assignment is named, if correcting the
+        array makes a result right.
+        """
         messages: dict[Origin, str] = {}
         if not self.mending.needed:
             return messages
@@ -97,24 +103,28 @@ class Blame:
         return messages
 
     def lines(self, origins: Iterable[Origin]) -> list[list[Origin]]:
-        """Assignments by the line and the variable that they are of."""
+        """The assignments, grouped by their line and their variable."""
         return self.grouped(origins, lambda origin: (
             self.backward.steps[origin[0]].site, root_of(self.backward.target(origin).name)))
 
     def written(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Partner, Numbers]]:
-        """Arrays that are changed in place, entry by entry, after they were made in the same
-        iteration (`dy = p.copy(); dy[k] -= 1`), by the last change, when they are complete."""
-        last: dict[Origin, Origin] = {}
+        """The verified numbers of arrays that are changed in place, by the last change of each
+        array.
+
+        Such an array is created and then changed entry by entry in the same iteration (`dy =
+        p.copy(); dy[k] -= 1`). It is compared after the last change.
+        """
+        last_change: dict[Origin, Origin] = {}
         for origin in origins:
             step, name = self.backward.steps[origin[0]], self.backward.target(origin).name
-            made = [earlier for earlier in self.made if earlier < origin and self.variable(earlier)
-                    == self.variable(origin) and "[" not in self.backward.target(earlier).name]
-            if "[" in name and made and self.backward.steps[made[-1][0]].own_loops == (
+            first = [earlier for earlier in self.made if earlier < origin and self.variable(earlier)
+                     == self.variable(origin) and "[" not in self.backward.target(earlier).name]
+            if "[" in name and first and self.backward.steps[first[-1][0]].own_loops == (
                     step.own_loops):
-                last[made[-1]] = origin
+                last_change[first[-1]] = origin
         completed = {}
-        for made_at, origin in last.items():
-            partner, value = self.made[made_at][0], self.backward.alive.get(made_at)
+        for created, origin in last_change.items():
+            partner, value = self.made[created][0], self.backward.alive.get(created)
             if partner is not None and value is not None and np.size(value) == (
                     partner.entries.size):
                 completed[origin] = partner, self.pair.numbers(partner, np.array(value),
@@ -122,12 +132,12 @@ class Blame:
         return completed
 
     def variable(self, origin: Origin) -> tuple[Any, ...]:
-        """The call and the variable that an assignment is of."""
+        """A key for the call and the variable that an assignment belongs to."""
         return self.backward.steps[origin[0]].frame, root_of(self.backward.target(origin).name)
 
     def grouped(self, origins: Iterable[Origin], key: Callable[[Origin], Any]
                 ) -> list[list[Origin]]:
-        """Assignments with the same key, each in a list."""
+        """The assignments as lists, one for each value of the key."""
         groups: dict[Any, list[Origin]] = defaultdict(list)
         for origin in origins:
             groups[key(origin)].append(origin)
@@ -135,12 +145,12 @@ class Blame:
 
     def carried(self, origins: Sequence[Origin], before: Origin | None
                 ) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """The first of the lines that, paired by a guess, make a result wrong, if it is before the
-        first one found by name: with all variables that it assigns (`dright, dleft = ...`).
+        """The first line that makes a result wrong where its variables are paired by a guess.
 
-        The pairing is a guess, but that the correction makes a result right is measured. A line
-        that is right by name or by another guess is not taken: something computed from it may be
-        wrong.
+        The line must come before the first line that was found by name. All variables that it
+        assigns are returned (`dright, dleft = ...`). The pairing is a guess, but it is measured
+        that the correction makes a result right. A line that is right by name or by another guess
+        is not blamed, because a variable computed from it may be the wrong one.
         """
         if not self.mending.needed:
             return {}
@@ -153,51 +163,56 @@ class Blame:
                 for origin, pair in guess.guess.items()}
 
     def is_right(self, origin: Origin) -> bool:
-        """Whether a gradient is that of the forward variable of its name."""
+        """Whether a gradient is verified against the forward variable of its name."""
         numbers = self.made[origin][1]
         return numbers is not None and numbers.status == "verified"
 
     def best_guess(self, line: list[Origin]) -> BestGuess:
-        """The guess at a line's variable that makes most results right, the named ones first."""
+        """The guess at a line's variable that makes the most results right. Guesses by name come
+        first."""
         best, right = BestGuess({}, None, 0, False), {True: False, False: False}
-        for made in self.attempts(line):
-            is_named = all(candidate.named for candidate, _ in made.values())
+        for attempt in self.attempts(line):
+            is_named = all(candidate.named for candidate, _ in attempt.values())
             if best.is_named and not is_named and len(best.guess) == len(line):
                 break
-            wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in made.items()
+            wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in attempt.items()
                      if numbers.status == "wrong"}
-            whole = len(made) == len(line)
-            right[is_named] |= whole and not wrong and self.says_something(made)
+            complete = len(attempt) == len(line)
+            right[is_named] |= complete and not wrong and self.says_something(attempt)
             mended = self.mending.by(wrong) if wrong else 0
-            if mended and (mended, len(made)) > (best.mended, len(best.guess)):
-                best = BestGuess(made, min(wrong), mended, False, is_named)
+            if mended and (mended, len(attempt)) > (best.mended, len(best.guess)):
+                best = BestGuess(attempt, min(wrong), mended, False, is_named)
         return best._replace(is_right=right[True] or (right[False] and not best.is_named))
 
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:
-        """The guesses at a line's variable with their numbers."""
+        """The guesses at a line's variable, each with its numbers."""
         for guess in self.guesses.of(line):
-            made = {origin: (candidate, numbers) for origin, candidate in guess.items()
-                    if (numbers := self.guessed(origin, candidate)) is not None}
-            if len(made) == len(guess):
-                yield made
+            pairs = {origin: (candidate, numbers) for origin, candidate in guess.items()
+                     if (numbers := self.guessed(origin, candidate)) is not None}
+            if len(pairs) == len(guess):
+                yield pairs
 
     def confirmed(self, line: list[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """The guess at a line's variable that the numbers confirm for most of its assignments, the
-        first among them, and not for zeros only. One entry is tried first."""
+        """The guess at a line's variable that the numbers confirm for the most assignments.
+
+        The guess must hold for the first assignment, and not only for zeros. One entry is tried
+        before all entries are compared.
+        """
         best: dict[Origin, tuple[Candidate, Numbers]] = {}
         for guess in self.guesses.of(line):
             if line[0] in guess and self.probed(line[0], guess[line[0]]):
-                made = {origin: (candidate, numbers) for origin, candidate in guess.items()
-                        if (numbers := self.guessed(origin, candidate))
-                        and numbers.status == "verified"}
-                if len(made) > len(best) and self.says_something(made):
-                    best = made
+                pairs = {origin: (candidate, numbers) for origin, candidate in guess.items()
+                         if (numbers := self.guessed(origin, candidate))
+                         and numbers.status == "verified"}
+                if len(pairs) > len(best) and self.says_something(pairs):
+                    best = pairs
                 if len(best) == len(line):
                     break
         return best
 
     def probed(self, origin: Origin, candidate: Candidate) -> bool:
-        """Whether the largest entry of a gradient is near the derivative by differences."""
+        """Whether the largest entry of a gradient is close to its derivative by central
+        differences."""
         value = np.ravel(np.asarray(self.backward.target(origin).value, float))
         if not value.size or self.probes <= 0:
             return False
@@ -209,12 +224,12 @@ class Blame:
         return bool(abs((ends[0] - ends[1]) / (2 * STEP) - value[entry])
                     <= NEAR * max(abs(value[entry]), self.floor))
 
-    def says_something(self, made: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
-        """Whether the derivatives of a guess are not zero throughout."""
-        return any(np.any(numbers.exact(self.floor)) for _, numbers in made.values())
+    def says_something(self, pairs: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
+        """Whether a guess has a derivative that is not zero."""
+        return any(np.any(numbers.exact(self.floor)) for _, numbers in pairs.values())
 
     def guessed(self, origin: Origin, candidate: Candidate) -> Numbers | None:
-        """The numbers of a guess; None where it has too many, or too many were taken before."""
+        """The numbers of a guess; None if it has too many entries, or if the budget is spent."""
         target = self.backward.target(origin)
         value = np.asarray(target.value, float)
         key = (candidate.trace is self.pair.forward, candidate.partner.step,
@@ -233,7 +248,7 @@ class Blame:
 
 
 def same_variable(trace: Trace, first: Origin, second: Origin) -> bool:
-    """Whether two targets are of one variable of one call."""
+    """Whether two targets belong to one variable of one call."""
     names = [trace.target(origin).name.partition("[")[0] for origin in (first, second)]
     frames = [trace.steps[origin[0]].frame for origin in (first, second)]
     return names[0] == names[1] and frames[0] == frames[1]

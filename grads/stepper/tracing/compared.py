@@ -1,6 +1,4 @@
-"""The gradients of a user's backward compared with their derivatives: numbers, and a status for
-each.
-"""
+"""Compares the gradients of a user's backward with their derivatives."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ ROUNDING = 1e-6  # part of the largest gradient, the floor of relative errors
 
 
 class Numbers(NamedTuple):
-    """The derivative for one gradient variable, and the resulting status."""
+    """The derivative for one gradient variable, and the status that follows from it."""
 
     where: np.ndarray  # entries (flat) that were compared
     derivative: Derivative
@@ -29,23 +27,25 @@ class Numbers(NamedTuple):
     error: float
 
     def exact(self, floor: float) -> np.ndarray:
-        """The derivative that decides."""
+        """The derivative that decides: by complex step where both methods agree, else by
+        differences."""
         agree = self.derivative.agree(floor)
         return self.derivative.complex_step if agree else self.derivative.real
 
 
 class Compared:
-    """A user's forward and backward, run, and their gradients beside the derivatives.
+    """Runs a user's forward and backward and compares the gradients with their derivatives.
 
-    Arguments: most, the entries of a gradient that are compared, None for all.
+    Arguments: run, of both functions; most, how many entries of a gradient are compared (None:
+    all).
     """
 
     def __init__(self, run: Run, most: int | None) -> None:
         self.run, self.most = run, most
         self.forward, self.backward = run.forward, run.backward
         self.pairs = Pairs(run.derivation.pairing, run.forward, run.backward)
-        kept = run.derivation.kept
-        self.returned = kept_gradients(kept, run.backward, run.after) if kept else (
+        reader = run.derivation.kept
+        self.returned = kept_gradients(reader, run.backward, run.after) if reader else (
             returned_gradients(run.forward, run.backward, tuple(run.arguments)))
         self.precision = precision_of(run.forward, run.backward)
         sizes = [np.abs(gradient.value).max(initial=0.0) for gradient in self.returned]
@@ -54,7 +54,8 @@ class Compared:
                         for gradient in self.returned]
 
     def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...]) -> Numbers:
-        """The derivatives for a gradient of this value, of which perhaps only a part is kept."""
+        """The derivatives for a gradient with this value. The trace may keep only a part of the
+        value."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
         derivative = self.derivative(self.forward, bump)
@@ -62,24 +63,27 @@ class Compared:
         return Numbers(where, derivative, status, error)
 
     def derivative(self, forward: Trace, bump: Bumps) -> Derivative:
-        """The derivative of the entries of a forward variable, by a trace of the forward."""
+        """The derivative of the loss for entries of a forward variable, computed with a trace of
+        the forward."""
         runs = self.run.runs(forward)
         assert isinstance(runs, OwnRuns)
         return runs.derivative(bump, entries_of(forward, bump), self.precision)
 
     def verdict(self, derivative: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
-        """The status and the error of a gradient of this value, by the derivative of some
+        """The status and the error of a gradient with this value, given the derivative of some
         entries."""
         return derivative.verdict(np.asarray(value, float).ravel()[where], self.floor,
                                   self.precision)
 
     def status(self, number: int, value: Any) -> str:
-        """The status that the returned gradient with this number would have with another value."""
+        """The status that a returned gradient would have with another value. It is given by its
+        number."""
         numbers = self.results[number]
         return self.verdict(numbers.derivative, value, numbers.where)[0]
 
     def inside(self, gradient: AssignedGradient) -> tuple[Partner | None, Numbers | None]:
-        """The forward variable of a gradient and its derivative, where there is one by name."""
+        """The forward variable with the gradient's name and its derivative, if there is such a
+        variable."""
         target = self.backward.target(gradient.origin)
         partner = gradient.partner or entries_for(self.pairs, gradient)
         if partner is None or gradient.status in ("partial", "zero"):
@@ -89,18 +93,18 @@ class Compared:
         return partner, self.numbers(partner, target.value, target.shape or ())
 
     def is_real(self, partner: Partner) -> bool:
-        """Whether a forward variable has a gradient: no index, no mask."""
+        """Whether a forward variable can have a gradient: an index or a mask cannot."""
         return all(np.asarray(target.value).dtype.kind == "f"
                    for target in self.forward.steps[partner.step].targets
                    if target.name.partition("[")[0] == partner.name.partition("[")[0])
 
     def is_whole(self, origin: Origin, numbers: Numbers) -> bool:
-        """Whether the derivative of all entries of a variable was taken."""
+        """Whether the derivative was computed for all entries of a variable."""
         return len(numbers.where) == np.size(self.backward.target(origin).value)
 
 
 def precision_of(*traces: Trace) -> float:
-    """The relative precision of the coarsest real numbers that were computed with."""
+    """The relative precision of the coarsest real number type in the computation."""
     kinds = {np.asarray(target.value).dtype for trace in traces for step in trace.steps
              for target in step.targets if target.shape is not None}
     return max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"),

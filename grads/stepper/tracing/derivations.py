@@ -1,8 +1,8 @@
-"""The table of derivations for the tracer, as they declare themselves.
+"""The table of derivations that can be traced, read from the modules that declare them.
 
-Every module of `grads.derivations` is read: its `DECLARATIONS`, its `PAIRS` and `SHARES`
-(`grads.derivations.declaration`). The name of a backward says what it differentiates: `f_grad` is
-the backward of `f`; that of a declaration is the backward of its forward.
+Every module of `grads.derivations` has `DECLARATIONS`, `PAIRS` and `SHARES`
+(`grads.derivations.declaration`). A backward is recognised by its name: `f_grad` differentiates
+`f`. The backward of a declaration differentiates its forward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODULES = [import_module(name) for name in NAMES]
 
 @cache
 def depth(name: str) -> int:
-    """The longest chain of modules of derivations that a module is built on."""
+    """The length of the longest chain of derivation modules that a module is built on."""
     used = {getattr(value, "__module__", "") for value in vars(import_module(name)).values()}
     return 1 + max(map(depth, used & {*NAMES} - {name}), default=0)
 
@@ -39,7 +39,7 @@ DECLARED: list[Declaration] = sorted(
 
 
 def differentiated(module: ModuleType) -> dict[str, str]:
-    """The functions of a module with their backward: f_grad -> f."""
+    """The functions of a module by the name of their backward: `f_grad` maps to `f`."""
     return {f"{name}_grad": name for name, value in vars(module).items()
             if f"{name}_grad" in vars(module) and value.__module__ == module.__name__}
 
@@ -58,7 +58,7 @@ SHARES = {name: reason for module in MODULES
 
 
 def declared(declaration: Declaration) -> Derivation:
-    """A derivation as it declares itself."""
+    """The derivation that a declaration describes."""
     module = import_module(declaration.forward.__module__)
     wholes = {**WHOLES, declaration.backward.__name__: declaration.forward.__name__}
     gradients = {f"{backward}.gradients": "parameters" for backward in wholes}
@@ -78,6 +78,6 @@ DERIVATIONS = {declaration.name: declared(declaration) for declaration in DECLAR
 
 
 def find(name: str) -> Derivation:
-    """A derivation by name; `UserError`, with the nearest name, if there is none."""
+    """Find a derivation by name. Raises `UserError`, with the nearest name, if there is none."""
     derivation: Derivation = nearest(DERIVATIONS, name, "derivation")
     return derivation

@@ -1,5 +1,7 @@
-"""The entries of a forward array that a part of a gradient belongs to: dx[2] or dx[0, 1:3], or the
-dn of iteration t, for n[t]."""
+"""Finds the entries of a forward array that a gradient of some entries belongs to.
+
+Examples are `dx[2]`, `dx[0, 1:3]`, and the `dn` of iteration t, which belongs to `n[t]`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ INDEX = re.compile(r"\[([-\d:, ]+)\]")
 
 
 def entries_for(pairs: Pairs, gradient: AssignedGradient) -> Partner | None:
-    """The entries of a forward array that a gradient is for which has no variable of its name."""
+    """The entries of a forward array that a gradient belongs to, for a gradient without a variable
+    of its name."""
     step = pairs.backward.steps[gradient.origin[0]]
     target = pairs.backward.target(gradient.origin)
     name, frame = pairs.forward_name(step, target), pairs.frame_of(step)
@@ -31,36 +34,37 @@ def entries_for(pairs: Pairs, gradient: AssignedGradient) -> Partner | None:
 
 
 def written_last(pairs: Pairs, frame: int, name: str, target: Target) -> Partner | None:
-    """The entries by this name, of the assignment that wrote them last; None where several did."""
+    """The entries with this name, at the assignment that wrote them last; None if several
+    assignments did."""
     root = root_of(name)
-    whole = pairs.variables[frame].get(root, [])
-    shape = pairs.forward.target(whole[-1]).shape if whole else None
-    wanted = None if shape is None else positions(name[len(root):], shape)
-    if shape is None or wanted is None or squeezed(wanted.shape) != squeezed(target.shape or ()):
+    assignments = pairs.variables[frame].get(root, [])
+    shape = pairs.forward.target(assignments[-1]).shape if assignments else None
+    sought = None if shape is None else positions(name[len(root):], shape)
+    if shape is None or sought is None or squeezed(sought.shape) != squeezed(target.shape or ()):
         return None
     for origin, text in written(pairs, frame, root):
-        here = positions(text, shape)
-        if here is None or pairs.forward.target(origin).place is None:
+        places = positions(text, shape)
+        if places is None or pairs.forward.target(origin).place is None:
             return None
-        covered = np.isin(wanted, here)
+        covered = np.isin(sought, places)
         if covered.all():
-            order = np.argsort(here, axis=None)
-            entries = order[np.searchsorted(here.ravel(), wanted.ravel(), sorter=order)]
-            return Partner(name, origin[0], assigned(pairs.forward, origin), here.shape, entries)
+            order = np.argsort(places, axis=None)
+            entries = order[np.searchsorted(places.ravel(), sought.ravel(), sorter=order)]
+            return Partner(name, origin[0], assigned(pairs.forward, origin), places.shape, entries)
         if covered.any():
             return None
     return None
 
 
 def written(pairs: Pairs, frame: int, root: str) -> list[tuple[Origin, str]]:
-    """The assignments to an array or to parts of it, the last first, each with its index."""
+    """The assignments to an array or to parts of it, the latest first, each with its index."""
     assignments = [(origin, name[len(root):]) for name, origins in pairs.variables[frame].items()
              if root_of(name) == root for origin in origins]
     return sorted(assignments, reverse=True)
 
 
 def positions(index: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The flat positions of x[0][1:3] in an array x; None where the index is not of numbers."""
+    """The flat positions of `x[0][1:3]` in an array x; None if the index is not made of numbers."""
     parts = INDEX.findall(index)
     if "".join(f"[{index}]" for index in parts) != index:
         return None
@@ -74,6 +78,6 @@ def positions(index: str, shape: tuple[int, ...]) -> np.ndarray | None:
 
 
 def index_of(text: str) -> tuple[int | slice, ...]:
-    """The index that is written so: "0, 1:3"."""
+    """The index that a text such as "0, 1:3" stands for."""
     return tuple(slice(*(int(end) if end else None for end in axis.split(":"))) if ":" in axis
                  else int(axis) for axis in text.split(", "))

@@ -1,5 +1,4 @@
-"""Arrays of a user's backward that are filled part by part, and arguments that it overwrites.
-"""
+"""Finds arrays that a user's backward fills part by part, and arguments that it overwrites."""
 
 from __future__ import annotations
 
@@ -15,7 +14,8 @@ from grads.stepper.tracing.values import at, is_array
 
 
 def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
-    """The array that these assignments filled, at the end of the run; None if it is not known."""
+    """The array that these assignments filled, as it is at the end of the run; None if it is not
+    known."""
     step, root = trace.steps[assignments[0][0]], root_of(trace.target(assignments[0]).name)
     for origin, value in trace.alive.items():
         written = trace.steps[origin[0]]
@@ -25,7 +25,7 @@ def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
 
 
 def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
-    """The readings of a variable, by number, from its last assignment on."""
+    """The numbers of the readings of a variable that come after its last assignment."""
     frame, root = trace.steps[last[0]].frame, root_of(trace.target(last).name)
     for number, reading in enumerate(trace.readings):
         if reading.frame == frame and reading.name == root and any(
@@ -35,7 +35,7 @@ def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
 
 
 def written_over(trace: Trace, arguments: Sequence[Any]) -> Origin | None:
-    """The first assignment that wrote into the first argument, the upstream gradient."""
+    """The first assignment that wrote into the upstream gradient, which is the first argument."""
     held_by = trace.alive
     changed = [i for i, target in enumerate(trace.steps[0].targets)
                if target.place and target.place[0] == 0 and (0, i) in held_by and is_array(

@@ -1,8 +1,9 @@
-"""Guesses of the forward variable that a line of a user's backward differentiates, without a name.
+"""Guesses which forward variable a line of a user's backward differentiates, if its name does not
+say.
 
-A gradient that is passed from step to step belongs to the variable of another iteration than its
-own; `dz` to the argument of a tanh, which no variable holds. A guess alone proves nothing: it
-counts only if the numbers confirm it (`grads.stepper.tracing.blame`).
+A gradient that is passed from step to step belongs to the variable of another iteration. A `dz` may
+belong to the argument of a tanh, which no variable holds. A guess alone proves nothing: it counts
+only if the numbers confirm it (`grads.stepper.tracing.blame`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from grads.stepper.tracing.replay import assigned
 
 
 class Candidate(NamedTuple):
-    """A candidate for the forward variable of a gradient: a position in a trace of the forward."""
+    """A candidate for the forward variable of a gradient, in one trace of the forward."""
 
     trace: Trace
     partner: Partner  # its name is the text of an expression where no variable holds it
@@ -32,10 +33,10 @@ Guess = dict[Origin, Candidate]  # one for each assignment of a line
 
 
 class Guesses:
-    """Guesses for the lines of one backward.
+    """Makes guesses for the lines of one backward.
 
-    Arguments: pairs, of its traces; parts, makes the trace of the forward in which the parts of
-    expressions are recorded, asked for once.
+    Arguments: pairs, of the two traces; parts, a function that traces the forward with the parts of
+    its expressions, called at most once.
     """
 
     def __init__(self, pairs: Pairs, parts: Callable[[], Trace]) -> None:
@@ -43,7 +44,7 @@ class Guesses:
         self.make = parts
 
     def of(self, line: Sequence[Origin]) -> Iterator[Guess]:
-        """Guesses for the assignments of one line, those by name first."""
+        """The guesses for the assignments of one line. Guesses by name come first."""
         step, target = self.backward.steps[line[0][0]], self.backward.target(line[0])
         if np.asarray(target.value).dtype.kind != "f":
             return
@@ -57,8 +58,8 @@ class Guesses:
                            for origin, variable in guess.items()}
 
     def whole(self, assignments: Sequence[Origin]) -> Partner | None:
-        """The forward variable of an array that these assignments fill, if it is assigned at once
-        and has not the name of one of its entries."""
+        """The forward variable of an array that these assignments fill, if the forward assigns that
+        variable in one statement, not entry by entry."""
         step, target = (self.backward.steps[assignments[-1][0]],
                         self.backward.target(assignments[-1]))
         frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
@@ -72,7 +73,8 @@ class Guesses:
 
     def sequences(self, step: Step, target: Target
                   ) -> Iterator[tuple[Trace, list[Origin], bool]]:
-        """Assignments of one variable; then those of each part."""
+        """Candidate sequences: the assignments of the variable by name, then those of each
+        expression part."""
         function = self.pairs.pairing.partners.get(step.function)
         name = self.pairs.forward_name(step, target) or ""
         assignments = self.assignments(function, root_of(name or target.name))
@@ -88,7 +90,7 @@ class Guesses:
                     yield self.trace, origins, is_named
 
     def assignments(self, function: str | None, name: str) -> list[Origin]:
-        """The assignments of a variable of a function of the forward."""
+        """The assignments of one variable in one function of the forward."""
         return [(step.number, i) for step in self.forward.steps
                 if step.kind != "return" and step.function == function
                 for i, target in enumerate(step.targets)
@@ -96,12 +98,13 @@ class Guesses:
 
     @cached_property
     def trace(self) -> Trace:
-        """The forward with the parts of its expressions."""
+        """The trace of the forward with the parts of its expressions."""
         return self.make()
 
     @cached_property
     def parts(self) -> dict[int, list[Origin]]:
-        """The values of each part of an expression that is an array or a number, in order."""
+        """The values of each expression part that is an array or a number, by its place in the
+        source."""
         values: dict[int, list[Origin]] = defaultdict(list)
         for step in self.trace.steps:
             if step.kind == "assign" and len(step.targets) == 1 and (
@@ -113,28 +116,31 @@ class Guesses:
 
     def orders(self, line: Sequence[Origin], trace: Trace, sequence: list[Origin]
                ) -> Iterator[dict[Origin, Origin]]:
-        """Ways to pair a line's assignments with those of the forward: in reverse, all or
-        without the last one; call by call; or, for a complete sum, with the only one or the
-        last."""
+        """The ways to pair a line's assignments with a sequence of the forward.
+
+        They are: in reverse order, with the last assignment of the forward or without it; call by
+        call; or, for a complete sum, only its last assignment with the last one of the forward.
+        """
         if len(sequence) > 1:
             yield dict(zip(line, reversed(sequence), strict=False))
             yield dict(zip(line, reversed(sequence[:-1]), strict=False))
-        calls, made = self.by_call(self.backward, line), self.by_call(trace, sequence)
-        if len(calls) > 1 and len(calls) == len(made):
-            for order in (made, made[::-1]):
-                yield {gradient: variable for mine, its in zip(calls, order, strict=True)
-                       for gradient, variable in zip(mine, reversed(its), strict=False)}
+        gradient_calls, calls = self.by_call(self.backward, line), self.by_call(trace, sequence)
+        if len(gradient_calls) > 1 and len(gradient_calls) == len(calls):
+            for order in (calls, calls[::-1]):
+                yield {gradient: variable
+                       for gradients, variables in zip(gradient_calls, order, strict=True)
+                       for gradient, variable in zip(gradients, reversed(variables), strict=False)}
         yield {line[-1]: sequence[-1]}
 
     def by_call(self, trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
-        """Assignments by the call of the function that they were made in."""
+        """The assignments, grouped by the call that made them."""
         calls: dict[int, list[Origin]] = defaultdict(list)
         for origin in origins:
             calls[trace.steps[origin[0]].frame].append(origin)
         return list(calls.values())
 
     def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
-        """Whether shapes agree."""
+        """Whether the shapes of all pairs agree."""
         return bool(guess) and all(
             trace.target(variable).place is not None and (
                 squeezed(self.backward.target(gradient).shape or ())
@@ -142,7 +148,7 @@ class Guesses:
             for gradient, variable in guess.items())
 
     def partner(self, trace: Trace, origin: Origin) -> Partner:
-        """What stands at an origin, to be perturbed where it is assigned."""
+        """The variable at an origin as a partner, perturbed where it is assigned."""
         target = trace.target(origin)
         name = target.name
         if name.startswith(PART) and trace.program.parts is not None:
@@ -153,5 +159,5 @@ class Guesses:
 
 
 def is_real(value: Any) -> bool:
-    """Whether a value is of real numbers."""
+    """Whether a value consists of real numbers."""
     return not isinstance(value, str) and np.asarray(value).dtype.kind == "f"

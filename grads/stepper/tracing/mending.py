@@ -1,4 +1,4 @@
-"""Runs a user's backward with a variable corrected, to see whether that makes its results right."""
+"""Runs a user's backward with a variable corrected, to see whether its results become right."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from grads.stepper.tracing.values import at
 
 
 class Put(Replay):
-    """A run in which variables are given other values where they are assigned or read."""
+    """A run that replaces the values of variables where they are assigned or read."""
 
     def other(self, old: Any, added: Any) -> Any:
         return np.array(added).reshape(np.shape(old))[()]  # a copy: the run may write into it
 
 
 class Mending:
-    """A backward with a wrong result, to be run again.
+    """Runs a backward with a wrong result again, with corrections.
 
-    Arguments: pair, its gradients beside the derivatives.
+    Arguments: pair, the gradients with their derivatives.
     """
 
     def __init__(self, pair: Compared) -> None:
@@ -33,13 +33,17 @@ class Mending:
 
     @property
     def needed(self) -> bool:
-        """Whether anything returned is wrong."""
+        """Whether any returned gradient is wrong."""
         return "wrong" in self.statuses
 
     def by(self, assigned: Mapping[Origin, np.ndarray],
            read: Mapping[int, np.ndarray] | None = None) -> int:
-        """How many wrong results become right with these values in place of the assigned ones or of
-        those read (by number of the reading); 0 if a right one becomes wrong."""
+        """The number of wrong results that become right with these values; 0 if a right result
+        becomes wrong.
+
+        The values replace assigned variables (by origin) and read variables (by the reading's
+        number).
+        """
         backward, run = self.pair.backward, self.pair.run
         replay = Put(backward, [])
         replay.end = None

@@ -1,7 +1,7 @@
-"""The methods of a user's classes: which are followed, and how a class gets the rewritten ones.
+"""Finds the methods of a user's classes that can be followed, and installs the rewritten ones.
 
-An object may be made by the forward and used by the backward, which are rewritten separately. So
-the class itself is kept, and has rewritten methods only while a program runs.
+The forward may create an object that the backward uses, and both functions are rewritten
+separately. So the class itself is kept, and has the rewritten methods only while a program runs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ def classes_of(module: ModuleType) -> list[type]:
 
 
 def methods_of(classes: Iterable[type]) -> dict[FunctionType, type]:
-    """The methods that can be followed, each with its class: written in it with def, without
-    decorators that replace them or names that Python changes (`self.__x`)."""
+    """The methods that can be followed, each with its class.
+
+    Such a method is written in the class with def. It has no decorator that replaces it, and uses
+    no name that Python changes (`self.__x`).
+    """
     return {method: kind for kind in classes for name, method in vars(kind).items()
             if isinstance(method, FunctionType)
             and method.__qualname__ == f"{kind.__qualname__}.{name}"
@@ -32,7 +35,7 @@ def methods_of(classes: Iterable[type]) -> dict[FunctionType, type]:
 @contextmanager
 def installed(methods: Mapping[FunctionType, type], copies: Mapping[FunctionType, FunctionType]
               ) -> Iterator[None]:
-    """Context: the classes have the copies of their methods."""
+    """Context: the classes have the rewritten copies of their methods."""
     for method, kind in methods.items():
         setattr(kind, method.__name__, copies[method])
     try:

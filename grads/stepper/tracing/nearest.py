@@ -1,4 +1,4 @@
-"""Finds a name, or the known name nearest to it for the error message."""
+"""Finds a table's entry by name, and names the nearest entry in the error message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from backend.errors import UserError
 
 
 def nearest(table: Mapping[str, Any], name: str, kind: str) -> Any:
-    """An entry of a table by name; `UserError`, with the nearest name, if there is none."""
+    """Find the entry of a table by its name. Raises `UserError`, with the nearest name, if there is
+    none."""
     if name in table:
         return table[name]
     close = difflib.get_close_matches(name, table, 1)

@@ -1,8 +1,8 @@
-"""The derivative of a user's function by two methods, and whether they agree.
+"""Computes the derivative of a user's function by two methods, and tells whether they agree.
 
-A derivation is written for complex steps; a user's function may write into real arrays, or take
-absolute values, for which a complex step is invalid. So the derivative is also taken by real
-differences. Both methods are the checker's (`grads.check.differentiate`); here they run along
+A derivation is written for complex steps. A user's function may write into real arrays or take
+absolute values, where a complex step is invalid. So the derivative is also computed by real
+differences. Both methods are the checker's (`grads.check.differentiate`). Here they run along
 entries of a variable inside the function.
 """
 
@@ -30,32 +30,32 @@ ROUGH = 1e-6  # relative error of one verified by differences, where they are no
 
 
 class Derivative(NamedTuple):
-    """d loss / d entry for some entries of a variable, by two methods."""
+    """The derivative d loss / d entry for some entries of a variable, by two methods."""
 
     complex_step: np.ndarray  # NaN where the function cannot be run with complex numbers
     real: np.ndarray
     estimate: float  # estimated absolute error of `real`; large at a kink
 
     def scale(self, floor: float) -> float:
-        """The size of the derivative, to which errors are relative."""
+        """The size of the derivative. Errors are relative to it."""
         return max(float(np.nan_to_num(np.abs(self.real)).max(initial=0.0)), floor)
 
     def agree(self, floor: float) -> bool:
-        """Whether both methods could be used and agree."""
+        """Whether both methods gave a result and agree."""
         allowed = AGREE * self.scale(floor) + 10 * self.estimate
         return self.sure(floor) and bool(np.all(
             np.abs(self.complex_step - self.real) <= allowed))
 
     def sure(self, floor: float) -> bool:
-        """Whether the differences have converged; they do not at a kink."""
+        """Whether the differences have converged. At a kink they do not."""
         return self.estimate <= SURE * self.scale(floor)
 
     def verdict(self, analytic: np.ndarray, floor: float, precision: float) -> tuple[str, float]:
-        """verified, wrong or undecided, and the relative error.
+        """The status (verified, wrong or undecided) and the relative error of a gradient.
 
-        Arguments: analytic, the gradient of the same entries; floor, the size that smaller
-        gradients are compared to; precision, of the numbers that were computed with.
-        Undecided if the differences do not converge, as at a kink.
+        Arguments: analytic, the gradient of the same entries; floor, the size below which errors
+        are not relative any more; precision, the relative precision of the numbers in the
+        computation. The status is undecided if the differences do not converge, as at a kink.
         """
         agree = self.agree(floor)
         exact, allowed = (self.complex_step, EXACT) if agree else (self.real, ROUGH)
@@ -72,16 +72,17 @@ class Derivative(NamedTuple):
 
 
 class Wanted(Exception):
-    """Losses that a method asks for and that are not known yet; it has the steps."""
+    """Raised with the steps at which a method needs losses that are not known yet."""
 
 
 class Losses(Probe):
-    """The losses along one entry of a variable, for the methods of the checker.
+    """The losses along one entry of a variable, in the form that the checker's methods take.
 
-    Arguments: size, the entry itself; base, the loss; precision, of the numbers that it is computed
-    with. The perturbed entry is float64, so that only a loss that float32 can represent counts as
-    rounded to it.
-    Calling it raises `Wanted` for steps that are not among those `known`.
+    Arguments: size, the value of the entry; base, the loss without a step; precision, of the
+    numbers that the loss is computed with. The perturbed entry is float64, so a loss counts as
+    rounded to float32 only if float32 can represent it. Attribute: known, the losses (m,) by step,
+    to be filled by the caller. Raises `Wanted` when it is called with steps that are not in
+    `known`.
     """
 
     def __init__(self, size: float, base: float, precision: float) -> None:
@@ -89,24 +90,24 @@ class Losses(Probe):
         self.weights, self.base = [np.ones(1)], [np.array([base])]
         self.coarse, self.unit, self.near = Line({"": np.ones(1)}).scales({"": np.array([size])})
         with np.errstate(over="ignore"):
-            held = float(np.float32(base)) == base
-        self.noise = [np.array([NOISE * abs(base) * (precision if held else EPS)])]
+            is_exact = float(np.float32(base)) == base
+        self.noise = [np.array([NOISE * abs(base) * (precision if is_exact else EPS)])]
 
     def __call__(self, t: np.ndarray) -> list[np.ndarray]:
-        """The losses (m, 1) at steps t (m,)."""
+        """The losses (m, 1) at the steps t (m,)."""
         if t.tobytes() not in self.known:
             raise Wanted(t)
         return [self.known[t.tobytes()][:, None]]
 
 
 class OwnRuns(Runs):
-    """Runs of a user's forward; NaN is the loss of a run that fails."""
+    """Runs a user's forward with perturbed variables. The loss of a run that fails is NaN."""
 
     def derivative(self, bump: Bumps, size: np.ndarray, precision: float) -> Derivative:
-        """Both derivatives of the entries of one variable.
+        """Compute the derivatives of the entries of one variable by both methods.
 
-        Arguments: size, the entries themselves, that steps are relative to; precision, of the
-        numbers that are computed with.
+        Arguments: size, the values of the entries, which the step sizes are relative to; precision,
+        of the numbers in the computation.
         """
         if not len(bump.entries):
             return Derivative(np.zeros(0), np.zeros(0), 0.0)
@@ -120,8 +121,8 @@ class OwnRuns(Runs):
 
     def by(self, method: Callable[[Probe], Numeric], bump: Bumps, entries: Sequence[Losses]
            ) -> list[Numeric]:
-        """What a method finds for each entry. The method is called again and again, and the losses
-        that it wants next are computed for all entries in one run."""
+        """The result of a method for each entry. The method is called repeatedly. After each round,
+        the losses that it needs next are computed for all entries in one run."""
         numerics: dict[int, Numeric] = {}
         while len(numerics) < len(entries):
             wanted: dict[int, np.ndarray] = {}
@@ -140,7 +141,8 @@ class OwnRuns(Runs):
         return [numerics[i] for i in range(len(entries))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The losses of one run; where that fails, of a run for each of the bumps."""
+        """The losses of one run with all bumps. If that run fails, each of the bumps gets a run of
+        its own."""
         kind = np.result_type(*steps, float)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):

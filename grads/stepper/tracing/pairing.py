@@ -1,13 +1,13 @@
-"""Which forward variable a gradient variable is the gradient of.
+"""Finds, for each gradient variable, the forward variable that it is the gradient of.
 
-`dX`, assigned in a backward function, belongs to `X` in the forward function that it is the
-backward of, called in the same iterations of the same loops: `do` in `lstm_grad` at t = 2 to `o` in
-`lstm` at t = 2. Names that do not follow this rule are in a derivation's table.
+A backward function differentiates a forward function. The variable `dX` of the backward belongs to
+`X` of the forward, in the same iterations of the same loops: `do` in `lstm_grad` at t = 2 belongs
+to `o` in `lstm` at t = 2. A derivation lists the names that do not follow this rule in a table.
 
-A weight is used in every iteration of a loop, and its gradient is a sum that grows in every
-iteration of the backward's loop. After iterations 4 and 3 of the backward it is the
-gradient for the weight as it is read in the forward's iterations 4 and 3, and so each stage of the
-sum can be verified.
+A weight is read in every iteration of a loop, so its gradient is a sum that grows in every
+iteration of the backward's loop. After the backward's iterations 4 and 3, the sum is the gradient
+for the weight as the forward's iterations 4 and 3 read it. In this way every stage of the sum can
+be verified.
 """
 
 from __future__ import annotations
@@ -27,42 +27,45 @@ from grads.stepper.tracing.replay import Places, assigned
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairing of a backward's names with a forward's."""
+    """Declares which names of a backward belong to which names of its forward."""
 
     partners: Mapping[str, str]  # backward function -> the forward function it differentiates
     pairs: Mapping[str, str] = field(default_factory=dict)  # "function.gradient" -> see below
     shares: Mapping[str, str] = field(default_factory=dict)  # "function.gradient" -> reason
 
-    # A pair is written "T" for another name, "T:first columns" for a part (PARTS), "h in v" for the
-    # gradient of h through the statement that assigns v. A share is a part of a gradient without a
-    # forward variable; the gradient that it is added to is verified.
+    # A pair is "T" for a variable of another name, "T:first columns" for a part of it (PARTS), or
+    # "h in v" for the gradient of h through the statement that assigns v. A share is a term of a
+    # gradient and has no forward variable: the gradient that it is added to is verified.
 
 
 class Partner(NamedTuple):
-    """The forward variable of a gradient."""
+    """The forward variable that a gradient belongs to."""
 
     name: str
-    step: int  # that assigned it
-    places: Places  # where it is to be perturbed
+    step: int  # number of the step that assigned it
+    places: Places  # where a perturbation is added to it
     shape: tuple[int, ...]
-    entries: np.ndarray  # flat positions that the gradient is for, in the gradient's order
+    entries: np.ndarray  # flat positions of the gradient's entries in the variable
 
 
 class AssignedGradient(NamedTuple):
-    """A gradient variable of a backward pass, as one step assigned it."""
+    """A gradient variable as one step of the backward assigned it."""
 
     origin: Origin
     status: str  # "final" | "partial" | "same" | "share" | "zero" | "unpaired"
-    partner: Partner | None  # of a final one
+    partner: Partner | None  # the forward variable of a "final" gradient
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
 
 
-NOWHERE = Places()  # of what cannot be perturbed
+NOWHERE = Places()  # the places of a variable that cannot be perturbed
 Key = tuple[tuple[str, ...], frozenset[tuple[str, int]]]
 
 
 class Pairs:
-    """Finds the partners of one backward trace's gradients in a forward trace."""
+    """Finds the forward variable of every gradient in a backward trace.
+
+    Arguments: pairing, the rules for names; forward and backward, the two traces.
+    """
 
     def __init__(self, pairing: Pairing, forward: Trace, backward: Trace) -> None:
         self.pairing, self.forward, self.backward = pairing, forward, backward
@@ -81,13 +84,13 @@ class Pairs:
                 for i, target in enumerate(step.targets):
                     if target.shape is not None:
                         self.variables[step.frame][target.name].append((step.number, i))
-        for names in self.variables.values():  # self.h is h, where there is no other
+        for names in self.variables.values():  # self.h is also known as h
             names.update({name.removeprefix("self."): origins for name, origins in names.items()
                           if name.removeprefix("self.") not in names})
 
     def path(self, trace: Trace, frame: int, partners: Mapping[str, str] | None = None
              ) -> tuple[str, ...]:
-        """The functions from the outermost call to this one, under their forward names."""
+        """The functions from the outermost call to this one, each under its forward name."""
         names: list[str] = []
         number: int | None = frame
         while number is not None:
@@ -101,7 +104,7 @@ class Pairs:
     # --- gradients
 
     def gradients(self) -> list[AssignedGradient]:
-        """Every gradient that the backward assigned, in order."""
+        """Every gradient that the backward assigned, in the order of assignment."""
         later: dict[tuple[int, str], list[Origin]] = defaultdict(list)
         targets = [(step, i) for step in self.backward.steps
                  if step.kind == "assign" and self.backward.is_backward(step.number)
@@ -114,14 +117,14 @@ class Pairs:
                 for step, i in targets]
 
     def is_carried(self, step: Step, target: Target) -> bool:
-        """Whether a target is an entry of a container put into it again under its own name."""
+        """Whether the step puts an entry back into a container under the name it already had."""
         if target.same_as is None or target.name == target.written:
             return False
         before = self.backward.steps[target.same_as[0]]
         return before.frame == step.frame and before.targets[target.same_as[1]].name == target.name
 
     def gradient(self, step: Step, i: int, namesakes: list[Origin]) -> AssignedGradient:
-        """One gradient, and how it is to be verified."""
+        """Classifies one gradient: how it is to be verified, and against which variable."""
         target, origin = step.targets[i], (step.number, i)
         completed = self.completed(step, target, origin, namesakes)
         zero = not np.any(np.asarray(target.value))
@@ -141,7 +144,7 @@ class Pairs:
         return AssignedGradient(origin, "zero" if zero and helper else "unpaired", None, None)
 
     def original(self, target: Target) -> Origin | None:
-        """The gradient, assigned before or given from outside, that a target passes on."""
+        """The gradient that a target passes on. It was assigned earlier, or it is an argument."""
         origin = target.same_as
         while origin is not None:
             step, same_array = self.backward.steps[origin[0]], self.backward.target(origin)
@@ -153,9 +156,9 @@ class Pairs:
 
     def completed(self, step: Step, target: Target, origin: Origin, namesakes: list[Origin]
                   ) -> Origin | None:
-        """The later assignment that a gradient is only a part of."""
+        """The last assignment of a sum, if this gradient is only an earlier stage of it."""
         after = [later for later in namesakes if later > origin]
-        if "[" not in target.written:  # a plain name is another variable in each iteration
+        if "[" not in target.written:  # each iteration assigns a plain name anew
             loops = step.own_loops
             after = [later for later in after
                      if self.backward.steps[later[0]].own_loops[: len(loops)] == loops]
@@ -176,7 +179,7 @@ class Pairs:
         return self.pairing.pairs.get(f"{step.function}.{root_of(target.name)}", "")
 
     def frame_of(self, step: Step) -> int | None:
-        """The forward call that the function of a backward step belongs to."""
+        """The number of the forward call that a backward step differentiates, if it is known."""
         call = self.backward.calls[step.frame]
         of_object = self.owners[self.pairing.partners.get(call.function, "?"), call.owner]
         if call.owner is not None and len(of_object) == 1:
@@ -191,7 +194,8 @@ class Pairs:
         return frames[::-1][calls.index(step.frame)] if len(frames) == len(calls) else None
 
     def partner(self, step: Step, target: Target) -> Partner | None:
-        """The forward variable of a gradient, in the forward function of its function."""
+        """The forward variable of a gradient, searched for in the forward call that matches the
+        step's."""
         frame, name = self.frame_of(step), self.forward_name(step, target)
         if frame is None or name is None:
             return None
@@ -200,9 +204,9 @@ class Pairs:
             return self.through(frame, name, reader, step, target)
         origins = self.variables[frame].get(name, [])
         loops = frozenset(step.own_loops)
-        here = [origin for origin in origins if frozenset(self.steps(origin).own_loops) == loops]
-        if here:
-            return self.direct(here[-1], step, target)
+        current = [origin for origin in origins if frozenset(self.steps(origin).own_loops) == loops]
+        if current:
+            return self.direct(current[-1], step, target)
         if origins and self.is_entry(origins[-1]):
             return self.direct(origins[-1], step, target)
         if origins and "[" not in target.written and step.own_loops:
@@ -218,16 +222,17 @@ class Pairs:
             "[" in target.written or not step.own_loops) else None
 
     def is_entry(self, origin: Origin) -> bool:
-        """Whether a forward variable is an entry that one iteration has set, as `h[l]`."""
+        """Whether one iteration of a loop assigned this forward variable as an entry, as in `h[l] =
+        ...`."""
         step = self.forward.steps[origin[0]]
         return bool(step.own_loops) and "[" in step.targets[origin[1]].written
 
     def steps(self, origin: Origin) -> Step:
-        """The forward step of an origin."""
+        """The forward step that an origin points to."""
         return self.forward.steps[origin[0]]
 
     def whole(self, origin: Origin) -> Partner | None:
-        """A forward variable with all its entries; None for a starred target."""
+        """A forward variable with all its entries as the partner; None for a starred target."""
         variable = self.steps(origin).targets[origin[1]]
         if variable.place is None or variable.shape is None:
             return None
@@ -236,19 +241,20 @@ class Pairs:
                        tuple(variable.shape), entries)
 
     def fitting_whole(self, origin: Origin, target: Target) -> Partner | None:
-        """The same, if it has the shape of a gradient."""
-        whole = self.whole(origin)
-        fits = whole and squeezed(whole.shape) == squeezed(target.shape or ())
-        return whole if fits else None
+        """A forward variable with all its entries, if its shape is that of the gradient."""
+        partner = self.whole(origin)
+        fits = partner and squeezed(partner.shape) == squeezed(target.shape or ())
+        return partner if fits else None
 
     def direct(self, origin: Origin, step: Step, target: Target) -> Partner | None:
-        """A forward variable that is perturbed where it is assigned."""
-        held = self.forward.target(origin).place is None  # by an object
-        places = NOWHERE if held else assigned(self.forward, origin)
+        """The partner whose variable is perturbed where it is assigned."""
+        is_held = self.forward.target(origin).place is None  # by an object
+        places = NOWHERE if is_held else assigned(self.forward, origin)
         return self.fitting(origin, places, step, target)
 
     def summed(self, frame: int, name: str, step: Step, target: Target) -> Partner | None:
-        """A forward variable that is perturbed in the iterations of the backward so far."""
+        """The partner whose variable is perturbed in those iterations that the backward has
+        reached."""
         walked = {frozenset(earlier.own_loops) for earlier in self.backward.steps[: step.number + 1]
                   if earlier.frame == step.frame and earlier.own_loops
                   and self.backward.is_backward(earlier.number)}
@@ -266,8 +272,8 @@ class Pairs:
 
     def through(self, frame: int, name: str, reader: str, step: Step, target: Target
                 ) -> Partner | None:
-        """A forward variable that is perturbed only as the statement that assigns `reader` reads
-        it."""
+        """The partner whose variable is perturbed only where the statement that assigns `reader`
+        reads it."""
         origins = [origin for origin in self.variables[frame].get(reader, [])
                    if self.steps(origin).own_loops == step.own_loops]
         if not origins:
@@ -283,18 +289,18 @@ class Pairs:
 
     def fitting(self, origin: Origin, places: Places, step: Step, target: Target
                 ) -> Partner | None:
-        """The partner, if its shape is the gradient's."""
+        """The partner, if the variable's shape fits the gradient's; None otherwise."""
         variable = self.steps(origin).targets[origin[1]]
         if places == NOWHERE:
             return None
-        part = self.listed(step, target).partition(":")[2]
-        shape, wanted = variable.shape or (), target.shape or ()
+        part_name = self.listed(step, target).partition(":")[2]
+        shape, gradient_shape = variable.shape or (), target.shape or ()
         if not shape and variable.shape is not None:
-            shape = wanted  # a scalar that stands for an array: the bias 0.0
+            shape = gradient_shape  # a scalar that stands for an array: the bias 0.0
         positions = np.arange(int(np.prod(shape))).reshape(shape)
-        if part:
-            positions = PARTS[part](positions, wanted)
-        if squeezed(positions.shape) != squeezed(wanted):
+        if part_name:
+            positions = PARTS[part_name](positions, gradient_shape)
+        if squeezed(positions.shape) != squeezed(gradient_shape):
             return None
         return Partner(variable.name, origin[0], places, tuple(shape), positions.ravel())
 
@@ -313,10 +319,10 @@ def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def root_of(name: str) -> str:
-    """The variable of "h[2][1]"."""
+    """The name of the variable in a path: "h" for "h[2][1]"."""
     return name.split("[")[0].split(".")[0]
 
 
 def loops_text(loops: Loops) -> str:
-    """Loop indices as they are written: "t=2, l=1"."""
+    """Loop indices as text: "t=2, l=1"."""
     return ", ".join(f"{name}={value}" for name, value in loops)

@@ -1,7 +1,7 @@
-"""Gives a name to every part of a function's expressions, so that a trace has their values.
+"""Gives a name to every part of a function's expressions, so that a trace records the values.
 
-`h[t] = np.tanh(x[t] @ W.T + b)` becomes `h[t] = np.tanh((_part_2 := (_part_0 := x[t]) @ ...))`: a
-user's `dz` is the gradient of the argument of tanh, which no variable holds.
+`h[t] = np.tanh(x[t] @ W.T + b)` becomes `h[t] = np.tanh((_part_2 := (_part_0 := x[t]) @ ...))`. A
+user's `dz` is often the gradient of the argument of tanh, which no variable holds.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ WRAPPED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.N
 
 
 class Parts(ast.NodeTransformer):
-    """Names the parts of one function; `texts` is appended to, a name's number is the place."""
+    """Names the parts of one function's expressions. The source text of each part is appended to
+    `texts`; the number in its name is its place there."""
 
     def __init__(self, node: ast.FunctionDef, texts: list[str]) -> None:
         self.node, self.names, self.texts = node, names_of(node), texts
 
     def named(self) -> ast.FunctionDef:
-        """The function, its parts with names."""
+        """The function with named parts."""
         self.generic_visit(self.node)
         return self.node
 
@@ -61,7 +62,7 @@ class Parts(ast.NodeTransformer):
         return named
 
     def inside(self, node: ast.expr) -> ast.expr:
-        """An expression whose parts have names."""
+        """An expression with names for its parts only."""
         if isinstance(node, ast.BinOp):
             node.left, node.right = self.expression(node.left), self.expression(node.right)
         elif isinstance(node, ast.UnaryOp):

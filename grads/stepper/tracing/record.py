@@ -121,13 +121,13 @@ class Frame:
     # --- what a rewritten function calls
 
     def entered(self, number: int, values: tuple[Any, ...]) -> Any:
-        held: list[Any] = []
+        attributes: list[Any] = []
         if "." in self.function:  # a method
             calls = self.recorder.calls
             calls[self.number] = calls[self.number]._replace(owner=id(values[0]))
-            held = [(Binding(Written("self", (f".{name}",), f"self.{name}"), None, value), ())
-                    for name, value in attributes_of(values[0]).items() if has_arrays(value)]
-        return self.assign(number, values, ((),) * len(values), held)
+            attributes = [(Binding(Written("self", (f".{name}",), f"self.{name}"), None, value), ())
+                          for name, value in attributes_of(values[0]).items() if has_arrays(value)]
+        return self.assign(number, values, ((),) * len(values), attributes)
 
     def assign(self, number: int, value: Any, indices: tuple[Path, ...],
                held: Sequence[tuple[Binding, Path]] = ()) -> Any:
@@ -249,16 +249,16 @@ class Recorder:
     def target(self, binding: Binding, name: str, path: Path, leaf: Any,
                before: list[Target]) -> Target:
         """The record of a leaf of an assigned value; `before`, the step's targets so far."""
-        kept, memory, same = keep(leaf, self.limit), memory_of(leaf), None
+        kept, memory, original = keep(leaf, self.limit), memory_of(leaf), None
         if memory is not None:
-            same = self.places.get(memory)
-            if same is not None:
-                step, i = same
+            original = self.places.get(memory)
+            if original is not None:
+                step, i = original
                 earlier = (self.steps[step].targets if step < len(self.steps) else before)[i]
-                same = same if equal(earlier.value, kept.value) else None
+                original = original if equal(earlier.value, kept.value) else None
             self.hold(leaf, memory, (len(self.steps), len(before)))
         place = None if binding.path is None else (*binding.path, *path)
-        return Target(name, binding.target.text, *kept, same, place)
+        return Target(name, binding.target.text, *kept, original, place)
 
     def hold(self, leaf: Any, memory: tuple[Any, ...], origin: Origin) -> None:
         """Notes the target that lies in a memory, until the memory is free for other arrays."""

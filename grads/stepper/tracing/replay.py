@@ -257,23 +257,23 @@ class Replay:
     def assign(self, number: int, value: Any, indices: Any) -> Any:
         if isinstance(value, Iterator):  # what it calls was recorded before the assignment
             value = unpack(self.sites[number].targets[0], value)[0]
-        here, self.step_number = self.step_number, self.step_number + 1
-        bumps = self.steps.get(here)
+        count, self.step_number = self.step_number, self.step_number + 1
+        bumps = self.steps.get(count)
         if bumps:
-            self.same_path(number, here)
+            self.same_path(number, count)
             value = unpack(self.sites[number].targets[0], value)[0]
             for path, added in bumps:
                 value = changed(value, path, partial(self.other, added=added))
-        if self.end is not None and here == self.end[0]:
-            self.same_path(number, here)
+        if self.end is not None and count == self.end[0]:
+            self.same_path(number, count)
             raise Reached(at(value, self.trace.target(self.end).place or ()))
-        if not bumps and here > 2 * len(self.trace.steps):
-            self.same_path(number, here)
+        if not bumps and count > 2 * len(self.trace.steps):
+            self.same_path(number, count)
         return value
 
     def read(self, number: int, value: Any) -> Any:
-        here, self.reading_number = self.reading_number, self.reading_number + 1
-        for path, added in self.readings.get(here, ()):
+        reading_number, self.reading_number = self.reading_number, self.reading_number + 1
+        for path, added in self.readings.get(reading_number, ()):
             value = changed(value, path, partial(self.other, added=added))
         return value
 
@@ -281,11 +281,11 @@ class Replay:
         """The value with its perturbation."""
         return plus(old, added)
 
-    def same_path(self, number: int, here: int) -> None:
+    def same_path(self, number: int, count: int) -> None:
         """Raise UserError unless the run follows the same path as the trace."""
         site = self.sites[number]
         steps = self.trace.steps
-        if here >= len(steps) or (steps[here].file, steps[here].line) != (site.file, site.line):
+        if count >= len(steps) or (steps[count].file, steps[count].line) != (site.file, site.line):
             raise UserError(f"{site.file}:{site.line}: the perturbed run took another path than "
                             "the trace: a branch depends on what is perturbed")
 

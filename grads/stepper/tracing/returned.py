@@ -1,7 +1,7 @@
-"""The forward's argument that each gradient returned by a user's backward belongs to.
+"""Finds the forward's argument that each gradient returned by a user's backward belongs to.
 
-The gradients are returned as `grads check` takes them: in the order of the inputs, or by their
-names. A returned array is identified by its memory, so that its name in the backward is arbitrary.
+The gradients are returned as `grads check` takes them: in the order of the inputs, or by name. A
+returned array is identified by its memory, so its name inside the backward does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from grads.stepper.tracing.values import Path, is_array, leaves, memory_of, text
 
 
 class Kept(NamedTuple):
-    """How the gradients are read that a loss returns, or a layer keeps: as `grads check` does."""
+    """Tells how to read the gradients that a loss returns or a layer keeps.
+
+    The rules are those of `grads check`.
+    """
 
     arrays: Mapping[str, np.ndarray]  # that have gradients, held by the forward's arguments
     gradients: Callable[[Sequence[Any], Any], Mapping[str, Any]]  # of arguments after a run, result
@@ -53,7 +56,7 @@ def kept_gradients(kept: Kept, backward: Trace, given: Sequence[Any]) -> list[Re
 
 def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ...]
                        ) -> list[Returned]:
-    """The gradients returned, each with its argument; those that fit none are left out."""
+    """The returned gradients, each with its argument; those that fit no argument are left out."""
     names = forward_names(forward, len(arguments))
     given = {path: np.asarray(leaf) for path, leaf in leaves(tuple(arguments)) if is_real(leaf)}
     gradients = []
@@ -78,7 +81,7 @@ def forward_names(forward: Trace, count: int) -> list[str]:
 
 
 def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any, ...]) -> Path:
-    """The path among the arguments that a leaf of the result belongs to."""
+    """The path, among the arguments, of the array that a leaf of the result is the gradient of."""
     if isinstance(result, Mapping):
         alone = len(arguments) == 1 and isinstance(arguments[0], Mapping)
         return (0, *path) if alone else (
@@ -89,7 +92,8 @@ def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any,
 
 
 def in_parameters(forward: Trace, place: Path) -> Path:
-    """The path among the parameters of a path among the arguments: what `*rest` gathers is one."""
+    """A path among the arguments as a path among the parameters, where `*rest` gathers several
+    arguments into a single parameter."""
     code = forward.program.entry.__code__
     rest = place[0] - code.co_argcount
     gathers = code.co_flags & inspect.CO_VARARGS and rest >= 0
@@ -97,14 +101,15 @@ def in_parameters(forward: Trace, place: Path) -> Path:
 
 
 def is_real(leaf: Any) -> bool:
-    """Whether a leaf is a real array or number."""
+    """Whether a leaf is a real array or a real number."""
     return (is_array(leaf) and np.asarray(leaf).dtype.kind == "f") or isinstance(leaf, float)
 
 
 def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
-    """The last assignment to the returned variable, or into it; it is identified by its memory,
-    else by
-    the name in the return statement."""
+    """The last assignment to a returned variable, or into it.
+
+    The variable is identified by its memory, or else by its name in the return statement.
+    """
     memory = memory_of(leaf)
     held = [origin for origin, address in backward.memory.items()
             if memory is not None and address == memory
@@ -124,7 +129,7 @@ def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
 
 
 def named(backward: Trace, path: Path) -> list[Origin]:
-    """The assignments to the name that stands in the return statement for one of its parts."""
+    """The assignments to the name at one place of the return statement."""
     last = next((step for step in reversed(backward.steps)
                  if step.kind == "return" and step.depth == 0), None)
     if last is None:

@@ -84,13 +84,13 @@ class Derivation:
         if self.loss_at is not None:
             return Run(self, example, *passes(forward, self.loss_at(forward)), arguments,
                        arguments, example.arguments)
-        given = self.given(example, forward.result)
+        passed = self.given(example, forward.result)
         if self.own and example.upstream is not None and self.kept is None:  # the loss needs it
-            given = (copy.deepcopy(given[0]), *given[1:])
-        again = self.untouched(given)
-        backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep,
+            passed = (copy.deepcopy(passed[0]), *passed[1:])
+        kept_arguments = self.untouched(passed)
+        backward = trace(self.backward, *passed, follow=self.follow, edits=edits, keep=keep,
                          held=self.held, returns=self.own)
-        return Run(self, example, forward, backward, arguments, again, given)
+        return Run(self, example, forward, backward, arguments, kept_arguments, passed)
 
     @property
     def held(self) -> float:
@@ -138,8 +138,8 @@ class Run:
     @property
     def variant(self) -> Variant | None:
         """The attention variant; None without attention."""
-        given = (*self.example.arguments[:1], *self.example.named.values())
-        return next((value for value in given if isinstance(value, Variant)), None)
+        arguments = (*self.example.arguments[:1], *self.example.named.values())
+        return next((value for value in arguments if isinstance(value, Variant)), None)
 
     @property
     def fed(self) -> bool:
@@ -217,19 +217,19 @@ class Run:
         """The assignment to the same name among those of the same numbers. If there is none: the
         first in the forward itself, before those in its helpers."""
         outermost = [origin for origin in origins if self.forward.steps[origin[0]].frame == 0]
-        same = [origin for origin in outermost
-                if self.forward.target(origin).name == name.partition(".")[2]]
-        return (same or outermost or origins)[0]
+        same_name = [origin for origin in outermost
+                     if self.forward.target(origin).name == name.partition(".")[2]]
+        return (same_name or outermost or origins)[0]
 
 
-def passes(both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:
+def passes(trace_of_both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:
     """The forward and the backward in one run of a function that is both; loss, where that is
     assigned. The backward are the steps after it, and those before it that assign `dX` where the
     function has an X."""
-    end = len(both.steps) if loss is None else loss[0] + 1
+    end = len(trace_of_both.steps) if loss is None else loss[0] + 1
     known: dict[int, set[str]] = defaultdict(set)
-    gradients = set(range(end, len(both.steps)))
-    for step in both.steps[:end]:
+    gradients = set(range(end, len(trace_of_both.steps)))
+    for step in trace_of_both.steps[:end]:
         names = [target.name.removeprefix("self.") for target in step.targets
                  if np.asarray(target.value).dtype.kind == "f"]
         roots = {root_of(name) for name in names}
@@ -237,5 +237,5 @@ def passes(both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:
                 root[1:].lstrip("_"), f"{root[1:]}s"} & known[step.frame] for root in roots):
             gradients.add(step.number)
         known[step.frame] |= roots
-    forward = replace(both, steps=both.steps[:end], end=loss)
-    return forward, replace(both, gradients=frozenset(gradients))
+    forward = replace(trace_of_both, steps=trace_of_both.steps[:end], end=loss)
+    return forward, replace(trace_of_both, gradients=frozenset(gradients))

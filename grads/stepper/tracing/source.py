@@ -1,4 +1,4 @@
-"""The text of a function: its syntax tree, its comments and the equation numbers in them."""
+"""Reads the source of a function: its syntax tree, comments and equation numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Source:
         self.tree = definition
 
     def statement(self, node: ast.stmt | ast.expr) -> tuple[str, str]:
-        """The lines of a statement without comments and indent, and its comments."""
+        """The code of a statement without comments and indentation, and its comments."""
         end = node.end_lineno or node.lineno
         if isinstance(node, ast.FunctionDef):
             end = max(node.lineno, node.body[0].lineno - 1)
@@ -52,7 +52,7 @@ class Source:
 
 
 def source_of(function: FunctionType) -> tuple[str, str, int]:
-    """A function's file, its source without indent, and the number of its first line."""
+    """A function's file, its source without indentation, and the number of its first line."""
     code = function.__code__
     try:
         lines, first = inspect.getsourcelines(code)
@@ -63,7 +63,7 @@ def source_of(function: FunctionType) -> tuple[str, str, int]:
 
 
 def edited(text: str, old: str, new: str, name: str) -> str:
-    """The source with one piece replaced; it must occur once."""
+    """The source with one piece replaced. The piece must occur exactly once."""
     if text.count(old) != 1:
         raise UserError(f"edit of {name}: {old!r} occurs {text.count(old)} times in its source, "
                         "expected once")
@@ -71,12 +71,12 @@ def edited(text: str, old: str, new: str, name: str) -> str:
 
 
 def comments(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
-    """Line (from 0), column and words of each comment."""
+    """The line (from 0), the column and the text of each comment."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0] - 1, (token.start[1], token.string.lstrip("# "))
 
 
 def equations(comment: str) -> tuple[str, ...]:
-    """The equation numbers of a comment: "(2.35), (2.38)" has two, "4.2.3" (a section) none."""
+    """The equation numbers in a comment: "(2.35), (2.38)" has two; "4.2.3", a section, has none."""
     return tuple(dict.fromkeys(EQUATION.findall(comment)))

@@ -1,8 +1,8 @@
-"""The lines that may have made a value wrong: those that it is computed from and that nothing shows
-to be right.
+"""Finds the lines that may have made a value wrong.
 
-A missing term shows where its sum is first compared: `dh_prev = du` is found at the next time step,
-as `dh = dh_prev + ...`. So the lines between are marked, too, as far back as what is verified.
+These are the lines that the value is computed from, except those that are known to be right. A
+missing term shows only where its sum is first compared: `dh_prev = du` is found at the next time
+step, as `dh = dh_prev + ...`. So the lines between are marked too, back to the last verified ones.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from grads.stepper.tracing.pairing import root_of
 
 def suspects(forward: Trace, trace: Trace, wrong: Collection[Origin], right: Collection[Origin]
              ) -> list[Origin]:
-    """The assignments of a backward that wrong values are computed from, in order, up to those that
-    are right, and those whose numbers the forward has by that name."""
+    """The assignments that wrong values are computed from, in order.
+
+    The search goes back to assignments that are verified, and to those whose numbers the forward
+    has under the same name.
+    """
     waiting, seen, known = list(wrong), {*wrong, *right}, values_by_name(forward)
     marked = []
     while waiting:
@@ -37,8 +40,8 @@ def suspects(forward: Trace, trace: Trace, wrong: Collection[Origin], right: Col
 
 
 def sources(trace: Trace, origin: Origin) -> Iterator[Origin]:
-    """What a value is computed from: the variables that its line read, all that was written into
-    them before, and what a function that it called returned."""
+    """The origins that a value is computed from: the variables that its line read, everything
+    written into them before, and the results of the functions that the line called."""
     step, passed = trace.steps[origin[0]], trace.target(origin).same_as
     read = {source for reading in step.reads for source in reading.origins}
     yield from read | ({passed} if passed else set())
@@ -55,7 +58,7 @@ def sources(trace: Trace, origin: Origin) -> Iterator[Origin]:
 
 
 def values_by_name(trace: Trace) -> dict[str, list[np.ndarray]]:
-    """The values that each variable has had."""
+    """All values that each variable has had, by the variable's name."""
     values: dict[str, list[np.ndarray]] = defaultdict(list)
     for step in trace.steps:
         for target in step.targets:
@@ -65,8 +68,9 @@ def values_by_name(trace: Trace) -> dict[str, list[np.ndarray]]:
 
 
 def is_given(trace: Trace, origin: Origin, known: Mapping[str, list[np.ndarray]]) -> bool:
-    """Whether a variable has the numbers of one of the backward's arguments, as the cache, or of
-    the forward, computed again; not a gradient that passes on another (`dz = dy`)."""
+    """Whether a variable only repeats known numbers: those of an argument of the backward (as the
+    cache), or of a forward variable. A gradient that passes on another one (`dz = dy`) does not
+    count."""
     passed: Origin | None = origin
     if root_of(trace.target(origin).name.removeprefix("self.")).startswith("d"):
         return trace.steps[origin[0]].kind == "call"
@@ -80,6 +84,6 @@ def is_given(trace: Trace, origin: Origin, known: Mapping[str, list[np.ndarray]]
 
 
 def is_initial(trace: Trace, origin: Origin) -> bool:
-    """Whether a value is what a sum begins with: zero, outside of all loops."""
+    """Whether a value is the start of a sum: zero, and assigned outside all loops."""
     return not trace.steps[origin[0]].own_loops and not np.any(
         np.asarray(trace.target(origin).value) != 0)

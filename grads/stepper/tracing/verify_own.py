@@ -1,9 +1,9 @@
-"""Verifies a user's own backward pass, without calling right variables wrong.
+"""Verifies a user's own backward pass without calling right variables wrong.
 
-The results of the backward belong to the inputs, so they are right or wrong. Inside, only names
-show what a variable is, and a user's `ds` may be a part of d loss / d s, or be scaled later. So an
-inner variable is called wrong only if a result is wrong, and becomes right when the backward is run
-again with the derivative in place of that variable.
+The backward's results belong to the inputs, so each result is right or wrong. Inside the backward,
+only names show what a variable is, and a user's `ds` may be a part of d loss / d s, or be scaled
+later. An inner variable is therefore called wrong only if a result is wrong and becomes right when
+the backward runs again with the derivative in place of that variable.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ KINK = "the methods disagree, and the differences do not settle: is there a kink
 
 
 class Own:
-    """The verification of a user's forward and backward.
+    """Verifies a user's forward and backward.
 
-    Arguments: run, of both; most, the entries of a gradient that are compared, None for all.
+    Arguments: run, of both functions; most, how many entries of a gradient are compared (None:
+    all).
     """
 
     def __init__(self, run: Run, most: int | None) -> None:
@@ -50,20 +51,20 @@ class Own:
 
     @property
     def verdict(self) -> str:
-        """right, wrong, undecided, or nothing where nothing returned was compared."""
+        """right, wrong or undecided; nothing if no returned gradient was compared."""
         known = {numbers.status for numbers in self.pair.results}
         if "wrong" in known or self.written_over is not None:
             return "wrong"
         return "undecided" if "undecided" in known else "right" if known else "nothing"
 
     def notes(self) -> list[str]:
-        """Notes on the returned gradients."""
+        """Sentences on the returned gradients."""
         names = {status: [gradient.partner.name for gradient, numbers in zip(
             self.pair.returned, self.pair.results, strict=True) if numbers.status == status]
             for status in ("verified", "wrong", "undecided")}
-        said = {"verified": "right for {}", "wrong": "WRONG for {}",
-                "undecided": "undecided for {} (the methods disagree)"}
-        parts = [said[status].format(", ".join(inputs))
+        templates = {"verified": "right for {}", "wrong": "WRONG for {}",
+                     "undecided": "undecided for {} (the methods disagree)"}
+        parts = [templates[status].format(", ".join(inputs))
                  for status, inputs in names.items() if inputs]
         notes = [f"What the backward returns is {'; '.join(parts)}."] if parts else [
             "NOTHING WAS VERIFIED: none of what the backward returns fits an input."]
@@ -76,7 +77,7 @@ class Own:
     # --- every gradient
 
     def verifications(self) -> list[Verification]:
-        """One for each gradient variable that the backward assigned, in order."""
+        """The verification of every gradient variable that the backward assigned, in order."""
         ends = {gradient.last: (gradient, numbers) for gradient, numbers in zip(
             self.pair.returned, self.pair.results, strict=True) if gradient.last is not None}
         gradients = {gradient.origin: gradient for gradient in self.pair.pairs.gradients()}
@@ -115,9 +116,12 @@ class Own:
         return self.with_suspects(verifications)
 
     def confirmed(self, origins: Sequence[Origin]) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """Gradients without a forward variable of their name, that are those of an expression;
-        where all is right, also those that differ from the variable of their name. What passes on
-        another's numbers (`dz = dy`) is confirmed by none."""
+        """The gradients that a guess confirms: their name has no forward variable, but an
+        expression has.
+
+        If all results are right, this includes gradients that differ from the variable of their
+        name. A variable that passes on the array of another (`dz = dy`) is never confirmed.
+        """
         confirmed: dict[Origin, tuple[Candidate, Numbers]] = {}
         chosen = [origin
                   for origin in origins if self.backward.target(origin).same_as is None and not (
@@ -127,7 +131,7 @@ class Own:
         return confirmed
 
     def with_suspects(self, verifications: list[Verification]) -> list[Verification]:
-        """The verifications, with those of the lines that may have made the first wrong value."""
+        """The verifications, with the lines marked that may have caused the first wrong value."""
         wrong = [(verification.step, verification.target)
                  for verification in verifications if verification.status == "wrong"]
         if not wrong:
@@ -136,33 +140,35 @@ class Own:
         right = {(verification.step, verification.target)
                  for verification in verifications if verification.status == "verified"}
         name, step = self.backward.target(first[0]).name, self.backward.steps[first[0][0]]
-        said = SUSPECT.format(name, step.line)
-        made = {origin: unverified(self.backward, origin, "suspect", said)
-                for origin in suspects(self.pair.forward, self.backward, first, right)
-                if origin not in wrong}
+        reason = SUSPECT.format(name, step.line)
+        suspected = {origin: unverified(self.backward, origin, "suspect", reason)
+                     for origin in suspects(self.pair.forward, self.backward, first, right)
+                     if origin not in wrong}
         return sorted([*(verification for verification in verifications
-                         if (verification.step, verification.target) not in made),
-                       *made.values()],
+                         if (verification.step, verification.target) not in suspected),
+                       *suspected.values()],
                        key=lambda verification: (verification.step, verification.target))
 
     # --- what is said
 
     def end(self, origin: Origin, returned: Returned, numbers: Numbers, explained: bool
             ) -> Verification:
-        """The verification of the assignment that completed a result; explained: whether another
-        one is known to be wrong."""
+        """The verification of the assignment that completed a result.
+
+        Argument explained: whether another assignment is known to be wrong.
+        """
         target, name = self.backward.target(origin), returned.partner.name
         if np.size(target.value) == returned.value.size and not target.sliced:
             if np.array_equal(np.ravel(target.value), np.ravel(returned.value), equal_nan=True):
                 return self.compared(origin, returned.partner, numbers)
             if numbers.status == "wrong" and explained:
                 return unverified(self.backward, origin, "partial", FILLED)
-        said = {"verified": f"complete here: d loss / d {name}",
-                "wrong": COMPLETE.format(numbers.error, name), "undecided": KINK}
+        reasons = {"verified": f"complete here: d loss / d {name}",
+                   "wrong": COMPLETE.format(numbers.error, name), "undecided": KINK}
         if np.size(target.value) == returned.value.size and not target.sliced:
-            said |= {"verified": f"{FILLED}; then it is d loss / d {name}",
-                     "wrong": f"{FILLED}; then it is {numbers.error:.1e} from d loss / d {name}"}
-        return unverified(self.backward, origin, numbers.status, said[numbers.status])
+            reasons |= {"verified": f"{FILLED}; then it is d loss / d {name}",
+                        "wrong": f"{FILLED}; then it is {numbers.error:.1e} from d loss / d {name}"}
+        return unverified(self.backward, origin, numbers.status, reasons[numbers.status])
 
     def said(self, gradient: AssignedGradient, partner: Partner | None, numbers: Numbers | None,
              guilty: bool) -> Verification:
@@ -188,19 +194,21 @@ class Own:
                           "the forward has no variable of this name")
 
     def guess(self, origin: Origin, candidate: Candidate, numbers: Numbers) -> Verification:
-        """The verification of a gradient whose forward variable was found by its numbers; a part of
-        an expression is no variable of the forward's trace."""
+        """The verification of a gradient whose forward variable was guessed and confirmed by its
+        numbers. The guess may be a part of an expression, which is not a variable of the forward's
+        trace."""
         verification = self.compared(origin, candidate.partner, numbers)
         is_variable = candidate.trace is self.pair.forward
         return verification if is_variable else verification._replace(
             partner=None, expression=candidate.partner.name)
 
     def variable(self, partner: Partner) -> dict[str, Any]:
-        """The forward variable of a gradient; what an object holds is none."""
+        """The fields that name the forward variable of a gradient. An array that an object holds is
+        named as an expression."""
         return {"expression": partner.name} if partner.places.arrays else {"partner": partner}
 
     def compared(self, origin: Origin, partner: Partner, numbers: Numbers) -> Verification:
-        """The verification of a gradient by its derivative."""
+        """The verification of a gradient by comparison with its derivative."""
         analytic = np.asarray(self.backward.target(origin).value, float)
         derivative, agree = numbers.derivative, numbers.derivative.agree(self.floor)
         scale = derivative.scale(self.floor)

@@ -1,12 +1,12 @@
 """An array of P lanes: P perturbed copies of one array, evaluated as a batch.
 
-The stepper's pages need some 60,000 runs of a derivation: a few seconds in lanes, minutes one by
-one, because NumPy's overhead per call is paid once for all lanes. The lane axis is the last one in
-memory, and hidden: shape, axes and indices are those of a single run.
+The stepper's pages need about 60,000 runs of a derivation. Lanes take a few seconds for them;
+single runs take minutes, because NumPy's overhead per call is then paid for every run. The lane
+axis is the last one in memory and is hidden: shape, axes and indices are those of a single run.
 
 Ufuncs, matrix products, sums and joins run on all lanes together. Any other function of NumPy is
-called for one lane after another, with the lanes as views. What cannot be done in either way raises
-an error, and the caller runs the copies one by one.
+called for one lane after another, with the lanes as views. If neither is possible, an error is
+raised and the caller runs the copies one by one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from grads.check.continuation.namespace import Namespace, substituted
 
 Array = NDArray[Any]
-BLAS = 4096  # multiplications in a lane's product from which copies for BLAS pay
+BLAS = 4096  # multiplications per lane above which copying for BLAS is faster
 
 
 class LanesError(Exception):
@@ -34,7 +34,7 @@ class LanesError(Exception):
 
 
 class LaneArray(NDArrayOperatorsMixin):
-    """An array in lanes. It behaves like one of NumPy's arrays, or raises an error.
+    """An array in lanes. It behaves like an array of NumPy, or raises an error.
 
     Arguments: values (*shape, P), shared with this array.
     """
@@ -100,14 +100,14 @@ class LaneArray(NDArrayOperatorsMixin):
         return self.__copy__()
 
     def __pow__(self, exponent: Any) -> Any:
-        """A square is a product, as it is of NumPy's arrays."""
+        """A power. A square is computed as a product, as NumPy does."""
         is_square = type(exponent) in (int, float) and exponent == 2
         return np.square(self) if is_square else np.power(self, exponent)
 
     # --- one value for all lanes ----------------------------------------------------------------
 
     def agreed(self) -> Array:
-        """The value that all lanes have. Raises LanesError if they differ."""
+        """The value that all lanes have. Raises `LanesError` if they differ."""
         values = np.asarray(self.values)
         if not (values == values[..., :1]).all():
             raise LanesError("the lanes have different values here")
@@ -156,7 +156,7 @@ class LaneArray(NDArrayOperatorsMixin):
 
 
 def operand(x: Any) -> Any:
-    """An operand with a lane axis, which is 1 long for a plain array; a scalar unchanged."""
+    """An operand with a lane axis, which has length 1 for a plain array. A scalar is unchanged."""
     if isinstance(x, LaneArray):
         return x.values
     if isinstance(x, (list, tuple)):
@@ -165,7 +165,8 @@ def operand(x: Any) -> Any:
 
 
 def lane_key(key: Any) -> tuple[Any, ...]:
-    """An index of the user's axes, with all lanes. What lanes are indexed with must agree."""
+    """An index of the user's axes, for all lanes. A lane array as an index must agree in all
+    lanes."""
     indices = tuple(index.agreed() if isinstance(index, LaneArray) else index
                     for index in (key if isinstance(key, tuple) else (key,)))
     has_ellipsis = any(index is Ellipsis for index in indices)
@@ -179,8 +180,10 @@ VIEWS = {"reshape", "transpose", "swapaxes", "moveaxis", "expand_dims", "squeeze
 
 
 def by_lane(function: Any, views: bool = False) -> Callable[..., Any]:
-    """A function of NumPy, called for one lane after another. Where it only `views` its argument,
-    the first lane shows how."""
+    """A function of NumPy, called for one lane after another.
+
+    Argument views: whether the function only makes a view; the first lane then shows which one.
+    """
 
     def run(*args: Any, **kwargs: Any) -> Any:
         lanes = list(arrays_in((args, kwargs)))
@@ -194,19 +197,19 @@ def by_lane(function: Any, views: bool = False) -> Callable[..., Any]:
 
 
 def method_of(name: str) -> Callable[..., Any]:
-    """A method of NumPy's arrays, or of what stands for them, as a function."""
+    """A method of arrays as a function."""
     return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
 
 
 def is_new(result: Any, lanes: Sequence[LaneArray]) -> bool:
-    """Whether a result has memory of its own, and not that of a lane."""
+    """Whether a result has memory of its own and shares none with a lane."""
     if isinstance(result, (list, tuple)):
         return any(is_new(entry, lanes) for entry in result)
     return not any(np.may_share_memory(result, lane.values) for lane in lanes)
 
 
 def arrays_in(values: Any) -> Iterator[LaneArray]:
-    """The arrays in lanes among nested arguments."""
+    """The lane arrays among nested arguments."""
     if isinstance(values, LaneArray):
         yield values
     elif isinstance(values, (list, tuple, dict)):
@@ -215,7 +218,8 @@ def arrays_in(values: Any) -> Iterator[LaneArray]:
 
 
 def lane_of(values: Any, p: int) -> Any:
-    """Nested arguments in lane p. What is plain cannot be written into: it has no lanes."""
+    """Nested arguments in lane p. Plain arrays become read-only, because they have no lanes to
+    write into."""
     if isinstance(values, LaneArray):
         return values.values[..., p]
     if isinstance(values, dict):
@@ -229,7 +233,8 @@ def lane_of(values: Any, p: int) -> Any:
 
 
 def joined(results: list[Any], lanes: Sequence[LaneArray]) -> Any:
-    """The results of all lanes as one. What is a view of the first lane becomes one of all."""
+    """The results of all lanes as one value. A view of the first lane becomes a view of all
+    lanes."""
     first = results[0]
     if isinstance(first, (list, tuple)):
         entries = [joined(list(entry), lanes) for entry in zip(*results, strict=True)]
@@ -250,7 +255,7 @@ def joined(results: list[Any], lanes: Sequence[LaneArray]) -> Any:
 
 
 def matmul(a: Any, b: Any) -> LaneArray:
-    """a @ b, in each lane."""
+    """The product a @ b in each lane."""
     left, right = operand(a), operand(b)
     rows, columns = left.ndim > 2, right.ndim > 2  # whether these axes are the user's
     if min(left.ndim, right.ndim) < 2:
@@ -261,7 +266,7 @@ def matmul(a: Any, b: Any) -> LaneArray:
 
 
 def _product(a: Array, b: Array) -> Array:
-    """(..., m, k, P or 1) times (..., k, n, P or 1): (..., m, n, P), C-contiguous."""
+    """The product of (..., m, k, P or 1) and (..., k, n, P or 1): (..., m, n, P), C-contiguous."""
     if b.shape[-1] == 1 < a.shape[-1]:
         return _times(b[..., 0].swapaxes(-1, -2)[..., None, :, :], a)      # n k, k P for each m
     if a.shape[-1] == 1 < b.shape[-1]:
@@ -280,8 +285,10 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _times(weight: Array, a: Array) -> Array:
-    """weight (..., n, k), the same in all lanes, times (..., k, P): the real and the imaginary
-    parts of complex lanes are lanes of their own."""
+    """The product of weight (..., n, k), which is the same in all lanes, and a (..., k, P).
+
+    The real and imaginary parts of complex lanes are multiplied as separate lanes.
+    """
     if a.dtype.kind != "c" or weight.dtype.kind == "c":
         return np.matmul(weight, a, order="C")
     a = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
@@ -291,13 +298,13 @@ def _times(weight: Array, a: Array) -> Array:
 
 
 def dot(a: Any, b: Any, **kwargs: Any) -> Any:
-    """np.dot: a matrix product of arrays of one or two axes."""
+    """np.dot, computed as a matrix product for arrays of one or two axes."""
     is_product = {np.ndim(a), np.ndim(b)} <= {1, 2} and not kwargs
     return matmul(a, b) if is_product else by_lane(np.dot)(a, b, **kwargs)
 
 
 def reduction(function: Any) -> Callable[..., Any]:
-    """np.sum and the like."""
+    """A reduction such as np.sum, for lane arrays."""
 
     def reduce(a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(a, LaneArray) or args or kwargs.keys() - {"keepdims"}:
@@ -310,7 +317,7 @@ def reduction(function: Any) -> Callable[..., Any]:
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, **kwargs: Any) -> Any:
-    """np.concatenate."""
+    """np.concatenate for lane arrays."""
     if axis is None or kwargs:
         return by_lane(np.concatenate)(arrays, axis, **kwargs)
     P = next(arrays_in(arrays)).values.shape[-1]
@@ -319,18 +326,18 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, **kwargs: Any) -> A
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """np.stack."""
+    """np.stack for lane arrays."""
     return concatenate([np.expand_dims(_as_array(a), axis) for a in arrays], axis)
 
 
 def hstack(tup: Sequence[Any]) -> Any:
-    """np.hstack."""
+    """np.hstack for lane arrays."""
     arrays = [a if np.ndim(a) else np.reshape(_as_array(a), 1) for a in tup]
     return concatenate(arrays, 0 if np.ndim(arrays[0]) == 1 else 1)
 
 
 def vstack(tup: Sequence[Any]) -> Any:
-    """np.vstack."""
+    """np.vstack for lane arrays."""
     return concatenate([np.reshape(a, (1, -1)) if np.ndim(a) < 2 else a for a in tup], 0)
 
 
@@ -339,7 +346,7 @@ def _as_array(a: Any) -> Any:
 
 
 def where(condition: Any, *choices: Any) -> Any:
-    """np.where."""
+    """np.where for lane arrays."""
     if not choices:
         return by_lane(np.where)(condition)
     return LaneArray(np.where(*map(operand, (condition, *choices))))
@@ -365,10 +372,10 @@ METHODS = {name: FUNCTIONS[getattr(np, name)]
 @contextmanager
 def making_lanes(namespaces: list[Namespace], P: int, kind: Callable[[Array], Array]
                  ) -> Iterator[None]:
-    """Context: in these namespaces NumPy makes arrays of P lanes.
+    """Context: NumPy creates arrays of P lanes in these namespaces.
 
-    A plain `np.zeros(n)` cannot hold lanes, and nothing can intercept a write into one. `kind`
-    makes the values of an array from real ones.
+    A plain `np.zeros(n)` cannot hold lanes, and a write into it cannot be intercepted. Argument
+    kind: makes an array's values from real ones.
     """
     def in_lanes(array: Any) -> Any:
         if type(array) is not np.ndarray or array.dtype.kind != "f":

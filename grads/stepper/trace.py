@@ -2,9 +2,9 @@
 
     trace(lstm.forward, parameters, x, y, follow=[lstm, rnn, calculus]).steps
 
-The function itself is not changed: a copy whose assignments are recorded is made from its source
-(`grads.stepper.tracing`). Assignments in different iterations of a loop are distinguished by the
-loop's index, calls of a function by their number.
+The function itself is not changed. The tracer makes a copy of its source in which assignments are
+recorded (`grads.stepper.tracing`). Assignments in different iterations of a loop are distinguished
+by the loop's index; calls of a function are distinguished by their number.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Trace:
     program: Program = field(repr=False)  # the rewritten function, to be run again
     readings: list[Reading] = field(repr=False)  # every variable read, in order
     memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # the memory of a target's numbers
-    alive: dict[Origin, Any] = field(repr=False)  # what lies there, where it was held
-    references: list[Any] = field(repr=False)  # to what was not: they end its entry in `memory`
-    end: Origin | None = None  # the loss, where it is assigned on the way: a replay ends there
-    gradients: frozenset[int] | None = None  # of one run of both passes: steps of the backward
+    alive: dict[Origin, Any] = field(repr=False)  # the arrays in that memory that were held
+    references: list[Any] = field(repr=False)  # to other arrays; on release they clear `memory`
+    end: Origin | None = None  # where the loss is assigned on the way; a replay ends there
+    gradients: frozenset[int] | None = None  # the backward's steps, if one run has both passes
 
     def is_backward(self, number: int) -> bool:
-        """Whether a step belongs to the backward pass, in the trace of a backward."""
+        """Whether a step of a backward's trace belongs to the backward pass."""
         return self.gradients is None or number in self.gradients
 
     def target(self, origin: Origin) -> Target:
@@ -60,7 +60,7 @@ class Trace:
 
     @cached_property
     def largest_after(self) -> list[int]:
-        """For each step the size of the largest array that is computed from it on."""
+        """For each step, the size of the largest array that this step or a later one computes."""
         sizes, largest = [], 1
         for step in reversed(self.steps):
             if step.kind == "assign":
@@ -70,7 +70,8 @@ class Trace:
         return sizes[::-1]
 
     def shortened(self, keep: int) -> Trace:
-        """The same trace with fewer numbers of an array: as if recorded with this `keep`."""
+        """The same trace with fewer numbers of each array, as if it had been recorded with this
+        `keep`."""
         steps = [step._replace(targets=tuple(target.shortened(keep) for target in step.targets))
                  for step in self.steps]
         return replace(self, steps=steps)
@@ -84,16 +85,15 @@ def trace(
     """Run a function and record each of its assignments, and those of the functions it calls.
 
     Arguments: function, written in Python with def, and its arguments; follow, modules and
-    functions whose calls are recorded too, while all others run unrecorded; edits, pieces of
-    source to be replaced, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
-    keep, how many numbers of an array are kept; max_steps, the number of assignments and loop
-    iterations after which the run is stopped; parts, whether the parts of expressions are recorded
-    like assignments (`grads.stepper.tracing.parts`); held, the size of arrays above which they are
-    not kept alive, to save memory, unless they are arguments; returns, whether an expression that
-    the function returns is recorded like an assignment, to `return`.
-    Returns the trace; its result is bit for bit that of the function run without tracing.
-    Raises `UserError` for a function without source, an edit that does not fit, and a run that
-    does not end.
+    functions whose calls are recorded too, while all others run unrecorded; edits, replacements in
+    the source by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]}; keep, how many
+    numbers of an array are kept; max_steps, the number of assignments and loop iterations after
+    which the run is stopped; parts, whether the parts of expressions are recorded like assignments
+    (`grads.stepper.tracing.parts`); held, the size of arrays above which they are not kept alive,
+    to save memory (arguments always are); returns, whether an expression that the function returns
+    is recorded like an assignment to `return`. Returns the trace. Its result is bit for bit that of
+    the function run without tracing. Raises `UserError` for a function without source, for an edit
+    that does not fit, and for a run that does not end.
     """
     program = Program(function, follow, parts, returns)
     return record(program.edited(edits) if edits else program, arguments, named, keep, held,
@@ -102,7 +102,7 @@ def trace(
 
 def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], keep: int = KEEP,
            held: float = math.inf, max_steps: int = STEPS) -> Trace:
-    """The trace of one run of a rewritten function; arguments as those of `trace`."""
+    """Record one run of a rewritten function. The arguments are those of `trace`."""
     recorder = Recorder(program, keep, max_steps, held, (arguments, named))
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
@@ -110,8 +110,11 @@ def record(program: Program, arguments: Sequence[Any], named: dict[str, Any], ke
 
 
 def relative_error(values: Any, expected: Any, floor: float = 0.0) -> float:
-    """The largest difference, relative to the largest entry, or to `floor` if that is larger; 0
-    where all are zero."""
+    """The largest difference of two arrays, relative to the largest entry of both.
+
+    Argument floor: the smallest number that errors are relative to. The error is 0 if all entries
+    are zero.
+    """
     values, expected = np.asarray(values), np.asarray(expected)
     if not values.size:
         return 0.0

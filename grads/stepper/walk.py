@@ -1,5 +1,4 @@
-"""`grads walk`: stepping through a derivation in the terminal, line by line, forward and
-backward."""
+"""`grads walk`: steps through a derivation in the terminal, line by line, forward and backward."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ try:
 except ImportError:  # Windows: every step is printed
     pass
 
-WIDE = 200  # columns where the output is no terminal
+WIDE = 200  # columns of an output that is not a terminal
 SCROLL = 5  # lines
-AROUND = 2  # lines printed before and after a step's where everything is printed
+AROUND = 2  # lines before and after a step's line when every step is printed
 HELP = "← → step  ↑ ↓ scroll  n p time  e equation  r backward  N enter: go  q leave"
-ESCAPE = 0.05  # seconds between the characters that one key sends
+ESCAPE = 0.05  # longest time in seconds between the characters of one key
 STATUS = {"right": 0, "wrong": 1, "undecided": 3, "nothing": 3}  # exit statuses
 SUMMARY = {"right": "green", "wrong": "bold red", "undecided": "yellow", "nothing": "bold red"}
 SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
@@ -53,11 +52,11 @@ def walk(
 ) -> int:
     """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
 
-    Arguments: name to checkpoint as in `grads.stepper.explorer.build`; all, whether to print every
-    step instead of waiting for keys, which is the default if input or output is no terminal;
-    time_limit in seconds, before the steps are shown. Returns the exit status of `grads check`: 0
-    right, 1 wrong, 3 undecided, or nothing verified. Raises `UserError` as `build` does, and for a
-    file that has no such function; TimeUp (`grads.check.watch`) where the time is up.
+    Arguments: name to checkpoint, as in `grads.stepper.explorer.build`; all, whether to print every
+    step instead of waiting for keys (always so if input or output is not a terminal); time_limit,
+    in seconds, for the work before the steps are shown. Returns the exit status of `grads check`: 0
+    right, 1 wrong, 3 undecided or nothing verified. Raises `UserError` as `build` does, and for a
+    file without such a function; TimeUp (`grads.check.watch`) when the time is up.
     """
     settings = Settings(sentence, target, hidden, embedding, layers, score, window, feeding, seed,
                         model, checkpoint)
@@ -73,12 +72,12 @@ def walk(
 
 
 def has_keys() -> bool:
-    """Whether keys can be read one by one, and a screen drawn."""
+    """Whether single keys can be read and a screen can be drawn."""
     return "termios" in globals() and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
-    """The steps for a name, and the notes to be printed before them."""
+    """The steps for a name, and the notes to print before them."""
     with containing(name):
         try:
             run = (example := open_example(name, settings)).run
@@ -91,7 +90,7 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:
-    """Every step, one after another; in a pipe without colours."""
+    """Print every step. The output has no colours in a pipe."""
     screen = console()
     for note in notes:
         screen.print(note, markup=False)
@@ -102,7 +101,7 @@ def print_all(shown: Shown, notes: list[str]) -> None:
 
 
 def console() -> Console:
-    """The terminal; a pipe gets wide lines without colours."""
+    """The terminal. A pipe gets wide lines without colours."""
     terminal = Console(highlight=False, soft_wrap=True)
     return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
 
@@ -111,7 +110,7 @@ def console() -> Console:
 
 
 def by_keys(shown: Shown) -> None:
-    """One step on the screen at a time, until the user leaves."""
+    """Show one step at a time on the screen, until the user leaves."""
     screen, here, typed, top = Console(highlight=False), shown.begin(), "", 0
     descriptor = sys.stdin.fileno()
     with raw(descriptor), screen.screen(hide_cursor=False):
@@ -128,7 +127,7 @@ def by_keys(shown: Shown) -> None:
 
 
 def jumped(shown: Shown, here: int, key: str) -> int:
-    """The step to show after a key that jumps; the same step after any other."""
+    """The step to show after a key that jumps; the same step after any other key."""
     if key in ("next time", "time before"):
         return shown.next_time(here, 1 if key == "next time" else -1)
     if key == "equation":
@@ -137,7 +136,7 @@ def jumped(shown: Shown, here: int, key: str) -> int:
 
 
 def moved(here: int, typed: str, key: str, count: int) -> tuple[int, str]:
-    """The step to show after a key, from 0, and the digits typed so far."""
+    """The step to show after a key (counted from 0), and the digits typed so far."""
     if key.isdigit():
         return here, typed + key
     if key == "enter" and typed:
@@ -147,8 +146,11 @@ def moved(here: int, typed: str, key: str, count: int) -> tuple[int, str]:
 
 
 def draw(screen: Console, shown: Shown, here: int, typed: str, top: int = 0) -> int:
-    """The step on an empty screen, with as many lines around it as fit; of one that does not fit,
-    the lines from `top` on. Returns `top`, no further than the last line needs."""
+    """Draw a step on an empty screen, with as many lines around it as fit.
+
+    If the step does not fit, its lines from `top` on are drawn. Returns `top`, reduced so that the
+    last line stays at the bottom of the screen.
+    """
     space = max(screen.height - 2, 5)
     page = next((page for context in range(30, -1, -1)
                  if len((page := shown.page(here, context)).split()) <= space), None)
@@ -165,7 +167,7 @@ def draw(screen: Console, shown: Shown, here: int, typed: str, top: int = 0) -> 
 
 @contextmanager
 def raw(descriptor: int) -> Iterator[None]:
-    """Context: the terminal passes every key at once and without echo."""
+    """Context: the terminal passes on every key at once and without echo."""
     before = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)
@@ -177,7 +179,7 @@ def raw(descriptor: int) -> Iterator[None]:
 
 
 def keys(descriptor: int) -> Iterator[str]:
-    """The actions of the keys pressed, one after another, until the input ends."""
+    """The actions of the keys pressed, until the input ends."""
     waiting = ""
     while True:
         typed = os.read(descriptor, 1024)
@@ -195,7 +197,8 @@ def keys(descriptor: int) -> Iterator[str]:
 
 
 def first_key(text: str) -> tuple[str | None, str]:
-    """The action of the first key in a text, None for none, and the rest of the text."""
+    """The action of the first key in a text, and the rest of the text. The action is None if the
+    key has none."""
     for sent in sorted(KEYS, key=len, reverse=True):
         if text.startswith(sent):
             return KEYS[sent], text[len(sent):]

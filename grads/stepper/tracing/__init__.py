@@ -1,2 +1,2 @@
-"""Tracing a function: its source is rewritten, its assignments are recorded, replayed and
-verified."""
+"""The tracer: it rewrites a function's source, records its assignments, replays and verifies
+them."""

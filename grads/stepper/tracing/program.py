@@ -1,4 +1,4 @@
-"""Instrumented copies of functions: the rewriter's output, compiled beside the originals."""
+"""Compiles the rewritten copies of functions beside the originals."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Edits = Mapping[str, Sequence[tuple[str, str]]]  # function name -> (old, new) p
 
 
 class Program:
-    """A function and those it calls among `follow`, rewritten; `run` sets a listener and calls it.
+    """A function, rewritten together with those functions among `follow` that it calls.
 
-    Arguments: follow, modules (all their functions), functions, and classes, all of whose methods
-    are rewritten; parts, whether the parts of expressions are recorded too, whose texts are then in
-    `parts`; returns, whether an expression that the function, or a method, returns is recorded as
-    assigned.
-    Raises `UserError` for a function without source.
+    Arguments: follow, modules (for all their functions), functions, and classes (for all their
+    methods); parts, whether the parts of expressions are recorded too (their texts are then in the
+    attribute `parts`); returns, whether an expression that a function returns is recorded like an
+    assignment. Method `run` sets a listener and calls the function. Raises `UserError` for a
+    function without source.
     """
 
     def __init__(self, function: Any, follow: Iterable[Any] = (), parts: bool = False,
@@ -54,9 +54,11 @@ class Program:
         self.link()
 
     def edited(self, edits: Edits) -> Program:
-        """This program with pieces of the source replaced, each of which occurs once in its
-        function; only the functions that change are rewritten again. Raises `UserError` for an edit
-        that does not fit."""
+        """A copy of this program with pieces of its source replaced.
+
+        Each piece must occur exactly once in its function. Only the changed functions are rewritten
+        again. Raises `UserError` for an edit that does not fit.
+        """
         unknown = set(edits) - {function.__name__ for function in self.codes}
         if unknown:
             raise UserError(f"edits: {', '.join(sorted(unknown))} is no function that "
@@ -72,8 +74,8 @@ class Program:
         return changed
 
     def link(self) -> None:
-        """Makes the copies of the functions, which call each other: each has a copy of its module's
-        namespace."""
+        """Create the copies of the functions, so that they call each other. Each copy has a copy of
+        its module's namespace."""
         self.namespaces: dict[int, dict[str, Any]] = {}
         self.copies = {function: self.copy_of(function, code)
                        for function, code in self.codes.items()}
@@ -83,7 +85,7 @@ class Program:
         self.entry = self.copies[self.start]
 
     def run(self, listener: Any, *arguments: Any, **named: Any) -> Any:
-        """What the function returns; the listener is called for every assignment."""
+        """Run the function and return its result. The listener is called for every assignment."""
         for names in self.namespaces.values():
             names[LISTENER] = listener
         random = np.random.get_state()  # so that every run gets the same
@@ -95,17 +97,17 @@ class Program:
 
     @cached_property
     def spaces(self) -> list[dict[str, Any]]:
-        """The namespaces of the functions, and of those that are not rewritten."""
+        """The namespaces of the rewritten functions and of those that are not rewritten."""
         return [*self.namespaces.values(), *(namespaces_of(self.start) or [])]
 
     def function_at(self, file: str, line: int) -> FunctionType:
-        """The function, as it was written, that a line of a step is in."""
+        """The original function that contains the line of a step."""
         return max((function for function in self.copies if function.__code__.co_filename == file
                     and function.__code__.co_firstlineno <= line),
                    key=lambda function: function.__code__.co_firstlineno)
 
     def rewritten(self, function: FunctionType, edits: Sequence[tuple[str, str]] = ()) -> CodeType:
-        """The code of a function, with every assignment passing through the listener."""
+        """The code of a function whose assignments all pass through the listener."""
         source = Source(function, edits)
         tree = source.tree
         if self.parts is not None:
@@ -125,7 +127,7 @@ class Program:
         return code_named(code_named(code, "_maker_"), function.__code__.co_name)
 
     def copy_of(self, function: FunctionType, code: CodeType) -> FunctionType:
-        """The rewritten function, with the defaults and closure of the original."""
+        """The rewritten function with the defaults and the closure of the original."""
         names = self.namespaces.setdefault(
             id(function.__globals__), dict(function.__globals__))
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -136,7 +138,8 @@ class Program:
 
 
 def plain_function(function: Any) -> FunctionType:
-    """The function itself, of a method too; `UserError` for what has no Python source."""
+    """The plain function behind a function or a method. Raises `UserError` if it has no Python
+    source."""
     plain = getattr(function, "__func__", function)
     if not isinstance(plain, FunctionType):
         raise UserError(f"{getattr(function, '__name__', function)!s} cannot be traced: expected a "
@@ -145,7 +148,7 @@ def plain_function(function: Any) -> FunctionType:
 
 
 def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
-    """Functions given, and those defined in the modules given."""
+    """The functions among `follow`, and those that its modules define."""
     for followed in follow:
         if isinstance(followed, ModuleType):
             yield from (value
@@ -156,7 +159,7 @@ def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
 
 
 def called_by(function: FunctionType) -> list[FunctionType]:
-    """The functions among the global names that a function uses, and in tables of that name."""
+    """The functions that a function uses by global names, directly or in tables."""
     used: list[str] = []
     codes = [function.__code__]
     for code in codes:
@@ -167,7 +170,7 @@ def called_by(function: FunctionType) -> list[FunctionType]:
 
 
 def functions_in(value: Any, depth: int = 2) -> Iterator[FunctionType]:
-    """A function itself, or those of a table: a dictionary or tuple, of tuples or not."""
+    """A function, or the functions in a table (a dictionary or a tuple, possibly nested)."""
     if isinstance(value, FunctionType):
         yield value
     elif isinstance(value, (dict, tuple)) and depth:
@@ -176,7 +179,7 @@ def functions_in(value: Any, depth: int = 2) -> Iterator[FunctionType]:
 
 
 def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
-    """A function's copy, or a table with the copies of its functions."""
+    """The copy of a function, or a table with the copies of its functions."""
     if isinstance(value, FunctionType):
         return copies.get(value, value)
     if isinstance(value, dict):
@@ -188,12 +191,13 @@ def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
 
 
 def no_defaults(arguments: ast.arguments) -> tuple[list[ast.expr], list[ast.expr | None]]:
-    """Empty defaults in the places of the written ones; the values are the original function's."""
+    """Removes the written defaults of parameters; the original function's values are used
+    instead."""
     return ([ast.Constant(None) for _ in arguments.defaults],
             [None if default is None else ast.Constant(None) for default in arguments.kw_defaults])
 
 
 def code_named(code: CodeType, name: str) -> CodeType:
-    """The code of the function `name` directly inside another."""
+    """The code of the function `name` that is defined directly inside another code."""
     return next(constant for constant in code.co_consts
                 if isinstance(constant, CodeType) and constant.co_name == name)

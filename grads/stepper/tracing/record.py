@@ -39,15 +39,15 @@ Origin = tuple[int, int]  # number of a step, number of its target
 
 
 class Target(NamedTuple):
-    """One array (or number, or plain value) that a step assigned."""
+    """An array, a number or a plain value that a step assigned."""
 
-    name: str  # with the values of its indices: "h[2]", "h[2][1]" for layer 1 of a step's layers
-    written: str  # as the source has it: "h[t]"
-    value: Any  # its value then: array, number, string, list; the first entries of a large array
-    shape: tuple[int, ...] | None  # in full; None for what is neither array nor number
+    name: str  # with index values: "h[2]"; "h[2][1]" for layer 1 of a list of layers
+    written: str  # as in the source: "h[t]"
+    value: Any  # at that time: array, number, string or list; a large array's first entries
+    shape: tuple[int, ...] | None  # full shape; None for neither an array nor a number
     sliced: bool  # whether `value` has only the first entries along each axis
-    same_as: Origin | None  # an earlier target whose very numbers these are
-    place: Path | None = None  # of this target in the value that the step assigned
+    same_as: Origin | None  # the earlier target whose memory this one shares
+    place: Path | None = None  # path to this target in the value that the step assigned
 
     def shortened(self, keep: int) -> Target:
         """The same target with at most `keep` numbers of its value."""
@@ -60,11 +60,11 @@ class Read(NamedTuple):
 
     name: str  # with the values of its indices: "h[1]"
     written: str  # "h[t - 1]"
-    origins: tuple[Origin, ...]  # the targets it came from, several for a container
+    origins: tuple[Origin, ...]  # the targets that hold its value; a container has several
 
 
 class Step(NamedTuple):
-    """One executed assignment, or a call with its arguments, or a return with its value."""
+    """An assignment that was executed, a call with its arguments, or a return with its value."""
 
     number: int
     kind: str  # "assign" | "call" | "return"
@@ -75,10 +75,10 @@ class Step(NamedTuple):
     text: str  # of the statement, without comments
     comment: str
     equations: tuple[str, ...]  # in the comment: ("2.36",)
-    loops: Loops  # in force, outermost first, those of callers included: (("t", 2), ("l", 1))
-    own_loops: Loops  # those of this call of the function
-    frame: int  # which call of a function it belongs to
-    depth: int  # calls it is inside, 0 for the function traced
+    loops: Loops  # running loops, outermost first, with those of callers: (("t", 2), ("l", 1))
+    own_loops: Loops  # the running loops of this call only
+    frame: int  # number of the call that the step belongs to
+    depth: int  # number of calls around it; 0 in the traced function
     targets: tuple[Target, ...]
     reads: tuple[Read, ...]
     site: int  # number of the statement in the program
@@ -90,12 +90,12 @@ class Call(NamedTuple):
     number: int
     function: str
     caller: int | None  # number of the calling frame
-    loops: Loops  # in force at the call
-    owner: int | None = None  # of a method: its object, by id()
+    loops: Loops  # running loops at the time of the call
+    owner: int | None = None  # id() of the object that the method was called on
 
 
 class Reading(NamedTuple):
-    """A variable passing by, which a replay can perturb."""
+    """The reading of a variable, which a replay can perturb."""
 
     name: str
     frame: int
@@ -105,17 +105,17 @@ class Reading(NamedTuple):
 
 
 class Frame:
-    """A call being recorded: its variables, and the iterations of its loops."""
+    """A call that is being recorded: its variables and the iterations of its loops."""
 
     def __init__(self, recorder: Recorder, site: Site, number: int, caller: Frame | None) -> None:
         self.recorder, self.number, self.caller = recorder, number, caller
         self.function = site.function
         self.depth: int = caller.depth + 1 if caller else 0
         self.outer: Loops = (*caller.outer, *caller.loops(caller.around)) if caller else ()
-        self.around: tuple[int, ...] = ()  # loops around the statement running now
+        self.around: tuple[int, ...] = ()  # loops around the current statement
         self.iterations: dict[int, int] = {}
-        self.known: dict[str, tuple[Origin, Path]] = {}  # "h[2]" -> where assigned last, and [2]
-        self.roots: dict[str, Any] = {}  # "h" -> the object it was
+        self.known: dict[str, tuple[Origin, Path]] = {}  # "h[2]" -> last assignment, path
+        self.roots: dict[str, Any] = {}  # "h" -> the object that was assigned
         self.pending: list[tuple[int, Path, Any]] = []  # chain, path, root value
 
     # --- what a rewritten function calls
@@ -178,13 +178,18 @@ class Frame:
     # --- loops
 
     def loops(self, numbers: Iterable[int]) -> Loops:
-        """Names and indices of loops, as they stand."""
+        """The names and current indices of loops."""
         return tuple((self.recorder.program.loops[n].name, self.iterations[n])
                      for n in numbers if n in self.iterations)
 
 
 class Recorder:
-    """Records the steps of one run of a program."""
+    """Records the steps of one run of a program.
+
+    Arguments: program, the rewritten function; limit, how many numbers of an array are kept;
+    max_steps, the number of steps after which the run is stopped; held, the size up to which arrays
+    are kept alive; arguments of the run, whose arrays stay alive in any case.
+    """
 
     def __init__(
         self, program: Program, limit: int, max_steps: int = STEPS, held: float = math.inf,
@@ -196,10 +201,10 @@ class Recorder:
         self.readings: list[Reading] = []
         self.current: Frame | None = None
         self.counted = 0
-        self.alive: dict[Origin, Any] = {}  # what memory addresses and ids below refer to
+        self.alive: dict[Origin, Any] = {}  # keeps the memory and ids noted below valid
         self.arguments = {id(owner_of(leaf)) for _, leaf in leaves(arguments)}  # alive in any case
-        self.references: list[weakref.ref[Any]] = []  # to what is larger than `held`
-        self.places: dict[tuple[Any, ...], Origin] = {}  # memory -> the latest target in it
+        self.references: list[weakref.ref[Any]] = []  # to arrays larger than `held`
+        self.places: dict[tuple[Any, ...], Origin] = {}  # memory -> its latest target
         self.memory: dict[Origin, tuple[Any, ...]] = {}  # target -> its memory
 
     def enter(self, number: int) -> Frame:
@@ -210,7 +215,7 @@ class Recorder:
         return self.current
 
     def count(self) -> None:
-        """One more step or iteration; `UserError` when there are too many."""
+        """Count a step or an iteration. Raises `UserError` when there are too many."""
         self.counted += 1
         if self.counted > self.max_steps:
             frame = self.current
@@ -248,7 +253,8 @@ class Recorder:
 
     def target(self, binding: Binding, name: str, path: Path, leaf: Any,
                before: list[Target]) -> Target:
-        """The record of a leaf of an assigned value; `before`, the step's targets so far."""
+        """The record of one leaf of an assigned value. Argument before: the step's targets so
+        far."""
         kept, memory, original = keep(leaf, self.limit), memory_of(leaf), None
         if memory is not None:
             original = self.places.get(memory)
@@ -261,7 +267,7 @@ class Recorder:
         return Target(name, binding.target.text, *kept, original, place)
 
     def hold(self, leaf: Any, memory: tuple[Any, ...], origin: Origin) -> None:
-        """Notes the target that lies in a memory, until the memory is free for other arrays."""
+        """Note which target lies in a memory, until that memory is free for other arrays."""
         self.places[memory], self.memory[origin] = origin, memory
         owner = owner_of(leaf)
         if (not isinstance(owner, np.ndarray) or owner.size <= self.held
@@ -271,7 +277,7 @@ class Recorder:
             self.references.append(weakref.ref(owner, partial(self.forget, origin)))
 
     def forget(self, origin: Origin, _reference: Any) -> None:
-        """The memory of a target is free."""
+        """Forget a target whose memory has become free."""
         memory = self.memory.pop(origin)
         if self.places.get(memory) == origin:
             del self.places[memory]
@@ -279,7 +285,8 @@ class Recorder:
     # --- reads
 
     def origins(self, frame: Frame, name: str, path: Path, root: Any, leaf: Any) -> list[Origin]:
-        """Where a leaf of a variable was assigned: by its name, else by its memory."""
+        """Where a leaf of a variable was assigned. It is found by its name, or else by its
+        memory."""
         if frame.roots.get(name, frame) is root:
             known = frame.known.get(name + text_of(path))
             if known is not None:
@@ -288,7 +295,7 @@ class Recorder:
         return [self.places[memory]] if memory in self.places else []
 
     def reads(self, frame: Frame, site: Site) -> tuple[Read, ...]:
-        """What the right-hand side of a statement has read."""
+        """The variables that the right-hand side of a statement has read."""
         reads: dict[str, Read] = {}
         for number, path, root in frame.pending:
             chain = self.program.chains[number]
@@ -301,7 +308,8 @@ class Recorder:
         return tuple(reads.values())
 
     def below(self, frame: Frame, name: str, path: Path, root: Any) -> tuple[Origin, ...]:
-        """The targets that make up an entry of a variable; what the entry is part of, if none."""
+        """The targets inside an entry of a variable; if the entry has none, those of what contains
+        it."""
         value: Any = root
         walked: Path = ()
         for step in path:
@@ -317,32 +325,32 @@ class Recorder:
 
 
 def has_arrays(value: Any) -> bool:
-    """Whether a value is an array, or a container of some."""
+    """Whether a value is an array or a container with arrays."""
     return is_array(value) or (
         isinstance(value, (Mapping, list, tuple)) and not is_plain(value))
 
 
 def path_of(parts: Iterable[str], indices: Path) -> Path:
-    """The path that a target or an operand writes, with the values of its indices."""
+    """The path of a target or an operand as written, with the values of its indices."""
     where = iter(indices)
     return tuple(next(where) if step == "[" else Field(step[1:]) for step in parts)
 
 
 def owner_of(value: Any) -> Any:
-    """The array that a view refers to; the value itself if it is no view."""
+    """The array that owns a view's memory; the value itself if it is not a view."""
     while isinstance(value, np.ndarray) and value.base is not None:
         value = value.base
     return value
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two kept values are the same numbers, whatever their shapes."""
+    """Whether two kept values hold the same numbers, whatever their shapes are."""
     return is_array(a) and is_array(b) and a.size == b.size and bool(
         np.array_equal(a.ravel(), b.ravel(), equal_nan=a.dtype.kind in "fc"))
 
 
 def belongs(known: str, name: str) -> bool:
-    """Whether "h[2][1]" is part of "h[2]"."""
+    """Whether the first name is the second or a part of it, as "h[2][1]" is of "h[2]"."""
     return known.startswith(name) and (len(known) == len(name) or known[len(name)] in "[.")
 
 

@@ -1,8 +1,8 @@
-"""Runs a traced function again with some of its variables perturbed, many perturbations at once.
+"""Runs a traced function again with some variables perturbed, many perturbations at once.
 
-A perturbation is added where a variable is assigned, or each time it is read in chosen iterations
-of a loop. All perturbations of one run are lanes (`grads.stepper.lanes`) of the arrays that they
-affect; where lanes do not support the function, it is run once for each.
+A perturbation is added where a variable is assigned, or whenever it is read in chosen iterations of
+a loop. All perturbations of one run are lanes (`grads.stepper.lanes`) of the arrays that they
+affect. If lanes do not support the function, it runs once for each perturbation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Held:
 
 
 class Places(NamedTuple):
-    """The assignments or the readings of one variable, all of which get the same perturbation."""
+    """The assignments or readings of one variable, which all get the same perturbation."""
 
     steps: tuple[tuple[int, Path], ...] = ()  # number of a step, place in the value it assigned
     readings: tuple[tuple[int, Path], ...] = ()  # number of a reading, place in the variable
@@ -49,21 +49,21 @@ class Places(NamedTuple):
 
 
 class Untouched(tuple[Any, ...]):
-    """Arguments that every run gets a copy of: the function may write into them."""
+    """Arguments that each run gets a copy of, because the function may write into them."""
 
     def copied(self, arrays: Mapping[int, Any] | None = None) -> tuple[Any, ...]:
-        """The copy; arrays, what stands in the places of some, by their id()."""
+        """A copy of the arguments. Argument arrays: replacements for some arrays, by id()."""
         return copy.deepcopy(tuple(self), modules(len(sys.modules)) | dict(arrays or {}))
 
 
 @cache
 def modules(_count: int) -> dict[int, Any]:
-    """The modules by their id(), which are not copied."""
+    """The loaded modules by id(). They are not copied."""
     return {id(module): module for module in tuple(sys.modules.values())}
 
 
 class Reached(BaseException):
-    """The end of a run whose loss is known; it has the loss."""
+    """Raised, with the loss, to end a run as soon as its loss is known."""
 
 
 class Bumps(NamedTuple):
@@ -75,7 +75,7 @@ class Bumps(NamedTuple):
 
 
 def assigned(trace: Trace, origin: Origin) -> Places:
-    """The place where a target is assigned."""
+    """The place where a target is assigned. Raises `UserError` for a starred target."""
     target = trace.steps[origin[0]].targets[origin[1]]
     if target.place is None:
         raise UserError(f"{target.name}: what a starred target gathers cannot be perturbed")
@@ -83,10 +83,9 @@ def assigned(trace: Trace, origin: Origin) -> Places:
 
 
 class Runs:
-    """Runs of a traced forward with perturbed variables.
+    """Runs a traced forward with perturbed variables.
 
-    Arguments: forward, its trace; arguments and named, what it was called with; loss, from its
-    result.
+    Arguments: forward, its trace; arguments and named, of the call; loss, a function of its result.
     """
 
     def __init__(self, forward: Trace, arguments: Sequence[Any], loss: Callable[[Any], Any],
@@ -94,8 +93,11 @@ class Runs:
         self.forward, self.arguments, self.loss, self.named = forward, arguments, loss, named
 
     def losses(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each of the bumps the losses with its steps added, one for all or one for each entry;
-        many share a run."""
+        """The losses with steps added to entries. Many bumps share a run.
+
+        Arguments: bumps, the entries; steps, for each of the bumps an array () or (n,): one step
+        for all its entries, or one for each. Returns one array (n,) for each of the bumps.
+        """
         by_bump: dict[int, np.ndarray] = {}
         for group in groups(self.forward, bumps):
             by_bump |= zip(group, self.together([bumps[i] for i in group],
@@ -103,15 +105,18 @@ class Runs:
         return [by_bump[i] for i in range(len(bumps))]
 
     def together(self, bumps: Sequence[Bumps], steps: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The losses of one run."""
+        """The losses of all bumps, computed in one run."""
         added = np.concatenate([step if step.ndim else np.full(len(bump.entries), step)
                                 for bump, step in zip(bumps, steps, strict=True)])
         return rerun(self.forward, self.arguments, bumps, added, self.named, self.loss)
 
 
 def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
-    """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
-    fewer lanes where arrays are large, those perturbed or computed after it."""
+    """Groups of bumps that share a run, as lists of their numbers.
+
+    A group has at most LANES entries, or a single bump. It has fewer if the arrays that are
+    perturbed, or computed afterwards, are large.
+    """
     sizes = [max(forward.largest_after[min((number for number, _ in bump.places.steps), default=0)],
                  int(np.prod(bump.shape))) for bump in bumps]
     group: list[int] = []
@@ -132,11 +137,10 @@ def rerun(
 ) -> list[np.ndarray]:
     """The loss with a step added to one entry at a time.
 
-    Arguments: trace, of the function; arguments and named, what it was called with; bumps, whose
-    entries are perturbed in turn; steps, one for each entry of all bumps; loss, from the function's
-    result.
-    Returns one array (n,) for each of the bumps.
-    Raises `UserError` if a perturbed run takes another path through the function.
+    Arguments: trace, of the function; arguments and named, of its call; bumps, the entries to be
+    perturbed in turn; steps, one for each entry of all bumps; loss, a function of the result.
+    Returns one array (n,) for each of the bumps. Raises `UserError` if a perturbed run takes
+    another path through the function.
     """
     width = len(steps)
     is_users = isinstance(arguments, Untouched)
@@ -159,14 +163,14 @@ def rerun(
 
 
 def lanes_of(value: Any, width: int) -> np.ndarray:
-    """(width,) the values of a scalar in all lanes."""
+    """The values (width,) of a scalar in all lanes."""
     if isinstance(value, LaneArray):
         value = value.values.reshape(-1)
     return np.broadcast_to(np.asarray(value).reshape(-1), (width,))
 
 
 def singles(bumps: Sequence[Bumps]) -> list[Bumps]:
-    """Bumps of one entry each."""
+    """The bumps, split into bumps of one entry."""
     return [bump._replace(entries=bump.entries[[i]])
             for bump in bumps for i in range(len(bump.entries))]
 
@@ -175,8 +179,10 @@ def alone(
     trace: Trace, bump: Bumps, step: np.ndarray, arguments: Sequence[Any], named: dict[str, Any],
     loss: Callable[[Any], Any], kind: Callable[[Any], Any],
 ) -> Any:
-    """The loss of one perturbed run, without lanes; `kind`, of arrays: `continued` as `grads check`
-    has them for a user's function."""
+    """The loss of one perturbed run, without lanes.
+
+    Argument kind: makes the arrays; `continued` for a user's function, as in `grads check`.
+    """
     replay = Replay(trace, [(bump.places, kind(added[..., 0]))
                             for bump, added in perturbations([bump], step)])
     stand_in = replaced(trace.program.spaces) if kind is continued else nullcontext()
@@ -193,9 +199,9 @@ def alone(
 
 
 class Replay:
-    """The listener of one perturbed run.
+    """The listener of a perturbed run.
 
-    Arguments: added, what is added to variables, where.
+    Arguments: trace, of the function; added, pairs of places and the values to add there.
     """
 
     def __init__(self, trace: Trace, added: Iterable[tuple[Places, Any]]) -> None:
@@ -216,8 +222,8 @@ class Replay:
                 self.arrays[id(held.array)] = plus(held.array, values)
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
-        """What the function returns, perturbed, or the loss alone where that is assigned on the
-        way; a layer's attributes are put back."""
+        """Run the perturbed function and return its result, or only the loss if the function
+        assigns the loss on the way. The attributes of a layer are restored afterwards."""
         self.arguments, state = arguments, State(self.program.entry)
         if isinstance(arguments, Untouched):
             self.arguments = arguments.copied(self.arrays)
@@ -278,11 +284,11 @@ class Replay:
         return value
 
     def other(self, old: Any, added: Any) -> Any:
-        """The value with its perturbation."""
+        """The value plus its perturbation."""
         return plus(old, added)
 
     def same_path(self, number: int, count: int) -> None:
-        """Raise UserError unless the run follows the same path as the trace."""
+        """Check that the run follows the path of the trace. Raises `UserError` if it does not."""
         site = self.sites[number]
         steps = self.trace.steps
         if count >= len(steps) or (steps[count].file, steps[count].line) != (site.file, site.line):
@@ -292,8 +298,8 @@ class Replay:
 
 def perturbations(bumps: Sequence[Bumps], steps: np.ndarray
                   ) -> Iterator[tuple[Bumps, np.ndarray]]:
-    """What is added to each variable (*shape, lanes), a lane for each entry of all bumps; several
-    bumps of one variable are one."""
+    """The values added to each variable (*shape, lanes), with one lane for each entry of all bumps.
+    Bumps of the same variable share an array."""
     added: dict[int, tuple[Bumps, np.ndarray]] = {}
     first = 0
     for bump in bumps:
@@ -307,7 +313,7 @@ def perturbations(bumps: Sequence[Bumps], steps: np.ndarray
 
 
 def plus(old: Any, added: Any) -> Any:
-    """A variable with its perturbation; broadcast where a scalar stands for an array."""
+    """A variable plus its perturbation. A scalar that stands for an array is broadcast."""
     if is_array(old) and old.shape != added.shape and getattr(old, "size", 0) == added.size:
         added = added.reshape(old.shape)
     return old + added

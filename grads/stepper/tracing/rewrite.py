@@ -1,8 +1,8 @@
 """Rewrites a function so that each of its assignments passes through a listener.
 
-`h[t] = rnn(v[t], h[t - 1], T, b)` becomes `h[t] = frame.assign(site, rnn(...), ((t,),))`, with each
-local variable on the right passed through `frame.read`. The user's file is not changed: the copy is
-in memory, with the file's name and line numbers, in a copy of its module's namespace.
+`h[t] = rnn(v[t], h[t - 1], T, b)` becomes `h[t] = frame.assign(site, rnn(...), ((t,),))`, and each
+local variable on the right passes through `frame.read`. The user's file stays as it is: the copy
+exists in memory, with the file's name and line numbers, in a copy of its module's namespace.
 
 Generators, coroutines, classes and lambdas are not rewritten.
 """
@@ -74,8 +74,12 @@ class Chain(NamedTuple):
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites one function; `sites`, `chains` and `loops` are appended to. With `returns`, what it
-    returns is recorded as assigned where it is an expression; own_code, whether it is a user's."""
+    """Rewrites one function and appends to `sites`, `chains` and `loops`.
+
+    Arguments: source and function, its text and name; names, the variables of the functions around
+    it; returns, whether a returned expression is recorded like an assignment; own_code, whether the
+    function is a user's.
+    """
 
     def __init__(self, source: Source, sites: list[Site], chains: list[Chain], loops: list[Loop],
                  function: str, names: frozenset[str], returns: bool = False,
@@ -87,8 +91,8 @@ class Rewriter(ast.NodeTransformer):
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
 
     def rewrite(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """The function with a frame that is entered, through which parameters and body pass, and
-        that is left."""
+        """The function with its parameters and body passing through a frame, which is entered and
+        left."""
         if is_generator(node):
             return node
         self.local = names_of(node)
@@ -111,7 +115,8 @@ class Rewriter(ast.NodeTransformer):
 
     def site(self, kind: str, node: ast.stmt | ast.expr, targets: tuple[Pattern, ...],
              start: int, augmented: bool = False) -> int:
-        """Notes a place and returns its number; its right-hand side holds the chains from start."""
+        """Add a place of the source and return its number. Its right-hand side has the chains from
+        `start`."""
         text, comment = self.source.statement(node)
         self.sites.append(Site(
             kind, self.function, self.source.file, node.lineno, node.end_lineno or node.lineno,
@@ -141,7 +146,7 @@ class Rewriter(ast.NodeTransformer):
 
     def assignment(self, node: ast.stmt, targets: list[ast.expr], value: ast.expr, start: int,
                    augmented: bool = False) -> ast.stmt:
-        """`targets = value`, recorded."""
+        """The statement `targets = value`, recorded."""
         changing = stored_names(targets)
         patterns = tuple(pattern(target, changing) for target in targets)
         indices = [index for target in targets for index in index_tuples(target, changing)]
@@ -156,8 +161,8 @@ class Rewriter(ast.NodeTransformer):
         return self.visit_Assign(ast.copy_location(plain, node))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
-        """`x += e` runs as written; then x is recorded, and put back: the whole array for
-        `x[a:b] += e`."""
+        """The statement `x += e` as written, followed by recording x. For `x[a:b] += e` the entire
+        array is recorded."""
         start = len(self.chains)
         node.value = self.visit(node.value)
         target = as_store(node.target)
@@ -169,8 +174,8 @@ class Rewriter(ast.NodeTransformer):
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
-        """Of a user's function, `x.append(e)` and `np.add.at(x, k, e)` are recorded as assignments
-        to the last entry, and to x."""
+        """A call as a statement. In a user's function, `x.append(e)` and `np.add.at(x, k, e)` are
+        recorded as assignments to the last entry and to x."""
         start, target = len(self.chains), self.written_by(node.value) if self.own_code else None
         node.value = self.visit(node.value)
         if target is None:
@@ -178,7 +183,7 @@ class Rewriter(ast.NodeTransformer):
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
 
     def written_by(self, value: ast.expr) -> ast.expr | None:
-        """What a call writes into, if that is known: a variable of this function."""
+        """The variable that a call writes into; None if it is unknown or not local."""
         function = getattr(value, "func", None)
         if not isinstance(value, ast.Call) or not isinstance(function, ast.Attribute):
             return None
@@ -213,7 +218,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def returned(self, value: ast.expr) -> Pattern | None:
-        """The names for what is returned; None where it has names."""
+        """Names for the values of a return statement; None if they are variables already."""
         parts = value.elts if isinstance(value, ast.Tuple) else [value]
         if all(chain_of(returned) for returned in parts) or any(
                 isinstance(returned, ast.Starred) for returned in parts):
@@ -234,7 +239,7 @@ class Rewriter(ast.NodeTransformer):
         return self.loop(node, None)
 
     def loop(self, node: ast.For | ast.While, index: str | None) -> ast.AST:
-        """A loop whose every iteration is recorded."""
+        """The loop with every iteration recorded."""
         number = len(self.loops)
         self.loops.append(Loop(index or "iteration", index is None, self.around))
         self.around = (*self.around, number)
@@ -256,7 +261,8 @@ class Rewriter(ast.NodeTransformer):
         return self.read(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """The name of the function called is no operand; the object of a method is."""
+        """The call with its operands recorded. A function's name is not an operand; a method's
+        object is."""
         if isinstance(node.func, ast.Attribute):
             node.func.value = self.visit(node.func.value)
         elif not isinstance(node.func, ast.Name):
@@ -275,7 +281,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def read(self, node: ast.expr) -> ast.expr:
-        """A local variable, or an entry of one, that passes through the frame."""
+        """A local variable, or an entry of it, passed through the frame."""
         chain = chain_of(node)
         if chain is None or not is_simple(chain[2]) or not is_load(node):
             if isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -295,6 +301,6 @@ class Rewriter(ast.NodeTransformer):
     # --- pieces
 
     def recorded(self, hook: str, number: int, *arguments: ast.expr) -> ast.expr:
-        """`_frame_.hook(number, ...)`."""
+        """The expression `_frame_.hook(number, ...)`."""
         function = ast.Attribute(value=ast.Name(FRAME, ast.Load()), attr=hook, ctx=ast.Load())
         return ast.Call(func=function, args=[ast.Constant(number), *arguments], keywords=[])

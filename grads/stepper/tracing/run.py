@@ -1,4 +1,4 @@
-"""A derivation, run: its forward and backward traced on an example, its gradients verified."""
+"""Runs a derivation: traces its forward and backward on an example and verifies the gradients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HELD = 2**14  # numbers of the largest array that a trace of ours holds
 
 
 class Break(NamedTuple):
-    """A wrong backward pass as an example: what it is called, what it does, the change of the
+    """A wrong backward pass as an example: its name, an explanation, and the change of the
     source."""
 
     name: str
@@ -65,13 +65,14 @@ class Derivation:
         words: Mapping[str, Sequence[str]] | None = None,
         edits: Edits | None = None, keep: int = KEEP,
     ) -> Run:
-        """The traces of one forward and one backward.
+        """Trace one forward and one backward.
 
-        Arguments: sentence, words between spaces, source and target around ||| for translation;
-        sizes, of random parameters drawn with seed; parameters and words, a trained model's own
-        instead, and its vocabularies by name of the embedding ("W_e"; "encoder.W_e"); edits,
-        changes of the backward's source, as of a `Break`; keep, numbers kept of an array.
-        Raises `UserError` for a sentence without words, and for edits that do not fit.
+        Arguments: sentence, words separated by spaces, for translation "source ||| target"; sizes,
+        of random parameters, which are drawn with seed; parameters and words, those of a trained
+        model and its vocabularies by the name of the embedding ("W_e"; "encoder.W_e"); edits,
+        changes of the backward's source, as in a `Break`; keep, how many numbers of an array are
+        kept. Returns the two traces as a `Run`. Raises `UserError` for a sentence without words,
+        and for edits that do not fit.
         """
         request = Request(sentence, sizes or Sizes(), np.random.default_rng(seed), parameters,
                           words or {})
@@ -94,24 +95,25 @@ class Derivation:
 
     @property
     def held(self) -> float:
-        """The size up to which traces keep arrays: a user's array may be filled part by part, and
-        is then read from the array itself."""
+        """The size up to which traces keep arrays alive. A user's array may be filled part by part,
+        and is then read from the array itself, so all arrays of a user's function are kept."""
         return math.inf if self.own else HELD
 
     def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments for later runs: copies of what a user's functions may write into."""
+        """Arguments for later runs. They are copied if a user's functions may write into them."""
         if not self.own or isinstance(arguments, Untouched):
             return arguments
         return Untouched(copy.deepcopy(arguments))
 
     def broken(self, name: str) -> Edits:
-        """The edits of a break; `UserError`, with the nearest name, if there is none."""
+        """The edits of a break. Raises `UserError`, with the nearest name, if there is no such
+        break."""
         return nearest({mistake.name: mistake for mistake in self.breaks}, name, "break").edits
 
 
 @dataclass(frozen=True)
 class Run:
-    """One forward and its backward, traced."""
+    """The traces of one forward and its backward."""
 
     derivation: Derivation
     example: Example
@@ -122,13 +124,13 @@ class Run:
     after: tuple[Any, ...] = field(repr=False)  # the same, after it has run
 
     def shortened(self, keep: int) -> Run:
-        """The same run with fewer numbers of an array in its traces."""
+        """The same run with fewer numbers of each array in its traces."""
         return replace(self, forward=self.forward.shortened(keep),
                        backward=self.backward.shortened(keep))
 
     @property
     def title(self) -> str:
-        """The derivation's title, with the score and the window in use."""
+        """The derivation's title, including the score and the window in use."""
         if self.variant is None:
             return self.derivation.title
         feeding = ", with input feeding" if self.fed else ", without input feeding"
@@ -143,14 +145,14 @@ class Run:
 
     @property
     def fed(self) -> bool:
-        """Whether the decoder reads the attentional vector of the step before."""
+        """Whether the decoder reads the attentional vector of the previous step."""
         return self.variant is not None and bool(self.example.words) and is_fed(
             self.example.arguments[0])
 
     @property
     def loss_said(self) -> str:
-        """The loss in words: for a single step, or a user's function, a projection of the
-        outputs."""
+        """The loss in words. A single step or a user's function has a projection of its outputs as
+        the loss."""
         if self.example.words:
             return "loss"
         if self.example.upstream is None:
@@ -158,23 +160,23 @@ class Run:
         return "sum of (upstream gradient × output), which stands for a loss,"
 
     def loss(self, result: Any) -> Any:
-        """The loss, from what the forward returned."""
+        """The loss, computed from what the forward returned."""
         return self.derivation.loss(self.example, result)
 
     def runs(self, forward: Trace) -> Runs:
-        """Runs of the forward with perturbed variables, by a trace of it."""
+        """Runs of the forward with perturbed variables. Argument forward: a trace of it."""
         kind = OwnRuns if self.derivation.own else Runs
         return kind(forward, self.arguments, self.loss, self.example.named)
 
     def verifications(
         self, central: bool = True, most: int | None = None, gradients_most: int | None = None
     ) -> list[Verification]:
-        """The verification of every gradient of a derivation; arguments as of `verify`."""
+        """The verification of every gradient. The arguments are those of `verify`."""
         return verify(self.derivation.pairing, self.backward, self.runs(self.forward), central,
                       most, gradients_most)
 
     def parts(self) -> Trace:
-        """The trace of the forward with the parts of its expressions."""
+        """The trace of the forward, with the parts of its expressions."""
         arguments = Untouched(self.arguments).copied()
         parts = trace(self.derivation.forward, *arguments, follow=self.derivation.follow,
                       parts=True, returns=self.derivation.own, **self.example.named)
@@ -182,7 +184,7 @@ class Run:
         return parts if loss_at is None else passes(parts, loss_at(parts))[0]
 
     def assigned(self, name: str) -> list[Step]:
-        """The assignments of a pass."""
+        """The steps of a pass that are assignments. Argument name: "forward" or "backward"."""
         if name == "backward":
             steps = [step for step in self.backward.steps if self.backward.is_backward(step.number)]
         else:
@@ -192,7 +194,7 @@ class Run:
 
     @cached_property
     def links(self) -> dict[Origin, Origin]:
-        """Where the forward assigned what the backward was given: (step, target) of each trace."""
+        """The forward's assignment of each argument of the backward, as origins (step, target)."""
         if self.derivation.loss_at is not None:
             return {(step.number, i): (step.number, i) for step in self.forward.steps
                     if not self.backward.is_backward(step.number)
@@ -207,15 +209,18 @@ class Run:
                     not self.derivation.own or self._is_unchanged(origin, origins[memory]))}
 
     def _is_unchanged(self, origin: Origin, origins: list[Origin]) -> bool:
-        """Whether an argument of the backward has the numbers that the forward assigned. An array
-        that the forward filled later has other numbers."""
+        """Whether an argument of the backward has the numbers that the forward assigned. It does
+        not if the forward filled the array later."""
         target = self.backward.target(origin)
         before = self.forward.target(self._nearest(target.name, origins))
         return bool(np.array_equal(np.asarray(target.value), np.asarray(before.value)))
 
     def _nearest(self, name: str, origins: list[Origin]) -> Origin:
-        """The assignment to the same name among those of the same numbers. If there is none: the
-        first in the forward itself, before those in its helpers."""
+        """The assignment, among several of the same memory, that a backward's argument refers to.
+
+        It is the assignment to the same name, or else the first one in the forward itself, or else
+        the first one in its helpers.
+        """
         outermost = [origin for origin in origins if self.forward.steps[origin[0]].frame == 0]
         same_name = [origin for origin in outermost
                      if self.forward.target(origin).name == name.partition(".")[2]]
@@ -223,9 +228,11 @@ class Run:
 
 
 def passes(trace_of_both: Trace, loss: Origin | None) -> tuple[Trace, Trace]:
-    """The forward and the backward in one run of a function that is both; loss, where that is
-    assigned. The backward are the steps after it, and those before it that assign `dX` where the
-    function has an X."""
+    """Splits one run of a function that is both passes into the forward and the backward.
+
+    Argument loss: the origin where the loss is assigned. The backward consists of the steps after
+    it, and of the steps before it that assign a `dX` while the function has an X.
+    """
     end = len(trace_of_both.steps) if loss is None else loss[0] + 1
     known: dict[int, set[str]] = defaultdict(set)
     gradients = set(range(end, len(trace_of_both.steps)))

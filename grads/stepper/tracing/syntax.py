@@ -1,4 +1,4 @@
-"""The syntax of targets and operands: `h`, `h[t]`, `trace.h[t][L]`, tuples of such."""
+"""Reads the syntax of targets and operands: `h`, `h[t]`, `trace.h[t][L]` and tuples of these."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ Pattern = Written | Star | tuple["Pattern", ...]
 
 
 def is_generator(node: ast.FunctionDef) -> bool:
-    """Whether a function yields; such a one is not rewritten."""
+    """Whether a function yields. Generators are not rewritten."""
     return any(isinstance(child, (ast.Yield, ast.YieldFrom)) for child in walk_own(node))
 
 
 def walk_own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, without those of functions, lambdas and classes inside it, and
-    without the variables of comprehensions."""
+    """The nodes of a function itself.
+
+    The nodes of inner functions, lambdas and classes are left out, and so are the variables of
+    comprehensions.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.comprehension) and child is node.target:
             continue
@@ -56,7 +59,8 @@ def parameters_of(node: ast.FunctionDef) -> list[str]:
 
 
 def names_of(node: ast.FunctionDef) -> set[str]:
-    """The local variables: parameters and whatever is assigned outside comprehensions."""
+    """The local variables of a function: its parameters and every name assigned outside
+    comprehensions."""
     stored = {child.id for child in walk_own(node)
               if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
     return stored | set(parameters_of(node))
@@ -66,7 +70,8 @@ def names_of(node: ast.FunctionDef) -> set[str]:
 
 
 def chain_of(node: ast.expr) -> tuple[ast.Name, tuple[str, ...], list[ast.expr]] | None:
-    """The name, parts and index expressions of `name`, `name[i]`, `name.x[i]` ..., else None."""
+    """The name, parts and index expressions of `name`, `name[i]` or `name.x[i]`; None for anything
+    else."""
     if isinstance(node, ast.Name):
         return node, (), []
     if not isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -81,7 +86,7 @@ def chain_of(node: ast.expr) -> tuple[ast.Name, tuple[str, ...], list[ast.expr]]
 
 
 def is_simple(nodes: Sequence[ast.expr]) -> bool:
-    """Whether index expressions can be evaluated twice: names, constants, arithmetic, len()."""
+    """Whether index expressions may be evaluated twice: names, constants, arithmetic and len()."""
     return all(isinstance(child, SIMPLE) or is_length(child)
                for node in nodes for child in ast.walk(node))
 
@@ -95,20 +100,21 @@ def is_length(node: ast.AST) -> bool:
 
 
 def stored_names(targets: Sequence[ast.expr]) -> frozenset[str]:
-    """The plain names among targets; an index that reads one of them changes on the way."""
+    """The plain names among targets. An index that reads such a name changes during the
+    assignment."""
     return frozenset(child.id for target in targets for child in ast.walk(target)
                      if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store))
 
 
 def is_settled(target: ast.expr, changing: frozenset[str] = frozenset()) -> bool:
-    """Whether a target's indices can be evaluated beforehand; if not, its text is its identity."""
+    """Whether a target's indices can be evaluated beforehand. If not, its text identifies it."""
     chain = chain_of(target)
     return chain is not None and is_simple(chain[2]) and changing.isdisjoint(
         child.id for index in chain[2] for child in ast.walk(index) if isinstance(child, ast.Name))
 
 
 def pattern(node: ast.expr, changing: frozenset[str] = frozenset()) -> Pattern:
-    """A target, or a tuple of them."""
+    """A target, or a tuple of targets, as a pattern."""
     if isinstance(node, (ast.Tuple, ast.List)):
         return tuple(pattern(element, changing) for element in node.elts)
     if isinstance(node, ast.Starred):
@@ -120,7 +126,7 @@ def pattern(node: ast.expr, changing: frozenset[str] = frozenset()) -> Pattern:
 
 
 def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> list[ast.expr]:
-    """One tuple of index values for each target in a pattern, in the order they are written."""
+    """A tuple of index values for each target of a pattern, in the order of the source."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return [index for element in target.elts for index in index_tuples(element, changing)]
     if isinstance(target, ast.Starred):
@@ -131,7 +137,7 @@ def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> li
 
 
 def width(pattern: Pattern) -> int:
-    """How many targets a pattern has."""
+    """The number of targets in a pattern."""
     if isinstance(pattern, (Written, Star)):
         return 1
     return sum(width(inner) for inner in pattern)
@@ -141,17 +147,17 @@ def width(pattern: Pattern) -> int:
 
 
 def as_list(new: Any) -> list[ast.stmt]:
-    """What a visit returned, as statements."""
+    """The statements that a visit returned, as a list."""
     return new if isinstance(new, list) else [new]
 
 
 def as_load(node: ast.expr) -> ast.expr:
-    """A copy of an expression, to be read."""
+    """A copy of an expression, for reading."""
     return _with_context(node, ast.Load())
 
 
 def as_store(node: ast.expr) -> ast.expr:
-    """A copy of an expression, to be assigned to."""
+    """A copy of an expression, for assigning."""
     return _with_context(node, ast.Store())
 
 
@@ -163,12 +169,12 @@ def _with_context(node: ast.expr, context: ast.expr_context) -> ast.expr:
 
 
 def is_load(node: ast.expr) -> bool:
-    """Whether an expression is read, not assigned or deleted."""
+    """Whether an expression is read, and not assigned or deleted."""
     return isinstance(getattr(node, "ctx", None), ast.Load)
 
 
 def statements(code: str, near: ast.AST) -> list[ast.stmt]:
-    """Parsed statements, at another's place in the file."""
+    """Parsed statements, placed at the position of another node."""
     parsed = ast.parse(code).body
     for statement in parsed:
         for child in ast.walk(statement):
@@ -177,7 +183,7 @@ def statements(code: str, near: ast.AST) -> list[ast.stmt]:
 
 
 def rooted(node: ast.expr, root: ast.expr) -> ast.expr:
-    """`name[i].x` with another expression in the place of its name."""
+    """The expression `name[i].x` with another expression in place of its name."""
     if isinstance(node, ast.Name):
         return root
     assert isinstance(node, (ast.Attribute, ast.Subscript))

@@ -1,7 +1,8 @@
-"""The values kept by a trace: the arrays inside nested containers, copied, and sliced if large.
+"""Keeps the values of a trace: the arrays inside nested containers, copied, and cut if large.
 
-A leaf is an array or a number, or a whole container that holds neither (the token ids of a
-sentence). The path to it is a tuple of steps: a string ".T" for a field, anything else for a key.
+A leaf is an array, a number, or a container that holds neither (such as the token ids of a
+sentence). The path to a leaf is a tuple of steps: a `Field` for a field or an attribute, anything
+else for a key or an index.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ Path = tuple[Any, ...]
 
 
 class Field(str):
-    """The name of a NamedTuple's field, as a step of a path."""
+    """The name of a field, as a step of a path."""
 
 
 class Kept(NamedTuple):
-    """A leaf's value at that time."""
+    """The value of a leaf at the time of an assignment."""
 
     value: Any  # array copied, number, string, container of plain values; a description otherwise
     shape: tuple[int, ...] | None  # of an array or a number, in full
@@ -38,7 +39,7 @@ class Kept(NamedTuple):
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array, of NumPy or of a module that behaves like it."""
+    """Whether a value is an array of NumPy, or of a module that behaves like it."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
@@ -48,7 +49,7 @@ def is_named(value: Any) -> bool:
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
-    """Whether a container holds no array anywhere, and no fraction."""
+    """Whether a container holds no array and no fraction at any depth."""
     if isinstance(value, Mapping):
         return not depth or all(is_plain(entry, depth - 1) for entry in value.values())
     if isinstance(value, (list, tuple)):
@@ -57,7 +58,7 @@ def is_plain(value: Any, depth: int = DEPTH) -> bool:
 
 
 def items(value: Any) -> Iterator[tuple[Any, Any]]:
-    """The entries of a container, each with its step of a path."""
+    """The entries of a container, each with the step of a path that leads to it."""
     if isinstance(value, Mapping):
         yield from value.items()
     elif is_named(value):
@@ -83,8 +84,8 @@ def at(value: Any, path: Path) -> Any:
 
 
 def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """A copy of nested containers with the entry at a path changed; `value` itself is not
-    changed."""
+    """A copy of nested containers with the entry at one path changed. The original stays as it
+    is."""
     if not path:
         return change(value)
     step, rest = path[0], path[1:]
@@ -97,12 +98,12 @@ def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
 
 
 def text_of(path: Path) -> str:
-    """A path as it is written behind a name: [2].T['W_e']."""
+    """A path as text, as it is written behind a name: [2].T['W_e']."""
     return "".join(part_text(step) for step in path)
 
 
 def part_text(step: Any) -> str:
-    """One step of a path as it is written."""
+    """One step of a path as text."""
     if isinstance(step, Field):
         return f".{step}"
     if isinstance(step, tuple):
@@ -111,7 +112,7 @@ def part_text(step: Any) -> str:
 
 
 def index_text(index: Any) -> str:
-    """A key or an index as it is written."""
+    """A key or an index as text."""
     if isinstance(index, slice):
         ends = ["" if end is None else str(end) for end in (index.start, index.stop)]
         return ":".join([*ends, *([] if index.step is None else [str(index.step)])])
@@ -121,7 +122,7 @@ def index_text(index: Any) -> str:
 
 
 def in_words(value: Any) -> str:
-    """A kept value that is no array, for a reader: "score general, window global, D 10"."""
+    """A kept value that is not an array, in words: "score general, window global, D 10"."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -137,7 +138,7 @@ def in_words(value: Any) -> str:
 
 
 def keep(value: Any, limit: int = KEEP) -> Kept:
-    """A leaf as it is now."""
+    """A copy of a leaf as it is now, with at most `limit` numbers."""
     if is_array(value):
         first = beginning(value, value.shape, limit)
         return Kept(np.array(first), tuple(value.shape), first.size < value.size)
@@ -153,7 +154,7 @@ def keep(value: Any, limit: int = KEEP) -> Kept:
 
 
 def shortened(kept: Kept, limit: int) -> Kept:
-    """What `keep` would have kept with a smaller limit."""
+    """The value that `keep` would have kept with a smaller limit."""
     if kept.shape is None or not is_array(kept.value):
         shorter = keep(kept.value, limit)
         return shorter._replace(sliced=kept.sliced or shorter.sliced)
@@ -162,8 +163,10 @@ def shortened(kept: Kept, limit: int) -> Kept:
 
 
 def beginning(values: Any, shape: Sequence[int], limit: int) -> Any:
-    """Of an array of this shape at most `limit` numbers: the first along each axis. `values` are
-    all of them, or the beginning for a larger limit."""
+    """The first numbers along each axis of an array of this shape, at most `limit` of them.
+
+    Argument values: the array, or what was kept of it with a larger limit.
+    """
     if math.prod(shape) <= limit:
         return values
     side = max(1, int(limit ** (1 / sum(n > 1 for n in shape))))
@@ -171,7 +174,7 @@ def beginning(values: Any, shape: Sequence[int], limit: int) -> Any:
 
 
 def _plain(value: Any, limit: int) -> Any:
-    """A container of plain values, copied, its first entries."""
+    """A copy of the first entries of a container of plain values."""
     if isinstance(value, Mapping) or is_named(value):
         return {key: _plain(entry, limit) for key, entry in islice(items(value), limit)}
     if isinstance(value, (list, tuple)):
@@ -180,7 +183,7 @@ def _plain(value: Any, limit: int) -> Any:
 
 
 def memory_of(value: Any) -> tuple[Any, ...] | None:
-    """A key that is equal for views of the same memory; None if it cannot be determined."""
+    """A key that all views of the same memory share; None if it cannot be determined."""
     if isinstance(value, np.ndarray):
         if not value.size:
             return None
@@ -193,7 +196,7 @@ def memory_of(value: Any) -> tuple[Any, ...] | None:
 
 
 class Binding(NamedTuple):
-    """The value that one target of an assignment gets."""
+    """A target of an assignment with the value that it gets."""
 
     target: Written
     path: Path | None  # its place in the value assigned; None for what a starred target gathers
@@ -201,9 +204,10 @@ class Binding(NamedTuple):
 
 
 def unpack(target: Pattern, value: Any, path: Path = ()) -> tuple[Any, list[Binding] | None]:
-    """The value, iterators made into tuples, and what each target of a pattern gets of it.
+    """Unpacks an assigned value over a pattern of targets, as Python does.
 
-    None where it does not fit: the assignment itself will raise Python's error.
+    Returns the value, with iterators made into tuples, and a binding for each target. The bindings
+    are None if the value does not fit; the assignment itself then raises Python's error.
     """
     if isinstance(target, Written):
         return value, [Binding(target, path, value)]

@@ -67,7 +67,8 @@ def errata() -> dict[str, dict[str, Any]]:
 
 
 def cited(text: str) -> list[str]:
-    """What a comment or a note cites, each once: "Corollary 1", "footnote 5", "erratum 4"."""
+    """The citations in a comment or a note, without repetition: "Corollary 1", "footnote 5",
+    "erratum 4"."""
     return [name for name in dict.fromkeys(names(text)) if said(name)]
 
 
@@ -86,7 +87,7 @@ def names(text: str) -> Iterator[str]:
 
 
 def said(name: str) -> dict[str, Any] | None:
-    """What is cited by a name, as `errata`; None for what is not known."""
+    """The text of a citation, in the form of `errata`; None for an unknown name."""
     if name in helpers():
         return {"title": name, "text": [helpers()[name]]}
     if name in NOTES:
@@ -97,7 +98,7 @@ def said(name: str) -> dict[str, Any] | None:
 
 
 def all_said(lists: Iterable[list[str]]) -> dict[str, Any]:
-    """What all the lines of a page cite, by name."""
+    """The texts of everything that the lines of a page cite, by name."""
     return {name: said(name)
             for name in dict.fromkeys(name for citations in lists for name in citations)}
 

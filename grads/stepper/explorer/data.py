@@ -1,4 +1,4 @@
-"""The one object that a page of the explorer is made of; the page reads it as JSON."""
+"""Makes the single object that a page of the explorer consists of. The page reads it as JSON."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def build(
 
 
 def explore(name: str, output: str | Path | None = None, **settings: Any) -> Path:
-    """Writes the page of `build(name, **settings)` and returns its path, NAME.html if None.
+    """Write the page of `build(name, **settings)` and return its path, NAME.html if path is None.
 
-    To a path that ends in .svg it writes the drawings of the functions instead, for slides: the
-    first there, further ones beside it with their names, as in NAME-attend.svg.
-    Raises `UserError` as `build`, for a path that cannot be written, and for a derivation without a
+    If the path ends in .svg, the drawings of the functions are written instead, for slides: the
+    first one there, and the others beside it, with their names, as NAME-attend.svg. Raises
+    `UserError` as `build` does, for a path that cannot be written, and for a derivation without a
     drawing.
     """
     return write(build(name, **settings), page_name(name) if output is None else output)
 
 
 def write(data: dict[str, Any], output: str | Path) -> Path:
-    """Writes the page of what `build` has made, or its drawings, and returns its path."""
+    """Write a page, or its drawings, from the data of `build`, and return the path."""
     path = Path(output)
     if path.suffix == PICTURE:
         return write_drawings(data, path)

@@ -1,4 +1,5 @@
-"""What is walked through: a derivation, run on a small example or on a trained model's weights."""
+"""Runs the derivation that is to be walked through, on a small example or with a trained model's
+weights."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ LARGE = 100_000  # parameters of a model of which one entry of each gradient is 
 
 @dataclass(frozen=True)
 class RunExample:
-    """A derivation that has been run, and what is to be said about it."""
+    """A derivation that has been run, and the notes on it."""
 
     name: str  # what was asked for
     run: Run
@@ -139,13 +140,13 @@ class RunExample:
 
 
 def open_example(name: str, settings: Settings) -> RunExample:
-    """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
+    """Run a derivation by name, or a user's own functions, FILE.py:NAME.
 
-    With the weights of `settings.model`; without one with those of the package's own model, unless
-    something of a random model is asked for or a word is not known to it.
-    Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
-    that the derivation has no use for; for a sentence without words; for a run directory that
-    is none, or whose model cannot be shown.
+    The weights are those of `settings.model`. Without a model they are those of the package's own
+    trained model, unless a setting of a random model is given or that model does not know a word.
+    Raises `UserError` for an unknown name (it names the nearest one), for a setting that the
+    derivation does not use, for a sentence without words, and for a directory that is not a run or
+    whose model cannot be shown.
     """
     if is_own(name):
         run, keep = fitting(own_derivation(name, settings), {})
@@ -233,7 +234,7 @@ def numbers(run: Run, keep: int) -> int:
 
 
 def check_settings(derivation: Derivation, settings: Settings) -> None:
-    """UserError for a setting that has no meaning here."""
+    """Raise `UserError` for a setting that has no meaning here."""
     name = derivation.name
     said = [key for key, value in vars(settings).items() if value is not None]
     for key in said:
@@ -249,7 +250,7 @@ def check_settings(derivation: Derivation, settings: Settings) -> None:
 
 
 def sizes_of(settings: Settings) -> Sizes:
-    """The sizes of a random model; UserError for one that is not positive."""
+    """The sizes of a random model. Raises `UserError` for a size that is not positive."""
     return Sizes(
         hidden=HIDDEN if settings.hidden is None else settings.hidden,
         embedding=EMBEDDING if settings.embedding is None else settings.embedding,

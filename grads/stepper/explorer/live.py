@@ -1,4 +1,5 @@
-"""What a page needs to compute its numbers anew when the reader changes one: a run on a tape."""
+"""Records a run on a tape, so that the page can compute its numbers anew when the reader changes
+one."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def live_json(example: RunExample, table: Table) -> dict[str, Any] | None:
 
 
 class TapedRun:
-    """A run of a derivation on a tape. Raises `Untaped`."""
+    """A run of a derivation on a tape. Raises `Untaped` for an operation that a tape cannot
+    hold."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.tape = run, Tape()

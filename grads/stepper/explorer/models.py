@@ -44,7 +44,7 @@ LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "
 
 @dataclass(frozen=True)
 class Trained:
-    """A model of a run directory on a sentence."""
+    """A trained model of a run directory, on a sentence."""
 
     derivation: Derivation
     hidden: int
@@ -267,7 +267,8 @@ def on(derivation: Derivation, example: Example) -> Derivation:
 
 def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
                ) -> dict[str, np.ndarray]:
-    """RNNsearch's parameters by the names of its derivation: each gate's matrices by themselves."""
+    """RNNsearch's parameters under the names of its derivation, with separate matrices for each
+    gate."""
     E = config.embedding_size
     rounded: dict[str, np.ndarray] = {}
     for name, value in parameters.items():
@@ -287,7 +288,8 @@ def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
 
 
 def exact(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Parameters in float64: the derivatives are compared to more digits than float32 has."""
+    """The parameters in float64, because derivatives are compared to more digits than float32
+    has."""
     return {name: np.asarray(to_host(array), np.float64) for name, array in parameters.items()}
 
 
@@ -300,7 +302,7 @@ def trained(
     derivation: Derivation, config: Any, size: int, more: Sequence[str], words: Sequence[str],
     ids: Sequence[int],
 ) -> Trained:
-    """The model with what is to be said about it."""
+    """The model with the notes on it."""
     notes = ("Trained weights; computed in float64.",
              "Without the dropout of training." if getattr(config, "dropout", 0.0) else "",
              "Without the clipping of dh in training."
@@ -314,5 +316,5 @@ def trained(
 
 
 def unknown(words: Sequence[str], ids: Sequence[int]) -> list[str]:
-    """Words that a vocabulary does not have, each once."""
+    """The words that a vocabulary does not have, without repetition."""
     return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))

@@ -97,7 +97,7 @@ class Line:
                 for side, shape in zip(sides, shapes, strict=True)]
 
     def attempt(self, make: Callable[[], Shaped]) -> Tree | None:
-        """A tree; None where a part of it is no arithmetic."""
+        """The tree of an expression; None if a part of it is not arithmetic."""
         try:
             return make().tree
         except Exception:  # whatever a user's line has that no tree says
@@ -126,7 +126,7 @@ class Line:
     # --- expressions
 
     def of(self, node: ast.expr) -> Shaped:
-        """The tree of an expression; LookupError where a part of it is no arithmetic."""
+        """The tree of an expression. Raises LookupError if a part of it is not arithmetic."""
         written = ast.unparse(node)
         if not (isinstance(node, ast.Attribute) and node.attr == "T"):
             known = self.operand(written)
@@ -283,7 +283,7 @@ class Line:
 
 
 class Index:
-    """Gives back what it is indexed with."""
+    """Returns the index that it is indexed with."""
 
     def __getitem__(self, index: Any) -> Any:
         return index

@@ -1,4 +1,4 @@
-"""What the names of a user's own lines stand for: tensors of the page, and other numbers."""
+"""Finds what the names of a user's own lines stand for: tensors of the page, and other numbers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ DEEP = 6  # objects inside objects
 
 
 class Operands:
-    """The tensors and numbers behind the names of a user's lines.
+    """Finds the tensors and numbers behind the names of a user's lines.
 
-    Arguments: run, its traces; table, of the page's tensors.
+    Arguments: run, its traces; table, the page's tensors.
     """
 
     def __init__(self, run: Run, table: Table) -> None:
@@ -75,8 +75,8 @@ class Operands:
             "[" not in step.targets[0].written)
 
     def reads(self, name: str, step: Step) -> dict[str, Origin]:
-        """Where each variable that a step read was assigned: for `p[y, 0]` that of `p`, unless an
-        entry of its own was."""
+        """The assignment of each variable that a step read. For `p[y, 0]` it is that of `p`, unless
+        the entry itself was assigned."""
         trace, origins = self.table.traces[name], {}
         for read in step.reads:
             if len(read.origins) == 1:
@@ -88,7 +88,7 @@ class Operands:
         return origins
 
     def before(self, name: str, step: Step) -> Shaped | None:
-        """The variable before `x += e`: the longest name that an array has, and its entries."""
+        """The variable before `x += e`: the longest name that is an array, and its entries."""
         written, wanted = step.targets[0].written, step.targets[0].name
         known = wanted
         while (origin := self.latest(name, step, known)) is None or (
@@ -106,7 +106,8 @@ class Operands:
             before, lambda entries: entries.ravel()[places])
 
     def now(self, name: str, step: Step, origin: Origin, text: str) -> Shaped | None:
-        """An array as a step reads it, with the entries that were set since it was assigned."""
+        """An array as a step reads it, including the entries that were set since it was
+        assigned."""
         trace = self.table.traces[name]
         target, frame = trace.target(origin), trace.steps[origin[0]].frame
         whole = self.tensor(self.table.find(name, origin), text)
@@ -126,13 +127,13 @@ class Operands:
             joined([moved(piece, np.ravel) for piece in parts], 0), entries)
 
     def latest(self, name: str, step: Step, text: str) -> Origin | None:
-        """Where a variable of a step's function was assigned last before the step."""
+        """The last assignment of a variable of a step's function before the step."""
         made = self.made[name].get((step.frame, text), [])
         place = bisect_left(made, (step.number, 0))
         return made[place - 1] if place else None
 
     def tensor(self, number: int, text: str) -> Shaped | None:
-        """A tensor of the page; None where it is no array or not whole."""
+        """The page's tensor; None if it is not an array, or if the page has only a part of it."""
         shape = self.table.entries[number]["shape"]
         if shape is None or "full_shape" in self.table.entries[number]:
             return None
@@ -143,7 +144,7 @@ class Operands:
         return self.table.traces[name].program.function_at(step.file, step.line).__globals__
 
     def held(self, name: str, step: Step, text: str) -> Shaped | None:
-        """The numbers of a global variable, or of what an object holds."""
+        """The numbers of a global variable, or of a variable that an object holds."""
         chain = chain_of(ast.parse(text, mode="eval").body)
         if chain is None:
             return None
@@ -164,7 +165,7 @@ class Operands:
 
 
 def objects_in(value: Any, depth: int = DEEP) -> Iterator[tuple[int, Any]]:
-    """The objects among values, and those that they hold, by id()."""
+    """The objects among values and inside them, by id()."""
     inner = list(attributes_of(value).values()) if hasattr(value, "__dict__") else list(
         value.values() if isinstance(value, Mapping) else value) if isinstance(
             value, (Mapping, list, tuple)) else []

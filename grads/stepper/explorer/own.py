@@ -1,8 +1,8 @@
-"""A user's own function, from a file, as a derivation: FILE.py:NAME.
+"""Reads a user's own functions from a file as a derivation, FILE.py:NAME.
 
-The file has NAME_inputs(rng), and what `grads check` takes: NAME_forward with NAME_backward; a
-scalar NAME with NAME_gradient; NAME, which returns a loss with its gradients, or is a layer. Or
-NAME alone, of which there is nothing to verify.
+The file has NAME_inputs(rng) and the functions that `grads check` takes: NAME_forward with
+NAME_backward; a scalar NAME with NAME_gradient; or NAME, which returns a loss with its gradients or
+is a layer. If NAME stands alone, there is nothing to verify.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ from grads.stepper.tracing.returned import Kept
 
 
 def titled(target: str) -> str:
-    """FILE.py:NAME without the directories, which are the user's own."""
+    """The name FILE.py:NAME without the file's directories, which may be private."""
     return target.replace("\\", "/").rpartition("/")[2]
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is FILE.py:NAME."""
+    """Whether a name has the form FILE.py:NAME."""
     return ".py:" in name
 
 
 def containing(name: str) -> AbstractContextManager[None]:
-    """Context of whatever is run for a name: that of a user's code, for FILE.py:NAME."""
+    """Context for running what a name stands for; for FILE.py:NAME, that of a user's code."""
     return contained(name) if is_own(name) else nullcontext()
 
 
 def own_derivation(target: str, settings: Settings) -> Derivation:
-    """A user's forward and backward as a derivation, of whatever style `grads check` takes. The
-    loss is sum(d_outputs * outputs) with random d_outputs; that of a scalar is itself.
+    """Make a derivation of a user's forward and backward, in any style that `grads check` takes.
 
-    Raises `UserError` naming the file and what it lacks, or what its own code raised; for a
-    setting other than the seed.
+    The loss is sum(d_outputs * outputs) with random d_outputs. A scalar function is its own loss.
+    Raises `UserError` if the file lacks something (it names the file), if the user's code raises an
+    error, and for a setting other than the seed.
     """
     module, path, name, seed = opened(target, settings)
     inputs = inputs_of(module, path, name, seed)
@@ -84,7 +84,8 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
 
 
 class Alone(UserError):
-    """A function without gradients: its steps can be shown, and that is all."""
+    """Raised for a function without gradients. Its steps can be shown, but nothing can be
+    verified."""
 
 
 class Written:
@@ -99,28 +100,28 @@ class Written:
         self.follow = (*functions_of(module), *classes_of(module))
 
     def check_that_it_ends(self, call: Any) -> None:
-        """Run a function or a method once with its steps counted, before it runs freely. Raises
-        UserError if it does not end."""
+        """Run a function once with its steps counted, before it runs without a limit. Raises
+        `UserError` if it does not end."""
         function = getattr(call, "__func__", call)
         if isinstance(function, FunctionType):
             trace(function, *copy.deepcopy((*bound(call), *self.inputs)), follow=self.follow)
 
     def derivation(self, forward: Any, backward: Any, arguments: tuple[Any, ...], upstream: Any,
                    **others: Any) -> Derivation:
-        """The derivation of these functions."""
+        """The derivation of the functions in the file."""
         return Derivation(
             self.target, titled(self.target), forward, backward,
             pairing(self.module, forward, backward),
             lambda request: Example(arguments, upstream=upstream), self.follow, own=True, **others)
 
     def scalar(self, scalar: Any, gradient: Any) -> Derivation:
-        """NAME and NAME_gradient."""
+        """The derivation of a scalar function NAME and its NAME_gradient."""
         return self.derivation(scalar, gradient, tuple(self.inputs), None,
                                loss=lambda example, result: result,
                                given=lambda example, result: example.arguments)
 
     def pair(self, forward: Any, backward: Any) -> Derivation:
-        """NAME_forward, which returns outputs and a cache, and NAME_backward."""
+        """The derivation of NAME_forward, which returns outputs and a cache, and NAME_backward."""
         result = forward(*copy.deepcopy(self.inputs))
         if not isinstance(result, tuple) or len(result) != 2:
             raise UserError(f"{self.target}: expected {forward.__name__} to return (outputs, "
@@ -133,8 +134,8 @@ class Written:
             given=lambda example, result: (*bound_too, example.upstream, result[1]))
 
     def loss(self, function: Any) -> Derivation:
-        """A function that returns a loss with its gradients. Raises ValueError where it does
-        not."""
+        """The derivation of a function that returns a loss with its gradients. Raises ValueError if
+        it does not."""
         run = LossRun(Subject(function, self.inputs, {}))
         call = run.subject.call
         names = returned_names(call)
@@ -155,7 +156,7 @@ class Written:
             loss_at=loss_at)
 
     def layer(self, layer: Any) -> Derivation:
-        """An object, or a list of such, with a forward and a backward."""
+        """The derivation of a layer, or a list of layers, with a forward and a backward."""
         layer = Chain(layer) if isinstance(layer, (list, tuple)) else layer
         run = LayerRun(layer, self.inputs, {}, True)
         call = run.subject.call
@@ -181,24 +182,24 @@ class Written:
 
 
 def bound(call: Any) -> tuple[Any, ...]:
-    """The object that a method belongs to; nothing of a function."""
+    """The object that a method is bound to; an empty tuple for a function."""
     return (call.__self__,) if hasattr(call, "__self__") else ()
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one number."""
+    """Whether a value is a single number."""
     return not isinstance(value, (tuple, list, Mapping)) and np.size(value) == 1
 
 
 def trace_alone(target: str, settings: Settings) -> Trace:
-    """The trace of a user's function that has no gradients. Errors as above."""
+    """Trace a user's function that has no gradients. Raises the errors of `own_derivation`."""
     module, path, name, seed = opened(target, settings)
     function, inputs = find(module, path, name), inputs_of(module, path, name, seed)
     return trace(function, *inputs, follow=[*functions_of(module), *classes_of(module)])
 
 
 def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]:
-    """The file as a module, its path, the name, and the seed."""
+    """The file as a module, its path, the function's name, and the seed."""
     for key, value in vars(settings).items():
         if value is not None and key != "seed":
             raise UserError(f"{key}: {target} has none: its inputs are what NAME_inputs returns")
@@ -208,15 +209,18 @@ def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]
 
 
 def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]:
-    """What NAME_inputs returns, as the arguments of a call: a sequence's items; a mapping or an
-    array is the one argument."""
+    """The result of NAME_inputs as the arguments of a call. The items of a sequence are the
+    arguments; a mapping or an array is the only argument."""
     made = make_inputs(module, path, name, np.random.default_rng(seed))
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
 def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
-    """`dX` of the backward is the gradient of `X` of the forward; so for their helpers, f and
-    f_backward or f_grad, and for the methods of one class, forward or __call__ and backward."""
+    """The pairing by names: `dX` of the backward is the gradient of `X` of the forward.
+
+    It holds for NAME, for helpers f with f_backward or f_grad, and for the methods of one class,
+    where backward belongs to forward or __call__.
+    """
     helpers = {f"{function.__name__.removesuffix('_forward')}{ending}": function.__name__
                for function in functions_of(module) for ending in ("_backward", "_grad")}
     classes = classes_of(module)
@@ -231,7 +235,7 @@ def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
 
 
 def name_of(function: Any, classes: list[type]) -> str:
-    """The name of a function in a trace."""
+    """The name that a function has in a trace."""
     return str(function.__qualname__ if function in methods_of(classes) else function.__name__)
 
 
@@ -242,13 +246,13 @@ def functions_of(module: ModuleType) -> list[FunctionType]:
 
 
 def upstream_of(outputs: Any, rng: np.random.Generator) -> Any:
-    """Random upstream gradients in the form of the outputs."""
+    """Random upstream gradients with the structure of the outputs."""
     return like(outputs, {name: rng.normal(size=np.shape(output))
                           for name, output in flatten(outputs).items()})
 
 
 def dotted(upstream: Any, outputs: Any) -> Any:
-    """sum(upstream * outputs) over all arrays."""
+    """The sum of upstream * outputs over all arrays."""
     if isinstance(upstream, Mapping):
         return sum(dotted(gradient, outputs[name]) for name, gradient in upstream.items())
     if isinstance(upstream, (tuple, list)):

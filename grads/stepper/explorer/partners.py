@@ -1,7 +1,8 @@
-"""Which line of the forward pass a line of the backward pass differentiates.
+"""Finds the line of the forward pass that a line of the backward pass differentiates.
 
-`df = c_prev * dc` makes df from dc: it differentiates the line that reads f and makes c. Where the
-line reads no gradient of what such a line makes, it is the line that reads f, or that made it.
+`df = c_prev * dc` computes df from dc, so it differentiates the line that reads f and assigns c. If
+the backward's line reads no gradient of such a line's result, it is paired with the line that reads
+f, or with the line that assigned f.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain iterati
 
 
 class Partners:
-    """Finds the forward step of a backward step, both by their numbers in the traces."""
+    """Finds the forward step of a backward step. Both are given by their numbers in the traces."""
 
     def __init__(self, run: Run, table: Table, verifications: list[Verification]) -> None:
         self.run, self.table = run, table
@@ -29,7 +30,8 @@ class Partners:
             self.steps[step.function, frozenset(step.loops)].append(step)
 
     def find(self, step: Step) -> int | None:
-        """The forward step that a backward step differentiates, if any."""
+        """The number of the forward step that a backward step differentiates; None if there is
+        none."""
         function = self.run.derivation.pairing.partners.get(step.function, "")
         here = self.steps[function, frozenset(step.loops)]
         for i in range(len(step.targets)):
@@ -65,12 +67,12 @@ class Partners:
                 for read in step.reads for origin in read.origins}
 
     def assigns(self, step: Step) -> set[int]:
-        """The tensors that a forward step has made."""
+        """The tensors that a forward step assigned."""
         return {self.table.root(self.table.find(FORWARD, (step.number, i)))
                 for i in range(len(step.targets))}
 
     def assigned(self, x: int) -> int | None:
-        """The forward step that made a tensor; None for what was given from outside."""
+        """The forward step that assigned a tensor; None for an argument."""
         name, origin = self.table.origins[x]
         made = self.run.forward.steps[origin[0]].kind == "assign"
         return origin[0] if name == FORWARD and made else None

@@ -28,8 +28,8 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Arguments of `grads explore search`; None where nothing was said. Without a model the
-    package's own is searched."""
+    """The arguments of `grads explore search`. None means that an argument was not given. Without a
+    model, the package's own model is searched."""
 
     model: Path | None = None
     ensemble: Sequence[Path] = ()  # searched as one with the model

@@ -1,4 +1,4 @@
-"""What the user asked for."""
+"""The settings of a walk or a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Settings:
-    """Arguments of `grads walk` and `grads explore`; None where nothing was said."""
+    """The arguments of `grads walk` and `grads explore`. None means that an argument was not
+    given."""
 
     sentence: str | None = None
     target: str | None = None

@@ -31,7 +31,7 @@ SAID = {"other": "not compared", "unpaired": "not compared", "suspect": "the mis
 
 
 class Shown:
-    """The steps of one or two traces, as they are walked through: assignments only."""
+    """The assignments of one or two traces, in the order in which they are walked through."""
 
     def __init__(
         self, traces: dict[str, Trace], verifications: Sequence[Verification] = (),
@@ -52,7 +52,7 @@ class Shown:
         return len(self.steps)
 
     def next_time(self, number: int, direction: int) -> int:
-        """The nearest step, in a direction, of another time step or pass; its first one."""
+        """The nearest step in a direction that begins another time step or pass."""
         def place(k: int) -> tuple[str, Any]:
             name, step = self.steps[k]
             return name, step.loops[:1]
@@ -72,8 +72,7 @@ class Shown:
                     len(self) - 1)
 
     def begin(self) -> int:
-        """The first step that is wrong; or the first with an equation, where the mathematics
-        starts; 0 where there is none."""
+        """The step to begin with: the first wrong step, else the first with an equation, else 0."""
         return max(self.next_equation(-1), 0) if self.first_wrong is None else self.first_wrong
 
     @property
@@ -106,13 +105,14 @@ class Shown:
                     number)
 
     def equation(self, name: str, step: Step) -> str | None:
-        """The key of a step's equation, None for a line that only keeps books."""
+        """The key of a step's equation; None for a line that is bookkeeping."""
         return None if self.run is None else equation(self.traces[name], step, self.run)
 
     def page(self, number: int, context: int, told: set[str] | None = None) -> Text:
-        """A step, by its number from 0, with so many lines of its function around it.
+        """A step with lines of its function around it.
 
-        told: names of what was cited in full before, and need not be again; it grows.
+        Arguments: number of the step, from 0; context, how many lines around it; told, the names of
+        citations that were already printed in full, which grows.
         """
         name, step = self.steps[number]
         where = f"step {number + 1} of {len(self)} · {name} · {step.function}, " \
@@ -137,7 +137,8 @@ class Shown:
         return text
 
     def words(self, name: str, step: Step, told: set[str] | None) -> Text:
-        """What the line does, and what it cites: in full, unless that was told before."""
+        """What a step's line does, and what it cites. A citation is printed in full the first time
+        only."""
         equation = self.equation(name, step)
         note = formulas()[equation]["note"] if equation else ""
         text = Text()
@@ -196,7 +197,7 @@ class Shown:
         return text.append("  ... (first entries only)\n" if is_partial else "\n")
 
     def verification(self, verification: Verification) -> Text:
-        """What is known of a gradient."""
+        """What is known about a gradient, in words and numbers."""
         if verification.error is None:
             return Text(f"  {SAID.get(verification.status, verification.status)}: "
                         f"{verification.reason}\n", style=STYLES.get(verification.status, "dim"))

@@ -28,8 +28,7 @@ OPERANDS = 16  # tensors of one container that a step is said to have read
 
 
 class Steps:
-    """The assignments of both passes that are shown, numbered from 0; `entries` is what the page
-    gets."""
+    """The assignments of both passes that are shown, numbered from 0. The page gets `entries`."""
 
     def __init__(self, run: Run, table: Table, verifications: list[Verification]) -> None:
         self.run, self.table = run, table
@@ -46,7 +45,7 @@ class Steps:
                     self.entries.append(self.entry(name, step))
 
     def entry(self, name: str, step: Step) -> dict[str, Any]:
-        """What the page gets of a step."""
+        """The page's entry for a step."""
         formula = equation(self.table.traces[name], step, self.run)
         note = formulas()[formula]["note"] if formula else ""
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
@@ -87,8 +86,8 @@ class Steps:
         return text if text in self.typeset else None
 
     def is_bookkeeping(self, step: Step) -> bool:
-        """Whether a line without an equation is one that a reader may skip: of a user's own
-        function what assigns no real number."""
+        """Whether a reader may skip a line. Such a line has no equation; in a user's function it
+        assigns no real number."""
         if not self.run.derivation.own:
             return True
         return all(target.shape is None or is_integer(target.value) for target in step.targets)
@@ -125,12 +124,12 @@ class Steps:
         return None if partner is None else self.numbers.get((FORWARD, partner))
 
     def assigned(self, name: str, origin: Origin) -> int | None:
-        """The number of the step that assigned a target; None for what was given from outside."""
+        """The number of the step that assigned a target; None for an argument."""
         where, place = self.table.origins[self.table.find(name, origin)]
         return self.numbers.get((where, place[0]))
 
     def source(self, name: str, step: Step) -> int:
-        """The number of the function a step is in; its source is noted."""
+        """The number of the function that a step is in. Its source is added to the page."""
         for source in self.sources:
             if (source["pass"], source["function"]) == (name, step.function):
                 return int(source["id"])

@@ -42,11 +42,11 @@ PLAIN: set[Any] = {np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.e
 
 
 class Untaped(Exception):
-    """What a tape cannot hold."""
+    """Raised for an operation that a tape cannot hold."""
 
 
 class Tape:
-    """The operations on arrays that a run went through."""
+    """Records the operations on arrays during a run."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -60,7 +60,7 @@ class Tape:
         return self.add(["leaf"], np.asarray(value))
 
     def add(self, line: Line, value: Any) -> Taped:
-        """Notes an operation, whose result is `value`."""
+        """Add an operation with the result `value`."""
         value = np.asarray(value)
         line.insert(1, self.numbered(value.shape))
         self.lines.append(line)
@@ -111,7 +111,7 @@ class Tape:
 
 
 class Taped(np.ndarray[Any, Any]):
-    """An array that notes on its tape what is done to it."""
+    """An array that records on its tape what is done to it."""
 
     tape: Tape
     node: int

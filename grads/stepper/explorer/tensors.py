@@ -24,8 +24,7 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 class Table:
-    """The tensors of a run that the steps shown assign or read; `entries` is what the page gets.
-    """
+    """The tensors that the shown steps of a run assign or read. The page gets `entries`."""
 
     def __init__(self, run: Run, shown: Mapping[str, Collection[int]]) -> None:
         self.run, self.shown = run, shown
@@ -43,8 +42,8 @@ class Table:
                         self.add(name, (step.number, i), target)
 
     def add(self, name: str, origin: Origin, target: Target) -> int:
-        """Notes a tensor and returns its number; of what it passes on, that is not noted yet, it
-        is the place too."""
+        """Add a tensor and return its number. An original that it passes on, and that is not known
+        yet, is located here too."""
         same, passed = self.follow(name, target.same_as) if target.same_as else (None, [])
         entry: dict[str, Any] = {"name": target.name, "shape": None}
         if target.shape is None:

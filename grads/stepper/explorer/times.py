@@ -1,4 +1,4 @@
-"""Which steps of a long run a page shows: those of the first and the last times of its loops."""
+"""Chooses the steps of a long run that a page shows: the first and last times of its loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shown(NamedTuple):
     note: str  # what is left out, "" where nothing is
 
     def with_first_wrong(self, verifications: Sequence[Verification]) -> Shown:
-        """With the step of the first gradient that is wrong, wherever it is."""
+        """The same, plus the step of the first wrong gradient."""
         wrong = min((verification.step for verification in verifications
                      if verification.status == "wrong"), default=None)
         if wrong is None:
@@ -31,8 +31,8 @@ class Shown(NamedTuple):
 
 
 def shown_steps(run: Run) -> Shown:
-    """All assignments of both passes where they are at most STEPS; else of the iterations of each
-    outermost loop the first and the last, as many as fit."""
+    """The steps to show: all assignments of both passes if there are at most STEPS. Otherwise the
+    first and the last iterations of each outermost loop, as many as fit."""
     every = {name: run.assigned(name) for name in (FORWARD, BACKWARD)}
     total = sum(map(len, every.values()))
     times = times_of([step for steps in every.values() for step in steps])

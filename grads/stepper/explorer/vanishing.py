@@ -1,5 +1,7 @@
-"""The page of vanishing gradients: one step of an RNN, an LSTM and a GRU on a tape, which the page
-runs as often as the reader asks for (Luong, 2016, 2.2.2).
+"""The page of vanishing gradients (Luong, 2016, 2.2.2).
+
+A single step of an RNN, an LSTM and a GRU is recorded on a tape. The page runs it as often as the
+reader asks for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Wrong backward passes beside the right one: which tensors become wrong, from which step on."""
+"""Compares wrong backward passes with the right one: which tensors become wrong, and from which
+step."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ROUGH = 2  # of an error
 
 
 class Wrong:
-    """A wrong backward pass, its steps laid beside those of the right one."""
+    """A wrong backward pass, with its steps aligned to those of the right one."""
 
     def __init__(self, trace: Trace, numbers: list[int]) -> None:
         self.trace, self.numbers = trace, numbers  # by step of the right pass: step of this one
@@ -35,8 +36,8 @@ class Wrong:
 def variants_json(
     example: RunExample, table: Table, steps: Steps, verifications: Sequence[Verification]
 ) -> list[dict[str, Any]]:
-    """One object for each of the derivation's mistakes that goes through the same lines and
-    changes a number."""
+    """An object for each of the derivation's mistakes that runs through the same lines and changes
+    a number."""
     right, variants = example.run.backward, []
     for mistake in example.run.derivation.breaks:
         trace = example.rerun(mistake.edits)
@@ -59,8 +60,8 @@ def variants_json(
 
 
 def aligned(right: Trace, wrong: Trace) -> list[int] | None:
-    """The steps of a wrong pass that are those of the right one, which it may have more of; None
-    where it goes another way."""
+    """The steps of a wrong pass that correspond to those of the right one, which may have
+    additional steps; None if the wrong pass takes another path."""
     numbers, waiting = [], iter(wrong.steps)
     for step in right.steps:
         match = next((candidate.number for candidate in waiting if same_place(candidate, step)),
@@ -86,7 +87,7 @@ def differing(right: Trace, wrong: Wrong) -> list[Origin]:
 
 
 def close(target: Target, other: Target) -> bool:
-    """Whether two targets have the same numbers, up to rounding."""
+    """Whether two targets have the same numbers up to rounding."""
     return target.shape == other.shape and relative_error(
         np.asarray(target.value, float), np.asarray(other.value, float)) <= DIFFERENT
 

@@ -1,4 +1,5 @@
-"""What is known of every gradient, as the page gets it: numbers, V curves, lines of the loss."""
+"""Prepares the verification of every gradient for the page: numbers, V curves, lines of the
+loss."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ GIVEN = 100_000  # numbers of all inputs with which nothing but a parameter is
 def verifications_json(
     run: Run, table: Table, steps: Steps, verifications: Sequence[Verification]
 ) -> list[dict[str, Any]]:
-    """One object for each gradient the backward assigned, in order; marks their tensors."""
+    """An object for each gradient that the backward assigned, in order. Their tensors are
+    marked."""
     shown = [verification for verification in verifications
              if verification.error is not None and verification.partner is not None
              and size(verification)]
@@ -79,7 +81,8 @@ def mark_passed_on(table: Table) -> None:
 
 
 def same_or_list(verification: Verification) -> Any:
-    """The derivatives by complex step; True where they are the gradient to all digits given."""
+    """The derivatives by complex step; True if they equal the gradient in all digits that are
+    shown."""
     exact = flat(verification.complex_step, COMPARED)
     return exact == flat(verification.analytic, COMPARED) or exact
 
@@ -91,8 +94,12 @@ def is_whole_parameter(verification: Verification) -> bool:
 
 
 def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verification]:
-    """The gradients that get a V curve: all; where they are many or large, one of each line, and
-    the parameters', unless the variable is very large; of a large model the parameters' only."""
+    """The gradients that get a V curve.
+
+    Normally these are all. If they are many or large, they are the first of each line and those of
+    the parameters, except of a very large variable. In a large model they are only those of the
+    parameters.
+    """
     sampled = any(verification.checked < np.prod(verification.shape)
                   for verification in verifications)
     given = sum(int(np.prod(target.shape)) for target in run.forward.steps[0].targets

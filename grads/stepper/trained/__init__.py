@@ -1,12 +1,13 @@
-"""Tiny trained models that come with the package: the explorer's pages show them by default.
+"""Tiny trained models included in the package. The explorer's pages show them by default.
 
-Each is a run directory of `nmt`, one a derivation: `recipe.yaml`, the vocabularies and
-`best.safetensors`. They were trained on phrases generated from Unicode CLDR (`phrases.py`) by
+Each model is a run directory of `nmt` for one derivation: `recipe.yaml`, the vocabularies and
+`best.safetensors`. The models were trained on phrases generated from Unicode CLDR (`phrases.py`) by
 
     python -m grads.stepper.trained OUTPUT
 
-which reads the recipes here and writes each model's directory below OUTPUT; `models.json` has facts
-on each. The translators translate German to English; the language models read the English side.
+which reads the recipes here and writes each model's directory below OUTPUT. `models.json` has facts
+about each model. The translators translate German to English; the language models read the English
+side.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ TEXT = "8 hours ago or Monday"  # the same for the language models
 
 @cache
 def facts() -> dict[str, dict[str, Any]]:
-    """The facts on each model, by the name of its derivation."""
+    """The facts about each model, by the name of its derivation."""
     known: dict[str, dict[str, Any]] = json.loads((DIRECTORY / FACTS).read_text(encoding="utf-8"))
     return known
 
 
 def note(name: str) -> str:
-    """The note of a page on its model."""
+    """The note on its model that a page shows."""
     fact = facts()[name]
     return (f"The weights are those of a tiny model that comes with the package "
             f"(grads/stepper/trained/{name}, {fact['bytes'] / 1000:.0f} kB), trained on "

@@ -29,7 +29,7 @@ LANGUAGE = ("rnn", "lstm")
 
 
 def main(output: Path, names: Sequence[str] = ()) -> None:
-    """Train the models, or those named, each in a directory below `output`, and write `models.json`
+    """Train all models, or those named, each in a directory below `output`, and write `models.json`
     there."""
     by_name = dict(facts()) if (DIRECTORY / FACTS).exists() else {}
     for name in names or [path.parent.name for path in sorted(DIRECTORY.glob(f"*/{RECIPE}"))]:

@@ -53,6 +53,6 @@ def listed(forms: Sequence[Form], style: int, locale: Locale) -> str:
 
 
 def small(word: str) -> bool:
-    """Whether a word is no number above LARGEST: "13", "13."."""
+    """Whether a word is not a number above LARGEST, such as "13" or "13."."""
     digits = word.rstrip(".")
     return not digits.isdigit() or int(digits) <= LARGEST

@@ -48,8 +48,8 @@ def helpers() -> dict[str, str]:
 
 def statement(text: str) -> str:
     """The first sentence of a docstring, its equation numbers in brackets."""
-    said, _, rest = text.partition(";")
-    return f"{said} ({', '.join(EQUATION.findall(rest.partition(chr(10))[0]))})."
+    statement, _, remainder = text.partition(";")
+    return f"{statement} ({', '.join(EQUATION.findall(remainder.partition(chr(10))[0]))})."
 
 
 @cache

@@ -126,8 +126,8 @@ class RunExample:
     @property
     def seed(self) -> int | None:
         """The seed of random parameters; None for a trained model's."""
-        given = self.settings.seed
-        return None if self.trained is not None else SEED if given is None else given
+        seed = self.settings.seed
+        return None if self.trained is not None else SEED if seed is None else seed
 
     def command(self) -> str:
         """The command line that makes the page again."""
@@ -236,15 +236,15 @@ def numbers(run: Run, keep: int) -> int:
 def check_settings(derivation: Derivation, settings: Settings) -> None:
     """Raise `UserError` for a setting that has no meaning here."""
     name = derivation.name
-    said = [key for key, value in vars(settings).items() if value is not None]
-    for key in said:
+    chosen = [key for key, value in vars(settings).items() if value is not None]
+    for key in chosen:
         if name not in ONLY.get(key, (name,)) and (key, settings.layers) != ("layers", 1):
             raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} "
                             f"{'have' if len(ONLY[key]) > 1 else 'has'}")
-    if "checkpoint" in said and "model" not in said:
+    if "checkpoint" in chosen and "model" not in chosen:
         raise UserError("checkpoint: expected a model too, whose checkpoint it is")
-    if "model" in said:
-        for key in said:
+    if "model" in chosen:
+        for key in chosen:
             if key in OWN:
                 raise UserError(f"{key}: a trained model has its own; give either {key} or model")
 

@@ -134,8 +134,8 @@ class Frames:
     def variable(self, frame: int, name: str) -> tuple[int | None, int | None]:
         """The tensor of a variable, and the step that makes it."""
         known = self.known[frame]
-        given = RETURNED if name == DRAWINGS[self.drawn[frame]].flows[-1].variable else name
-        return known.get(name, known.get(given, (None, None)))
+        name_inside = RETURNED if name == DRAWINGS[self.drawn[frame]].flows[-1].variable else name
+        return known.get(name, known.get(name_inside, (None, None)))
 
     def gradient(self, frame: int, name: str) -> tuple[int | None, int | None]:
         """The tensor of a variable's gradient, and the step that makes it."""

@@ -96,14 +96,14 @@ class TapedRun:
     def node(self, table: Table, number: int) -> int | None:
         """The line that made a tensor of the page, or the part of it that is shown."""
         entry, (name, (step, place)) = table.entries[number], table.origins[number]
-        made = self.traces[name]
+        trace = self.traces[name]
         if entry["shape"] is None:
             return None
-        named = [i for i, target in enumerate(made.steps[step].targets)
+        named = [i for i, target in enumerate(trace.steps[step].targets)
                  if target.name == entry["name"]]
         if len(named) == 1:  # a list of words is one target, of leaves it is several
             place, = named
-        value = made.alive.get((step, place))
+        value = trace.alive.get((step, place))
         if not isinstance(value, Taped):
             return None
         if "full_shape" in entry:

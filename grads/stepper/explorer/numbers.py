@@ -202,29 +202,29 @@ class Line:
             return self.stacked(name, given, how)
         return self.elements(name, [self.of(argument) for argument in given])
 
-    def elements(self, name: str, given: list[Shaped]) -> Shaped:
+    def elements(self, name: str, arguments: list[Shaped]) -> Shaped:
         """The tree of a function of each element."""
-        if name in FUNCTIONS and len(given) == 1:
-            return Shaped(["f", FUNCTIONS[name], given[0].tree], given[0].shape)
-        if name in PAIRS and len(given) == 2:
-            return elementwise(PAIRS[name], *given)
+        if name in FUNCTIONS and len(arguments) == 1:
+            return Shaped(["f", FUNCTIONS[name], arguments[0].tree], arguments[0].shape)
+        if name in PAIRS and len(arguments) == 2:
+            return elementwise(PAIRS[name], *arguments)
         if name in ("dot", "matmul"):
-            return product(*given)
+            return product(*arguments)
         if name == "outer":
-            a, b = (moved(factor, np.ravel) for factor in given)
+            a, b = (moved(factor, np.ravel) for factor in arguments)
             return Shaped(["@", a.tree, ["T", b.tree]], a.shape + b.shape)
         if name in COPIES:
-            return given[0]
+            return arguments[0]
         if name in ("square", "negative", "reciprocal"):
             return {"square": lambda x: elementwise("**", x, Shaped(["n", 2], ())),
                     "negative": lambda x: Shaped(["neg", x.tree], x.shape),
                     "reciprocal": lambda x: elementwise("/", Shaped(["n", 1], ()), x)}[name](
-                        given[0])
+                        arguments[0])
         if name == "clip":
-            return elementwise("min", elementwise("max", *given[:2]), given[2])
-        if name == "where" and len(given) == 3:
-            shape = np.broadcast_shapes(*(argument.shape for argument in given))
-            return Shaped(["where", *(broadcast(argument, shape).tree for argument in given)],
+            return elementwise("min", elementwise("max", *arguments[:2]), arguments[2])
+        if name == "where" and len(arguments) == 3:
+            shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
+            return Shaped(["where", *(broadcast(argument, shape).tree for argument in arguments)],
                           shape)
         raise LookupError(name)
 
@@ -242,11 +242,11 @@ class Line:
             axis = 0 if len(parts[0].shape) == 1 else 1
         return joined(parts, axis)
 
-    def reduced(self, name: str, given: list[ast.expr], how: dict[str, ast.expr]) -> Shaped:
+    def reduced(self, name: str, arguments: list[ast.expr], how: dict[str, ast.expr]) -> Shaped:
         """The tree of a sum, mean or largest element."""
-        of = self.of(given[0])
+        of = self.of(arguments[0])
         axis = self.index(how["axis"]) if "axis" in how else (
-            self.index(given[1]) if len(given) > 1 else None)
+            self.index(arguments[1]) if len(arguments) > 1 else None)
         keep = "keepdims" in how and bool(self.index(how["keepdims"]))
         shape = np.sum(np.empty(of.shape), axis=axis, keepdims=keep).shape
         axes = range(len(of.shape)) if axis is None else [
@@ -264,15 +264,15 @@ class Line:
         """The tree of a call of a function that assigns names and returns an expression."""
         if not isinstance(function, FunctionType) or self.depth > DEEP:
             raise LookupError(ast.unparse(node))
-        made = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-        assert isinstance(made, ast.FunctionDef)
+        definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        assert isinstance(definition, ast.FunctionDef)
         bound = inspect.signature(function).bind(
             *(self.of(argument) for argument in node.args),
             **{keyword.arg: self.of(keyword.value) for keyword in node.keywords if keyword.arg})
         names: dict[str, Shaped] = dict(bound.arguments)
         inner = Line(names.get, self.value, self.functions)
         inner.depth = self.depth + 1
-        for statement in made.body:
+        for statement in definition.body:
             if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 names[statement.targets[0].id] = inner.of(statement.value)
             elif isinstance(statement, ast.Return) and statement.value is not None:

@@ -114,11 +114,11 @@ class Operands:
         if whole is None or not target.shape:
             return whole
         entries, parts = np.arange(int(np.prod(target.shape))).reshape(target.shape), [whole]
-        for part, known in self.parts[name].get((frame, root_of(target.name)), ()):
-            if origin < part < (step.number, 0) and belongs(known, target.name) and (
+        for assignment, known in self.parts[name].get((frame, root_of(target.name)), ()):
+            if origin < assignment < (step.number, 0) and belongs(known, target.name) and (
                     known != target.name):
                 places = positions(known[len(target.name):], target.shape)
-                set_to = self.tensor(self.table.find(name, part), known)
+                set_to = self.tensor(self.table.find(name, assignment), known)
                 if places is not None and set_to is not None:
                     start = sum(int(np.prod(piece.shape)) for piece in parts)
                     entries.flat[places] = start + np.arange(places.size).reshape(places.shape)
@@ -128,9 +128,9 @@ class Operands:
 
     def latest(self, name: str, step: Step, text: str) -> Origin | None:
         """The last assignment of a variable of a step's function before the step."""
-        made = self.made[name].get((step.frame, text), [])
-        place = bisect_left(made, (step.number, 0))
-        return made[place - 1] if place else None
+        assignments = self.made[name].get((step.frame, text), [])
+        place = bisect_left(assignments, (step.number, 0))
+        return assignments[place - 1] if place else None
 
     def tensor(self, number: int, text: str) -> Shaped | None:
         """The page's tensor; None if it is not an array, or if the page has only a part of it."""

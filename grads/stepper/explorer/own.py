@@ -69,16 +69,16 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     module, path, name, seed = opened(target, settings)
     inputs = inputs_of(module, path, name, seed)
     check, functions = functions_of_name(module, path, name)
-    made = Written(target, module, inputs, np.random.default_rng([seed, 1]))
-    made.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
+    written = Written(target, module, inputs, np.random.default_rng([seed, 1]))
+    written.check_that_it_ends(getattr(functions[0], "forward", functions[0]))
     if check is check_pair:
-        return made.pair(*functions)
+        return written.pair(*functions)
     if check is check_layer:
-        return made.layer(functions[0])
+        return written.layer(functions[0])
     if len(functions) == 2:
-        return made.scalar(*functions)
+        return written.scalar(*functions)
     try:
-        return made.loss(functions[0])
+        return written.loss(functions[0])
     except ValueError as error:
         raise Alone(f"{target}: there is nothing to verify: {error}") from error
 
@@ -211,8 +211,8 @@ def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]
 def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]:
     """The result of NAME_inputs as the arguments of a call. The items of a sequence are the
     arguments; a mapping or an array is the only argument."""
-    made = make_inputs(module, path, name, np.random.default_rng(seed))
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+    inputs = make_inputs(module, path, name, np.random.default_rng(seed))
+    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 
 def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:

@@ -33,11 +33,11 @@ class Partners:
         """The number of the forward step that a backward step differentiates; None if there is
         none."""
         function = self.run.derivation.pairing.partners.get(step.function, "")
-        here = self.steps[function, frozenset(step.loops)]
+        same_loops = self.steps[function, frozenset(step.loops)]
         for i in range(len(step.targets)):
             x = self.variables.get((step.number, i))
             if x is not None:
-                line = self.differentiated(step, here, x)
+                line = self.differentiated(step, same_loops, x)
                 return self.assigned(x) if line is None else line
         return None
 

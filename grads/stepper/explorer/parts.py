@@ -25,23 +25,23 @@ def translator(config: ModelConfig, reverse_source: bool = False) -> Model:
     """The parts of a translator of Luong's kind."""
     encoder = "both ends" if config.bidirectional else "one end"
     start = "bridge" if config.bridge else "handed over"
-    made = Model(config.unit, config.hidden_size, encoder, start, "plain",
-                 factors=tuple(config.factors))
+    model = Model(config.unit, config.hidden_size, encoder, start, "plain",
+                  factors=tuple(config.factors))
     if config.attention == "none":
-        return made
-    return made._replace(decoder="attention", variant=variant_of(config, reverse_source))
+        return model
+    return model._replace(decoder="attention", variant=variant_of(config, reverse_source))
 
 
 def search(config: RNNSearchConfig) -> Model:
     """The parts of RNNsearch or RNNencdec, with deep fusion or without."""
     encoder = "both ends" if config.searches else "one end"
     decoder = "state" if config.layer == NO_LAYER else "context"
-    made = Model(config.unit, config.hidden_size, encoder, "first state", decoder,
-                 context=config.context, layer=config.layer, deep_state=config.deep_state,
-                 query=config.query if config.searches else "state")
+    model = Model(config.unit, config.hidden_size, encoder, "first state", decoder,
+                  context=config.context, layer=config.layer, deep_state=config.deep_state,
+                  query=config.query if config.searches else "state")
     if isinstance(config, DeepFusionConfig):
-        return made._replace(decoder="fused", language=config.lm_unit)
-    return made
+        return model._replace(decoder="fused", language=config.lm_unit)
+    return model
 
 
 def stacked(config: Any) -> str:

@@ -167,9 +167,9 @@ class Shown:
         start = max(first, step.line - context)
         end = min(first + len(lines) - 1, step.end_line + context)
         for number in range(start, end + 1):
-            here = step.line <= number <= step.end_line
-            text.append(f"{'>' if here else ' '} {number:4} │ {lines[number - first]}\n",
-                        style="bold reverse" if here else "dim")
+            is_marked = step.line <= number <= step.end_line
+            text.append(f"{'>' if is_marked else ' '} {number:4} │ {lines[number - first]}\n",
+                        style="bold reverse" if is_marked else "dim")
         return text
 
     def source(self, name: str, step: Step) -> tuple[int, list[str]]:

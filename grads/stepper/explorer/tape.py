@@ -193,9 +193,9 @@ class Taped(np.ndarray[Any, Any]):
 
 def taped(tape: Tape, node: int, value: np.ndarray) -> Taped:
     """An array as the result of a line."""
-    made = np.array(value).view(Taped)
-    made.tape, made.node = tape, node
-    return made
+    array = np.array(value).view(Taped)
+    array.tape, array.node = tape, node
+    return array
 
 
 def written(number: float) -> Any:

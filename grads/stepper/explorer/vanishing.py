@@ -57,9 +57,9 @@ class Step:
     def input(self, name: str, value: Any = None) -> Taped:
         """An input; without a value a column of zeros."""
         value = np.zeros((H, 1)) if value is None else value
-        made = self.tape.leaf(value)
-        self.lines[name], self.values[name] = made.node, np.ravel(value).tolist()
-        return made
+        leaf = self.tape.leaf(value)
+        self.lines[name], self.values[name] = leaf.node, np.ravel(value).tolist()
+        return leaf
 
     def json(self, name: str, states: Sequence[str], made: dict[str, Any],
              radius: Sequence[str], bias: tuple[str, str, int] | None) -> dict[str, Any]:

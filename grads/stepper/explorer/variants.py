@@ -136,16 +136,16 @@ def failing(
 
 def edited(mistake: Break, wrong: Wrong, table: Table, steps: Steps) -> list[dict[str, Any]]:
     """The steps whose line is another one, with its text."""
-    places = {there: here for here, there in enumerate(wrong.numbers)}
+    places = {other: right for right, other in enumerate(wrong.numbers)}
     lines = []
     for step in wrong.trace.steps:
-        here = steps.numbers.get((BACKWARD, places.get(step.number, -1)))
-        if here is None or step.function not in mistake.edits:
+        right = steps.numbers.get((BACKWARD, places.get(step.number, -1)))
+        if right is None or step.function not in mistake.edits:
             continue
-        if step.text != steps.entries[here]["text"]:
+        if step.text != steps.entries[right]["text"]:
             reads = {read.written.removesuffix(".T"): table.find(BACKWARD, (places[from_], i))
                      for read in step.reads if len(read.origins) == 1
                      for from_, i in read.origins if from_ in places}
-            lines.append({"step": here, "text": step.text,
+            lines.append({"step": right, "text": step.text,
                           "expansions": expansions(step.text, reads, len(step.targets))})
     return lines

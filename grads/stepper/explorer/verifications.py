@@ -102,14 +102,14 @@ def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verifica
     """
     sampled = any(verification.checked < np.prod(verification.shape)
                   for verification in verifications)
-    given = sum(int(np.prod(target.shape)) for target in run.forward.steps[0].targets
-                if target.shape)
+    inputs = sum(int(np.prod(target.shape)) for target in run.forward.steps[0].targets
+                 if target.shape)
     if len(verifications) <= MANY and not sampled:
         return list(verifications)
     lines = {(verification.function, verification.line,
               verification.name.partition("[")[0]): id(verification)
              for verification in reversed(verifications)}
-    chosen = set(lines.values()) if given <= GIVEN else set()
+    chosen = set(lines.values()) if inputs <= GIVEN else set()
     return [verification for verification in verifications
             if (id(verification) in chosen or is_whole_parameter(verification))
             and size(verification) <= LARGE]

@@ -124,7 +124,7 @@ function slider(label, least, most, value, set, was) {
 
 /** What was changed, in words. */
 function said() {
-  const name = (line) => program.inputs.find((one) => one.line === line).name;
+  const name = (line) => program.inputs.find((input) => input.line === line).name;
   return [
     ...[...changed.words].map(([k, id]) => { const { vocabulary: of, word } = program.words[k]; return `${vocabulary(of)[word] ?? "a word"} → ${vocabulary(of)[id]}`; }),
     ...[...changed.knobs].map(([k, value]) => `${program.knobs[k].name}: ${short(program.knobs[k].value)} → ${short(value)}`),
@@ -139,7 +139,7 @@ function said() {
 
 /** The norm of a gradient by time, as given and now. */
 function graph({ name, times, norms }) {
-  const was = before.find((one) => one.name === name).norms;
+  const was = before.find((series) => series.name === name).norms;
   const positive = [...norms, ...was].filter((x) => x > 0 && Number.isFinite(x));
   const y = { from: 10 ** Math.floor(Math.log10(Math.min(...positive, 1))), to: 10 ** Math.ceil(Math.log10(Math.max(...positive, 1e-3))), log: true };
   const { svg, toX, toY } = chart({ width: 300, height: 190, xTitle: "time step", yTitle: `norm of ${name}`, y,

@@ -41,7 +41,7 @@ function ticks({ from, to, log, step }) {
   }
   const size = (to - from) / 4;
   const unit = 10 ** Math.floor(Math.log10(size));
-  const stride = [1, 2, 5, 10].map((k) => k * unit).find((one) => one >= size) ?? unit;
+  const stride = [1, 2, 5, 10].map((k) => k * unit).find((candidate) => candidate >= size) ?? unit;
   const found = [];
   for (let value = Math.ceil(from / stride - 1e-9) * stride; value <= to + stride * 1e-6; value += stride) found.push(value);
   return found;

@@ -12,7 +12,7 @@ export function showCode(panel) {
     lit: span(step), mark: "current",
   })];
   if (backward) parts.push(...partner(step));
-  const boxes = (all) => [...all].filter((one) => one.matches(".lines"));
+  const boxes = (all) => [...all].filter((box) => box.matches(".lines"));
   const [before, now] = [boxes(panel.children), boxes(parts.flat())];
   if (before.length && before.length === now.length && now.every((box, k) => box === before[k])) replaceOthers(panel, parts.flat());
   else panel.replaceChildren(...parts.flat());
@@ -45,7 +45,7 @@ function partner(step) {
   const kept = (step.cached ?? []).map((id) => steps[keptFrom(id)]).filter(Boolean);
   const shown = of ?? kept[0];
   if (!shown) return [];
-  const lines = kept.filter((one) => one.source === shown.source).map(span);
+  const lines = kept.filter((listed) => listed.source === shown.source).map(span);
   return [
     el("h2", {}, of ? "What it differentiates" : "What it reads from the forward pass"),
     listing(shown, { lit: of ? span(of) : [], mark: "partner", kept: lines.flat() }),
@@ -98,8 +98,8 @@ function built(source, mark) {
 
 const judged = new Map(); // source and line -> "wrong", or "suspect" where the mistake may be
 for (const status of ["suspect", "wrong"]) {
-  for (const one of data.verifications.filter((found) => found.status === status)) {
-    judged.set(`${data.steps[one.step].source}:${data.steps[one.step].line}`, status);
+  for (const judgement of data.verifications.filter((found) => found.status === status)) {
+    judged.set(`${data.steps[judgement.step].source}:${data.steps[judgement.step].line}`, status);
   }
 }
 
@@ -136,5 +136,5 @@ data.steps.forEach((step, number) => {
 function nearest(source, number, step) {
   const found = runs.get(`${source}:${number}`);
   const here = steps.indexOf(step);
-  return found.reduce((best, one) => (Math.abs(one - here) < Math.abs(best - here) ? one : best));
+  return found.reduce((best, candidate) => (Math.abs(candidate - here) < Math.abs(best - here) ? candidate : best));
 }

@@ -44,8 +44,8 @@ export function makerOf(id) {
 /** The step of the forward pass that a cached tensor comes from; a backward line may have given it
     another name in between. */
 export function keptFrom(id) {
-  for (let one = id; one !== null; one = before(one)) {
-    if (steps[makers.get(one)]?.pass === "forward") return makers.get(one);
+  for (let tensor = id; tensor !== null; tensor = before(tensor)) {
+    if (steps[makers.get(tensor)]?.pass === "forward") return makers.get(tensor);
   }
   return undefined;
 }
@@ -104,7 +104,7 @@ export function gradientsOf(id) {
 /** The side that a tensor is of: "encoder", "decoder", or null where nothing says so. */
 function sideOf(id) {
   const of = verificationsByTensor.get(id)?.of ?? verificationsByTensor.get(original(id))?.of;
-  const names = [id, original(id), ...(of === null || of === undefined ? [] : [of, original(of)])].map((one) => tensors[one].name);
+  const names = [id, original(id), ...(of === null || of === undefined ? [] : [of, original(of)])].map((name) => tensors[name].name);
   if (names.some((name) => /_source$/.test(name))) return "encoder";
   const said = names.map((name) => name.match(/\b(encoder|decoder)\b/)?.[1]).find(Boolean);
   if (said) return said;
@@ -131,7 +131,7 @@ export const functionOf = (id) => sources.get(steps[makerOf(id)]?.source)?.funct
 /** The rows or columns of a tensor that are words, or null. */
 export function wordsOf(id, axis, step) {
   const { shape, name } = tensors[id];
-  const head = data.heads.find((one) => [one.weights.tensor, one.gradients?.tensor].some((map) => map === id || map === original(id)));
+  const head = data.heads.find((candidate) => [candidate.weights.tensor, candidate.gradients?.tensor].some((map) => map === id || map === original(id)));
   if (head) return axis ? head.columns : head.rows;
   const variable = /(^|\.)d?W_e(_source)?$/.test(name) ? "W_e" : /\['output\.(b|W_o)'\]$/.test(name) ? "b_hy" : root(name).replace(/^d_?(?=\w)/, "");
   const vocabulary = data.vocabularies ?? {};

@@ -23,7 +23,7 @@ const COMPARED = [">", "<", ">=", "<=", "==", "!="];
 /** A tree's value: its shape [rows, columns], and at(row, column); sizes of 1 stretch. */
 export function evaluate(tree, variant = null) {
   const [kind, ...rest] = tree;
-  const inner = (one) => evaluate(one, variant);
+  const inner = (subtree) => evaluate(subtree, variant);
   if (kind === "t") return ofTensor(rest[0], variant);
   if (kind === "n") return { shape: [1, 1], at: () => rest[0] };
   if (kind === "v") return { shape: rest[0], at: (i, j) => rest[1][at(i, rest[0][0]) * rest[0][1] + at(j, rest[0][1])] };
@@ -38,7 +38,7 @@ export function evaluate(tree, variant = null) {
   }
   if (kind === "where") {
     const [test, yes, no] = rest.map(inner);
-    return { shape: [0, 1].map((axis) => [test, yes, no].map((one) => one.shape[axis]).reduce(stretch)), at: (i, j) => (test.at(i, j) ? yes : no).at(i, j) };
+    return { shape: [0, 1].map((axis) => [test, yes, no].map((branch) => branch.shape[axis]).reduce(stretch)), at: (i, j) => (test.at(i, j) ? yes : no).at(i, j) };
   }
   if (kind === "neg") return mapped(inner(rest[0]), (x) => -x);
   if (kind === "T") {
@@ -131,14 +131,14 @@ function byRow(name, row, rows) {
  */
 export function written(tree, i, j, variant = null) {
   const [kind, ...rest] = tree;
-  const inner = (one, row = i, column = j) => written(one, row, column, variant);
+  const inner = (subtree, row = i, column = j) => written(subtree, row, column, variant);
   if (kind === "@") return writtenProduct(rest, i, j, variant);
   if (kind === "g") return inner(rest[0], ...entryOf(rest, i, j));
   if (kind === "T") return inner(rest[0], j, i);
   if (kind === "where") return inner(rest[evaluate(rest[0], variant).at(i, j) ? 1 : 2]);
   if (kind === "total") {
     const { shape } = evaluate(rest[0], variant);
-    return Array.from({ length: shape[1] }, (_, k) => [...(k ? [{ sign: "+" }] : []), ...bracketed(rest[0], k > 0, (one) => inner(one, i, k))]).flat();
+    return Array.from({ length: shape[1] }, (_, k) => [...(k ? [{ sign: "+" }] : []), ...bracketed(rest[0], k > 0, (subtree) => inner(subtree, i, k))]).flat();
   }
   if (kind === "largest") {
     const { shape } = evaluate(rest[0], variant);
@@ -168,8 +168,8 @@ export function written(tree, i, j, variant = null) {
   }
   if (kind === "one_hot") return [{ number: evaluate(tree, variant).at(i, j), label: evaluate(tree, variant).at(i, j) ? "the right word" : "another word" }];
   if (kind === "stack") {
-    const parts = rest[1].map((one) => evaluate(one, variant));
-    const [part, k] = within(parts.map((one) => one.shape[rest[0]]), rest[0] === 0 ? i : j);
+    const parts = rest[1].map((item) => evaluate(item, variant));
+    const [part, k] = within(parts.map((item) => item.shape[rest[0]]), rest[0] === 0 ? i : j);
     return rest[0] === 0 ? inner(rest[1][part], k, j) : inner(rest[1][part], i, k);
   }
   const value = evaluate(tree, variant);
@@ -204,7 +204,7 @@ function named(tree, i, j) {
   if (kind === "T") return named(rest[0], j, i);
   if (kind === "g") return named(rest[0], ...entryOf(rest, i, j));
   if (kind === "stack") {
-    const [part, k] = within(rest[1].map((one) => evaluate(one).shape[rest[0]]), rest[0] === 0 ? i : j);
+    const [part, k] = within(rest[1].map((item) => evaluate(item).shape[rest[0]]), rest[0] === 0 ? i : j);
     return rest[0] === 0 ? named(rest[1][part], k, j) : named(rest[1][part], i, k);
   }
   if (kind === "n") return { label: "" };

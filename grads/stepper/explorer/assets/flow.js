@@ -15,7 +15,7 @@ export function showFlow(panel) {
   const flow = data.flow;
   if (!flow?.series?.length) { panel.hidden = true; return; }
   const units = [...new Set(flow.series.map(family))];
-  const numbers = flow.series.flatMap((one) => [...one.norms, ...(one.bound ?? [])]).filter((x) => typeof x === "number" && x > 0);
+  const numbers = flow.series.flatMap((curve) => [...curve.norms, ...(curve.bound ?? [])]).filter((x) => typeof x === "number" && x > 0);
   const low = Math.max(1e-9, Math.min(...numbers)), high = Math.min(1e6, Math.max(...numbers));
   const y = { from: 10 ** Math.floor(Math.log10(low)), to: 10 ** Math.ceil(Math.log10(high)), log: true };
   panel.append(el("details", { open: matchMedia("(min-width: 761px)").matches }, el("summary", {}, el("h2", {}, "Gradient flow")),
@@ -23,22 +23,22 @@ export function showFlow(panel) {
 }
 
 function graph(unit, flow, y) {
-  const series = flow.series.filter((one) => family(one) === unit);
+  const series = flow.series.filter((curve) => family(curve) === unit);
   const { svg, toX, toY, inner } = chart({
     width: 400, height: 270, right: 46, xTitle: "k, time steps back", yTitle: "norm of dh, k steps back", y,
     x: { from: flow.lags[0], to: flow.lags.at(-1) },
-    label: `${unit}: ${series.map((one) => `spectral radius ${one.radius}: ${said(one.norms.at(-1))} after ${flow.lags.at(-1)} steps`).join("; ")}`,
+    label: `${unit}: ${series.map((curve) => `spectral radius ${curve.radius}: ${said(curve.norms.at(-1))} after ${flow.lags.at(-1)} steps`).join("; ")}`,
   });
   const within = (value) => (typeof value === "number" && value > 0 ? toY(Math.min(Math.max(value, y.from), y.to)) : NaN);
   const ends = [];
-  series.forEach((one, k) => {
+  series.forEach((curve, k) => {
     const places = (values) => flow.lags.map((lag, n) => [toX(lag), within(values[n])]);
-    if (one.bound) svg.append(path(places(one.bound), `bound radius-${k}`));
-    svg.append(path(places(one.norms), `norm radius-${k}`));
-    ends.push({ y: within(one.norms.at(-1)), text: String(one.radius), k });
+    if (curve.bound) svg.append(path(places(curve.bound), `bound radius-${k}`));
+    svg.append(path(places(curve.norms), `norm radius-${k}`));
+    ends.push({ y: within(curve.norms.at(-1)), text: String(curve.radius), k });
   });
   for (const end of apart(ends, 14)) svg.append(draw("text", { class: `end radius-${end.k}`, x: inner.right + 8, y: end.y + 4 }, `ρ ${end.text}`));
-  const bounded = series.some((one) => one.bound);
+  const bounded = series.some((curve) => curve.bound);
   return el("figure", { class: "graph wide" }, el("h3", {}, unit), svg,
     el("figcaption", {}, key(["norm", "measured"], ...(bounded ? [["bound", "bound of section 2.2.2"]] : []))));
 }

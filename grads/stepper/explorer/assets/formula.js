@@ -53,9 +53,9 @@ function fit(set) {
 
 /** The inspected entry, with the numbers that it was computed from. */
 function substitution() {
-  const one = inspected();
-  if (!one) return [];
-  const { tensor, entry } = one;
+  const picked = inspected();
+  if (!picked) return [];
+  const { tensor, entry } = picked;
   const value = valuesOf(tensor, state.variant)[entry];
   const { name, shape } = tensors[tensor];
   const title = name + place(entry, shape);
@@ -89,7 +89,7 @@ function origin(tensor) {
 }
 
 /** What a wrong variant has in the place of a step's line, if it is another. */
-const editOf = (number) => (state.variant?.edited ?? []).find((one) => one.step === number);
+const editOf = (number) => (state.variant?.edited ?? []).find((edit) => edit.step === number);
 
 /** The tree of a target at the step that made it, in the wrong variant where its line is changed. */
 function treeOf(maker, tensor) {
@@ -122,10 +122,10 @@ function writtenOut(tree, title, tensor, entry, value) {
 function inTerms(tokens) {
   const terms = [[]];
   let depth = 0;
-  for (const one of tokens) {
-    if (one.word) depth += one.word.endsWith("(") ? 1 : -1;
-    if (depth === 0 && (one.sign === "+" || one.sign === "-") && terms.at(-1).length) terms.push([]);
-    terms.at(-1).push(one);
+  for (const token of tokens) {
+    if (token.word) depth += token.word.endsWith("(") ? 1 : -1;
+    if (depth === 0 && (token.sign === "+" || token.sign === "-") && terms.at(-1).length) terms.push([]);
+    terms.at(-1).push(token);
   }
   return terms;
 }
@@ -143,17 +143,17 @@ const counted = (index) => COUNTED[index] ?? (data.network.drawn ? "time step" :
 
 /** What a gradient that is a sum over a loop is the sum of, at the inspected entry. */
 function sumOverLoop() {
-  const one = inspected();
-  const sum = one && sumOf(one.tensor);
+  const picked = inspected();
+  const sum = picked && sumOf(picked.tensor);
   if (!sum) return [];
-  const { name, shape } = tensors[one.tensor];
-  const entry = name + place(one.entry, shape);
+  const { name, shape } = tensors[picked.tensor];
+  const entry = name + place(picked.entry, shape);
   const [first] = sum.terms;
   const changes = first.loops.map(([index]) => index).find((index, k) => sum.terms.some((term) => term.loops[k]?.[1] !== first.loops[k][1]));
   const said = changes ? counted(changes) : "line";
-  const terms = sum.terms.map((term, k) => ({ name: iterations(changes ? term.loops.filter(([index]) => index === changes) : []), value: term.value[one.entry], done: k < sum.taken }));
+  const terms = sum.terms.map((term, k) => ({ name: iterations(changes ? term.loops.filter(([index]) => index === changes) : []), value: term.value[picked.entry], done: k < sum.taken }));
   const total = terms.filter((term) => term.done).reduce((all, term) => all + term.value, 0);
-  const broken = isWrong(one.tensor, state.variant) ? ` The bars show the correct backward pass; with the bug it is ${short(valuesOf(one.tensor, state.variant)[one.entry])}.` : "";
+  const broken = isWrong(picked.tensor, state.variant) ? ` The bars show the correct backward pass; with the bug it is ${short(valuesOf(picked.tensor, state.variant)[picked.entry])}.` : "";
   const open = sum.taken < terms.length ? " Outlined bars are still to come." : "";
   return [el("h3", {}, said === "time step" ? "Sum over time" : `Sum over ${said}s`),
     bars(terms, total, `${entry} as a sum: ${terms.map((term) => `${term.name} ${short(term.value)}`).join(", ")}`),

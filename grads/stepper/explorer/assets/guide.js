@@ -18,7 +18,7 @@ export function drawGuide(panel) {
 /** Some important steps, in order. */
 function tour() {
   const first = (test, from = 0) => steps.findIndex((step, number) => number >= from && !isBookkeeping(number) && test(step, number));
-  const complete = (data.verifications ?? []).findLast((one) => one.lines && one.status === "verified");
+  const complete = (data.verifications ?? []).findLast((verification) => verification.lines && verification.status === "verified");
   return [
     [first(() => true), "the first equation"],
     [data.attention?.length ? data.attention[0].step : -1, "the first weights of attention"],

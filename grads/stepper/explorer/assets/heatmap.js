@@ -39,8 +39,8 @@ export function showTensors(panel) {
     ["Writes", step.targets.map((tensor) => ({ tensor })), "writes"],
     ["Reads gradients", reads.filter(gradient), "reads"],
     [step.pass === "backward" ? "Cached from forward" : "Reads",
-      reads.filter((one) => !gradient(one) && (step.pass === "forward" || cached.has(one.tensor))), "kept"],
-    ["Reads", reads.filter((one) => !gradient(one) && step.pass === "backward" && !cached.has(one.tensor)), "reads"],
+      reads.filter((read) => !gradient(read) && (step.pass === "forward" || cached.has(read.tensor))), "kept"],
+    ["Reads", reads.filter((read) => !gradient(read) && step.pass === "backward" && !cached.has(read.tensor)), "reads"],
     ["Is the gradient for", of !== null && of !== undefined && !cached.has(of) ? [{ tensor: of }] : [], "kept"],
   ].filter(([, list]) => list.length);
   let left = ROOMS;
@@ -164,9 +164,9 @@ function rowLabels(id, step, { name, shape }) {
 /** Mark the inspected entry, without drawing the tensors anew. */
 export function showPicked(panel) {
   panel.querySelectorAll(".cell[aria-pressed]").forEach((button) => button.removeAttribute("aria-pressed"));
-  const one = inspected();
-  if (!one) return;
-  panel.querySelectorAll(`[data-tensor="${one.tensor}"] [data-entry="${one.entry}"]`).forEach((button) => {
+  const picked = inspected();
+  if (!picked) return;
+  panel.querySelectorAll(`[data-tensor="${picked.tensor}"] [data-entry="${picked.entry}"]`).forEach((button) => {
     button.setAttribute("aria-pressed", "true");
     readOut(button.title);
   });

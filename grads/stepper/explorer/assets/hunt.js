@@ -85,7 +85,7 @@ function hint(step) {
 function check() {
   hunt.checks += 1;
   const variant = { ...state.variant, secret: false };
-  const found = steps[state.step].targets.map((id) => [id, verificationOf(id, variant)]).filter(([, one]) => one?.error !== null && one?.error !== undefined);
+  const found = steps[state.step].targets.map((id) => [id, verificationOf(id, variant)]).filter(([, verification]) => verification?.error !== null && verification?.error !== undefined);
   hunt.said = found.length ? found.map(([id, { status, error }]) => `${tensors[id].name}: ${status === "wrong" ? `✗ wrong, relative error ${short(error, 2)}` : "✓ verified"}`).join("; ")
     : "Nothing that this line writes is compared with the loss.";
   showHunt();
@@ -108,5 +108,5 @@ function solve(byStudent) {
 
 /** In an order that does not give the bug away, the same for every reader. */
 function mixed(list) {
-  return list.map((one, k) => [Math.sin(97 * (k + 1) * list.length), one]).sort(([a], [b]) => a - b).map(([, one]) => one);
+  return list.map((item, k) => [Math.sin(97 * (k + 1) * list.length), item]).sort(([a], [b]) => a - b).map(([, item]) => item);
 }

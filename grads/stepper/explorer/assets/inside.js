@@ -35,7 +35,7 @@ export function showInside(panel) {
     flow.style.setProperty("--wide", `${flowsBack ? 1 + (WIDEST - 1) * norm(gradient) / largest : 1.4}px`);
     point(flow, (back ? backward : null) ?? forward, isKnown(tensor) ? tensor : null);
   }
-  const where = steps.find((one) => one.inside?.[0] === (runsAt[state.step] ?? first));
+  const where = steps.find((candidate) => candidate.inside?.[0] === (runsAt[state.step] ?? first));
   if (!panel.firstChild) panel.append(el("h2"), el("div"), el("p", { class: "legend" }));
   const [title, box, legend] = panel.children; // which stay, so that a line that has the focus keeps it
   title.replaceChildren("Inside ", el("code", {}, drawing.split(" ")[0]), where.loops.length ? ` at ${iterations(where.loops)}` : "");
@@ -56,18 +56,18 @@ const norm = (tensor) => Math.hypot(...valuesOf(tensor, state.variant).filter((x
 
 /** The row of the inspected entry, and its place; null where nothing is inspected. */
 function entryOf() {
-  const one = inspected();
-  const shape = one && tensors[one.tensor].shape;
-  return shape?.length ? { shape, row: Math.floor(one.entry / (shape[1] ?? 1)), entry: one.entry } : null;
+  const picked = inspected();
+  const shape = picked && tensors[picked.tensor].shape;
+  return shape?.length ? { shape, row: Math.floor(picked.entry / (shape[1] ?? 1)), entry: picked.entry } : null;
 }
 
 /** A number to show of a tensor: the inspected entry where it has that one, or a gate's share of it; else the norm. */
 function numberOf(tensor) {
   const values = valuesOf(tensor, state.variant);
   const [rows, columns = 1] = tensors[tensor].shape;
-  const one = entryOf();
-  if (one && columns === 1 && one.shape[0] % rows === 0) return [values[one.row % rows], false];
-  if (one && rows === one.shape[0] && columns === one.shape[1]) return [values[one.entry], false];
+  const picked = entryOf();
+  if (picked && columns === 1 && picked.shape[0] % rows === 0) return [values[picked.row % rows], false];
+  if (picked && rows === picked.shape[0] && columns === picked.shape[1]) return [values[picked.entry], false];
   return [norm(tensor), true];
 }
 

@@ -5,7 +5,7 @@ import { el, iterations } from "./format.js";
 import { advance, goTo, setAll, state } from "./state.js";
 
 /** The first step whose gradient is wrong, where no bug was injected; null where all are right. */
-export const firstWrong = data.verifications.find((one) => one.status === "wrong")?.step ?? null;
+export const firstWrong = data.verifications.find((verification) => verification.status === "wrong")?.step ?? null;
 
 /** Fill the menu of jumps, and listen to the switch. */
 export function drawJumps(menu, all) {
@@ -37,7 +37,7 @@ function times(pass) {
   steps.forEach((step, number) => {
     if (step.pass !== pass || isBookkeeping(number) || !step.loops.length) return;
     const side = step.cell?.side;
-    const name = `${iterations(step.loops.slice(0, 1))}${side && steps.some((one) => one.cell && one.cell.side !== side) ? `, ${side}` : ""}`;
+    const name = `${iterations(step.loops.slice(0, 1))}${side && steps.some((other) => other.cell && other.cell.side !== side) ? `, ${side}` : ""}`;
     if (!found.has(name)) found.set(name, number);
   });
   return [...found].map(([name, number]) => [number, name]);

@@ -12,7 +12,7 @@ const ready = () => (machine ??= recorded(program));
 const given = new Map((program?.inputs ?? []).map((input) => [input.line, input]));
 const words = new Map((program?.words ?? []).map((word, k) => [k, word.word]));
 
-export const isChanged = () => Object.values(changed).some((one) => one.size > 0);
+export const isChanged = () => Object.values(changed).some((entries) => entries.size > 0);
 
 /** The shape of an input. */
 export const shapeOf = (line) => program.shapes[program.lines[line][1]];
@@ -48,7 +48,7 @@ export const isSame = (a, b) => a === b || (program.nodes[a] !== null && program
 
 /** Everything as it was given. */
 export function restore() {
-  Object.values(changed).forEach((one) => one.clear());
+  Object.values(changed).forEach((entries) => entries.clear());
   compute();
 }
 

@@ -24,7 +24,7 @@ export function showLogits(panel) {
   const lexical = words[0].products.length > 1;
   const rows = words[0].products.flatMap((_, k) => {
     const [w, h] = PRODUCT[k];
-    return [`|${w}|`, `|${h}|`, `cos(${w}, ${h})`, `${w}·${h}`].map((name, i) => row(name, words.map((one) => one.products[k][i]), i === 3));
+    return [`|${w}|`, `|${h}|`, `cos(${w}, ${h})`, `${w}·${h}`].map((name, i) => row(name, words.map((word) => word.products[k][i]), i === 3));
   });
   const heads = words.map(({ word }, k) => el("th", { scope: "col" }, word, k ? null : el("small", {}, " target")));
   panel.replaceChildren(el("h2", {}, "Logits"),

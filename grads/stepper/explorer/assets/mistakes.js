@@ -12,9 +12,9 @@ export function code(tree, around = 0) {
   if (kind === "n") return String(rest[0]);
   if (kind === "T") return `${code(rest[0], 9)}.T`;
   if (kind === "f") return `${rest[0]}(${code(rest[1])})`;
-  if (kind === "stack") return `${rest[0] ? "hstack" : "vstack"}([${rest[1].map((one) => code(one)).join(", ")}])`;
-  if (kind === "at") return `${code(rest[0], 9)}[${rest.slice(1).map((one) => code(one)).join(", ")}]`;
-  if (!(kind in BINDING)) return `${kind}(${rest.filter(Array.isArray).map((one) => code(one)).join(", ")})`;
+  if (kind === "stack") return `${rest[0] ? "hstack" : "vstack"}([${rest[1].map((item) => code(item)).join(", ")}])`;
+  if (kind === "at") return `${code(rest[0], 9)}[${rest.slice(1).map((index) => code(index)).join(", ")}]`;
+  if (!(kind in BINDING)) return `${kind}(${rest.filter(Array.isArray).map((operand) => code(operand)).join(", ")})`;
   const binding = BINDING[kind];
   const text = kind === "neg" ? `-${code(rest[0], binding)}` : `${code(rest[0], binding)} ${kind} ${code(rest[1], binding + 1)}`;
   return binding < around ? `(${text})` : text;
@@ -24,15 +24,15 @@ export function code(tree, around = 0) {
 export function mistakes(tree) {
   const found = [...inside(tree), ...(tree[0] === "neg" ? [] : [{ tree: ["neg", tree], hint: "The sign is reversed." }])];
   const seen = new Set([code(tree)]);
-  return found.filter((one) => !seen.has(code(one.tree)) && seen.add(code(one.tree)));
+  return found.filter((mistake) => !seen.has(code(mistake.tree)) && seen.add(code(mistake.tree)));
 }
 
 function inside(tree) {
   const [kind, a, b] = tree;
   const found = here(tree);
-  const children = kind === "f" ? [2] : kind === "stack" ? [] : ["t", "n", "at"].includes(kind) ? [] : tree.map((one, k) => (Array.isArray(one) ? k : 0)).filter(Boolean);
-  for (const k of children) found.push(...inside(tree[k]).map((one) => ({ ...one, tree: tree.with(k, one.tree) })));
-  if (kind === "stack") b.forEach((part, k) => found.push(...inside(part).map((one) => ({ ...one, tree: [kind, a, b.with(k, one.tree)] }))));
+  const children = kind === "f" ? [2] : kind === "stack" ? [] : ["t", "n", "at"].includes(kind) ? [] : tree.map((item, k) => (Array.isArray(item) ? k : 0)).filter(Boolean);
+  for (const k of children) found.push(...inside(tree[k]).map((mistake) => ({ ...mistake, tree: tree.with(k, mistake.tree) })));
+  if (kind === "stack") b.forEach((part, k) => found.push(...inside(part).map((mistake) => ({ ...mistake, tree: [kind, a, b.with(k, mistake.tree)] }))));
   return found;
 }
 
@@ -48,8 +48,8 @@ function here([kind, a, b]) {
 }
 
 function ofProduct(a, b) {
-  const bare = (one) => (one[0] === "T" ? one[1] : ["T", one]);
-  const said = (one) => (one[0] === "T" ? `${code(one[1])} must be transposed.` : `${code(one)} is not transposed here.`);
+  const bare = (factor) => (factor[0] === "T" ? factor[1] : ["T", factor]);
+  const said = (factor) => (factor[0] === "T" ? `${code(factor[1])} must be transposed.` : `${code(factor)} is not transposed here.`);
   return [{ tree: ["@", bare(a), b], hint: said(a) }, { tree: ["@", a, bare(b)], hint: said(b) }, { tree: ["@", b, a], hint: "The order of the factors is reversed." }];
 }
 
@@ -66,11 +66,11 @@ export function shapeOf(tree) {
 
 /** Whether all products in a tree, and all sums, have sizes that fit. */
 function fits([kind, ...rest]) {
-  const inner = rest.flatMap((one) => (Array.isArray(one) ? (Array.isArray(one[0]) ? one : [one]) : []));
+  const inner = rest.flatMap((operand) => (Array.isArray(operand) ? (Array.isArray(operand[0]) ? operand : [operand]) : []));
   if (["t", "n"].includes(kind)) return true;
   if (!inner.every(fits)) return false;
   if (!(kind in BINDING) || kind === "neg") return true;
-  const [a, b] = inner.map((one) => evaluate(one).shape);
+  const [a, b] = inner.map((operand) => evaluate(operand).shape);
   if (kind === "@") return a[1] === b[0];
   return a.every((size, axis) => size === b[axis] || size === 1 || b[axis] === 1 || size === Infinity || b[axis] === Infinity);
 }

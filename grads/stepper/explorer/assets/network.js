@@ -80,7 +80,7 @@ function edge(kind, a, b) {
   return line;
 }
 
-const rowOf = (part) => parts.findIndex((one) => one.part === part);
+const rowOf = (part) => parts.findIndex((row) => row.part === part);
 const spot = (index, row, dx = 0, dy = 0) => ({
   x: xOf(index) + (dx * BOX.width) / 2 + dx, y: yOf(row) + (dy * BOX.height) / 2 + dy, key: keyOf(index, row) });
 
@@ -114,8 +114,8 @@ function attending() {
 /** From every source state to the step that attends, as wide as the weight; faint before it is known. */
 function showAttending(now) {
   const t = now.cell && now.cell.side !== "encoder" ? now.cell.t : null;
-  const to = columns.findIndex((one) => one.side !== "encoder" && one.t === t);
-  const known = data.attention.find((one) => one.t === t);
+  const to = columns.findIndex((column) => column.side !== "encoder" && column.t === t);
+  const known = data.attention.find((weights) => weights.t === t);
   const weights = known && known.step <= state.step ? weightsOf(known) : null;
   const row = rowOf("attention");
   attends.forEach(({ index, path }, position) => {
@@ -249,7 +249,7 @@ function columnOf(number) {
   const start = steps[number].pass === "backward" ? firstBackward : 0;
   for (let n = number; n >= start; n -= 1) {
     const { cell } = steps[n];
-    const index = cell ? columns.findIndex((one) => one.t === cell.t && (cell.side ?? one.side) === one.side) : -1;
+    const index = cell ? columns.findIndex((column) => column.t === cell.t && (cell.side ?? column.side) === column.side) : -1;
     if (index >= 0) return xOf(index);
   }
   return start ? WIDTH * columns.length + 26 : 12;

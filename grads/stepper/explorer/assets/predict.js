@@ -101,7 +101,7 @@ function askShape({ id, step, tree }) {
   const options = [{ text: inWords(right), right: true }];
   const add = (shape, hint) => { if (shape && options.length < OPTIONS && !options.some(({ text }) => text === inWords(shape))) options.push({ text: inWords(shape), hint }); };
   if (right.length === 2) add([right[1], right[0]], "That is the shape of the transpose: rows and columns are swapped.");
-  for (const one of tree ? mistakes(tree) : []) add(shapeOf(one.tree), one.hint);
+  for (const mistake of tree ? mistakes(tree) : []) add(shapeOf(mistake.tree), mistake.hint);
   for (const { tensor, written: name } of steps[step].reads) if (tensors[tensor].shape?.length) add(tensors[tensor].shape, `That is the shape of ${name}, which the line reads.`);
   add([right[0] + 1, ...right.slice(1)], "No tensor that the line reads has this many rows.");
   add([1, ...right.slice(1)], "Nothing here sums over the rows.");
@@ -125,7 +125,7 @@ function signs(tree, id, entry) {
 function askFormula({ id, tree, step }) {
   const wrong = mixed(mistakes(tree), step).slice(0, OPTIONS - 1);
   return { text: ["Which expression gives ", el("code", {}, tensors[id].name), "?"],
-    options: mixed([{ text: code(tree), right: true }, ...wrong.map((one) => ({ text: code(one.tree), hint: one.hint }))], step + 1) };
+    options: mixed([{ text: code(tree), right: true }, ...wrong.map((mistake) => ({ text: code(mistake.tree), hint: mistake.hint }))], step + 1) };
 }
 
 function askValue({ id, entry }) {
@@ -135,7 +135,7 @@ function askValue({ id, entry }) {
 /** The same order at the same step. */
 function mixed(list, seed) {
   const rank = (k) => Math.sin((seed + 1) * 97 + k * 31);
-  return list.map((one, k) => [rank(k), one]).sort(([a], [b]) => a - b).map(([, one]) => one);
+  return list.map((item, k) => [rank(k), item]).sort(([a], [b]) => a - b).map(([, item]) => item);
 }
 
 // --- the answers ----------------------------------------------------------------------------------
@@ -171,9 +171,9 @@ function judgeValue(asked, text) {
 /** The mistake that gives a wrong value, if one is known. */
 function mistakeOf({ id, entry, tree }, value, right) {
   if (close(value, -right)) return "The size is right, the sign is not.";
-  for (const one of mistakes(tree)) {
+  for (const mistake of mistakes(tree)) {
     try {
-      if (shapeOf(one.tree) && close(evaluate(one.tree).at(...indices(id, entry)), value)) return one.hint;
+      if (shapeOf(mistake.tree) && close(evaluate(mistake.tree).at(...indices(id, entry)), value)) return mistake.hint;
     } catch { /* sizes that do not fit give no value */ }
   }
   if (valuesOf(id).some((x) => close(value, x))) return `That is another entry of ${tensors[id].name}.`;

@@ -57,8 +57,8 @@ export function pick(tensor, entry) {
 /** The inspected entry: the one picked, or the largest of what the step writes. */
 export function inspected() {
   if (state.picked) return state.picked;
-  const ids = steps[state.step].targets.filter((one) => tensors[one].shape && !tensors[one].shape.includes(0));
-  const id = ids.find((one) => tensors[one].gradient) ?? ids[0];
+  const ids = steps[state.step].targets.filter((target) => tensors[target].shape && !tensors[target].shape.includes(0));
+  const id = ids.find((target) => tensors[target].gradient) ?? ids[0];
   return id === undefined ? null : { tensor: id, entry: largest(valuesOf(id, state.variant)) };
 }
 
@@ -75,7 +75,7 @@ function remember() {
 
 /** The variant of this name, or the only one whose name begins so. */
 function named(id) {
-  const found = [...variants.values()].filter((one) => id && one.id.startsWith(id));
+  const found = [...variants.values()].filter((variant) => id && variant.id.startsWith(id));
   return variants.get(id) ?? (found.length === 1 ? found[0] : null);
 }
 
@@ -86,7 +86,7 @@ export function readAddress() {
   const step = Number(wanted.get("step"));
   state.variant = named(wanted.get("break"));
   if (wanted.has("all")) state.all = true;
-  const wrong = data.verifications.find((one) => one.status === "wrong")?.step;
+  const wrong = data.verifications.find((verification) => verification.status === "wrong")?.step;
   state.step = step >= 1 ? Math.min(Math.trunc(step), data.steps.length) - 1 : wrong ?? advance(1, -1);
   state.picked = null;
   tell("variant");

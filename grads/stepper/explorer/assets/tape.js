@@ -30,7 +30,7 @@ export function recorded({ lines, shapes, tables, inputs }) {
   /** The lines that depend on one, up to another. */
   function after(line, end) {
     const touched = new Set([line]);
-    for (let k = line + 1; k <= end; k += 1) if (reads[k].some((one) => touched.has(one))) touched.add(k);
+    for (let k = line + 1; k <= end; k += 1) if (reads[k].some((read) => touched.has(read))) touched.add(k);
     return [...touched].slice(1);
   }
 
@@ -50,7 +50,7 @@ export function recorded({ lines, shapes, tables, inputs }) {
       const step = h * Math.max(1, Math.abs(at));
       const found = [step, -step, 0].map((by) => {
         values[line][entry] = at + by;
-        lines.forEach((one) => work[one]());
+        lines.forEach((dependent) => work[dependent]());
         return values[end][0];
       });
       return (found[0] - found[1]) / (2 * step);

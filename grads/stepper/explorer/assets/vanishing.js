@@ -81,7 +81,7 @@ function row({ name }, { dh, dc }) {
 
 function show() {
   const found = units.map(norms);
-  const all = found.flatMap((one) => Object.values(one).flat()).filter((x) => x > 0 && Number.isFinite(x));
+  const all = found.flatMap((series) => Object.values(series).flat()).filter((x) => x > 0 && Number.isFinite(x));
   const y = { from: Math.max(FLOOR, 10 ** Math.floor(Math.log10(Math.min(...all, 0.1)))), to: Math.min(CEILING, 10 ** Math.ceil(Math.log10(Math.max(...all, 1)))), log: true };
   document.getElementById("charts").replaceChildren(...units.map((unit, k) => graph(unit, found[k], y)));
   document.getElementById("reach").replaceChildren(

@@ -44,16 +44,16 @@ function gradientVerification(verification) {
 }
 
 /** The last gradient for a forward variable: it holds all terms. */
-const completing = (of) => data.verifications.filter((one) => one.of !== null && isSame(one.of, of) && ["verified", "wrong"].includes(one.status))
-  .reduce((last, one) => (one.step >= last.step ? one : last));
+const completing = (of) => data.verifications.filter((verification) => verification.of !== null && isSame(verification.of, of) && ["verified", "wrong"].includes(verification.status))
+  .reduce((last, verification) => (verification.step >= last.step ? verification : last));
 
 /** After a change: the inspected entry against a central difference of the loss, taken in the page. */
 function recomputed({ name, status, target, of, of_name: variable }) {
   if (!["verified", "wrong"].includes(status) || of === null || of === undefined) return [el("p", { class: "note" }, el("code", {}, name), ": nothing is compared at this step.")];
   const complete = completing(of);
   if (complete.target !== target) return [el("p", { class: "note" }, el("code", {}, name), ": one of several terms; their sum is compared at ", el("a", { href: go(complete.step) }, `step ${complete.step + 1}`), ".")];
-  const one = inspected();
-  const entry = one?.tensor === target ? one.entry : largest(valuesOf(target));
+  const picked = inspected();
+  const entry = picked?.tensor === target ? picked.entry : largest(valuesOf(target));
   const [analytic, central] = [valuesOf(target)[entry], centralSlope(of, entry)];
   if (central === null) return [el("p", { class: "note" }, el("code", {}, name), ": depends on nothing that can be changed.")];
   const good = Math.abs(analytic - central) <= ROUGH * Math.max(Math.abs(analytic), Math.abs(central), ROUGH);
@@ -87,8 +87,8 @@ function table(verification) {
   const values = valuesOf(verification.target, state.variant);
   const complex = complexOf(verification);
   const { shape } = tensors[verification.target];
-  const one = inspected();
-  const chosen = one?.tensor === verification.target ? one.entry : largest(values);
+  const picked = inspected();
+  const chosen = picked?.tensor === verification.target ? picked.entry : largest(values);
   const entries = [...values.keys()];
   const compared = entries.filter((entry) => !missing(complex[entry]));
   const order = [...new Set([chosen, ...compared, ...entries])].slice(0, ROWS);
@@ -139,9 +139,9 @@ const ten = (value) => (value === 1 ? "1" : power(Math.round(Math.log10(value)))
 /** The loss along one entry of a parameter, and the line that the gradient predicts. */
 function tangent(verification) {
   if (!verification.lines) return elsewhere();
-  const one = inspected();
+  const picked = inspected();
   const values = valuesOf(verification.target, state.variant);
-  const entry = one?.tensor === verification.target && verification.lines[one.entry] ? one.entry : largestOf(values, verification.lines);
+  const entry = picked?.tensor === verification.target && verification.lines[picked.entry] ? picked.entry : largestOf(values, verification.lines);
   const [x, losses] = [data.line_offsets, verification.lines[entry]];
   if (!losses) return elsewhere();
   const slope = values[entry];

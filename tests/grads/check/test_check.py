@@ -54,22 +54,22 @@ def test_right_gradient_passes_and_inputs_stay(method):
     for array in [*values.values(), *gradients.values()]:
         array.flags.writeable = False
     for every in (False, True):
-        found = check_gradients(loss, values, gradients, method=method, every_entry=every)
-        assert found.ok and [(row.checked, row.directions, row.size) for row in found.rows] == [
+        report = check_gradients(loss, values, gradients, method=method, every_entry=every)
+        assert report.ok and [(row.checked, row.directions, row.size) for row in report.rows] == [
             (12, 0, 12) if every else (1, 2, 12), (3, 0, 3)]
         first, *second = METHODS[method]
-        assert [list(row.errors) for row in found.rows] == (
+        assert [list(row.errors) for row in report.rows] == (
             [[first, *second]] * 2 if every else [[first, "directions"], [first]])
-        found.raise_if_wrong()
+        report.raise_if_wrong()
     for name in VALUES:
         np.testing.assert_array_equal(values[name], VALUES[name])
 
 
 def test_pair_with_two_outputs_and_names_from_the_signature():
-    found = check_pair(forward, backward, INPUTS)
-    assert found.ok and [row.name for row in found.rows] == ["x", "W", "b"]
-    assert found.outputs == ("0", "1")
-    assert all(0 < row.error < 1e-9 for row in found.rows)
+    report = check_pair(forward, backward, INPUTS)
+    assert report.ok and [row.name for row in report.rows] == ["x", "W", "b"]
+    assert report.outputs == ("0", "1")
+    assert all(0 < row.error < 1e-9 for row in report.rows)
 
 
 def test_mappings_of_outputs_and_nested_ones():
@@ -80,8 +80,8 @@ def test_mappings_of_outputs_and_nested_ones():
         (cube,) = d["last"][1]
         return {"x": d["h"] * (1 - np.tanh(x) ** 2) + 2 * x * d["last"][0] + 3 * x * x * cube}
 
-    found = check_pair(run, vjp, {"x": X})
-    assert found.ok and found.outputs == ("h", "last.0", "last.1.0")
+    report = check_pair(run, vjp, {"x": X})
+    assert report.ok and report.outputs == ("h", "last.0", "last.1.0")
 
 
 def test_analytic_gradients_by_upstream_gradient_or_by_function():
@@ -95,14 +95,15 @@ def test_analytic_gradients_by_upstream_gradient_or_by_function():
 
 
 def test_cost_and_coverage_are_told():
-    found = check_gradients(loss, VALUES, gradient(VALUES), method="complex", every_entry=True)
-    assert found.evaluations == 22  # 7 find out whether complex step suits the function
-    assert "15 of 15 entries" in found.summary() and "22 evaluations" in found.summary()
-    found = check_gradients(loss, VALUES, gradient(VALUES), method="complex")
-    assert found.evaluations == 13 and "4 of 15 entries and 2 random directions" in found.summary()
-    found = check_gradients(loss, VALUES, gradient(VALUES), together=True)
-    assert "ok; 2 random directions; 10 evaluations" in found.summary()
-    assert [(row.name, row.shape) for row in found.rows] == [("all tensors", None)]
+    report = check_gradients(loss, VALUES, gradient(VALUES), method="complex", every_entry=True)
+    assert report.evaluations == 22  # 7 find out whether complex step suits the function
+    assert "15 of 15 entries" in report.summary() and "22 evaluations" in report.summary()
+    report = check_gradients(loss, VALUES, gradient(VALUES), method="complex")
+    assert report.evaluations == 13
+    assert "4 of 15 entries and 2 random directions" in report.summary()
+    report = check_gradients(loss, VALUES, gradient(VALUES), together=True)
+    assert "ok; 2 random directions; 10 evaluations" in report.summary()
+    assert [(row.name, row.shape) for row in report.rows] == [("all tensors", None)]
 
 
 def test_rounding_of_a_gradient_that_should_be_zero_is_no_error():
@@ -117,8 +118,8 @@ def test_both_zero_is_told_and_one_zero_is_an_error():
     def f(p):
         return (p["used"] ** 2).sum() + 0 * p["unused"].sum()
 
-    found = check_gradients(f, values, gradients)
-    assert found.ok and [row.hints for row in found.rows] == [
+    report = check_gradients(f, values, gradients)
+    assert report.ok and [row.hints for row in report.rows] == [
         (), ("zero everywhere, numerically too",)]
     gradients["unused"][1] = 1e-3
     [row] = check_gradients(f, values, gradients).wrong
@@ -158,30 +159,30 @@ def test_tolerance_follows_dtype(method):
 def test_wrong_entry_is_named(method, wrong):
     gradients = gradient(VALUES)
     gradients["W"][2, 1] *= wrong
-    found = check_gradients(loss, VALUES, gradients, method=method)
-    assert not found.ok
-    [row] = found.wrong
+    report = check_gradients(loss, VALUES, gradients, method=method)
+    assert not report.ok
+    [row] = report.wrong
     assert (row.name, row.at) == ("W", (2, 1))
     np.testing.assert_allclose(row.numeric, gradient(VALUES)["W"][2, 1], rtol=1e-8)
     np.testing.assert_equal(row.analytic, gradients["W"][2, 1])
     with pytest.raises(AssertionError, match=r"wrong gradient: W: wrong\n(.|\n)*\(2, 1\).*WRONG"):
-        found.raise_if_wrong()
+        report.raise_if_wrong()
 
 
 def test_infinite_gradient_does_not_hide_other_errors():
     gradients = gradient(VALUES)
     gradients["W"][0, 0] = np.inf
     gradients["b"][1] *= 1.01
-    found = check_gradients(loss, VALUES, gradients)
-    assert [(row.name, row.at) for row in found.wrong] == [("W", (0, 0)), ("b", (1,))]
+    report = check_gradients(loss, VALUES, gradients)
+    assert [(row.name, row.at) for row in report.wrong] == [("W", (0, 0)), ("b", (1,))]
 
 
 def test_a_backward_that_ignores_an_output_is_caught_and_told():
     def deaf(d, cache):
         return backward((d[0], 0 * d[1]), cache)
 
-    found = check_pair(forward, deaf, INPUTS)
-    assert {(row.name, row.upstream) for row in found.wrong} == {("x", "all"), ("x", "1")}
+    report = check_pair(forward, deaf, INPUTS)
+    assert {(row.name, row.upstream) for row in report.wrong} == {("x", "all"), ("x", "1")}
 
 
 def test_errors_that_cancel_over_the_outputs_are_caught():
@@ -193,14 +194,14 @@ def test_errors_that_cancel_over_the_outputs_are_caught():
         return 4 * x * d[0]
 
     same = {"0": np.ones(4), "1": np.ones(4)}
-    found = check_pair(run, vjp, [X], upstream=same)
-    assert {row.upstream for row in found.wrong} == {"0", "1"}
+    report = check_pair(run, vjp, [X], upstream=same)
+    assert {row.upstream for row in report.wrong} == {"0", "1"}
 
 
 def test_a_function_that_is_not_for_complex_numbers_is_checked_by_differences():
-    found = check_gradients(lambda x: float(x @ x), X, [2 * X])
-    assert found.ok and list(found.rows[0].errors) == ["ridders", "directions"]
-    assert "no complex step" in found.notes[0] and "test_check.py" in found.notes[0]
+    report = check_gradients(lambda x: float(x @ x), X, [2 * X])
+    assert report.ok and list(report.rows[0].errors) == ["ridders", "directions"]
+    assert "no complex step" in report.notes[0] and "test_check.py" in report.notes[0]
     with pytest.raises(ValueError, match="method: expected one that suits the function"):
         check_gradients(lambda x: np.fft.fft(x).imag.sum(), X, [np.sign(X)], method="complex")
 
@@ -215,9 +216,9 @@ def relu_sum(x):
 @pytest.mark.parametrize("method", ["both", "ridders"])
 def test_a_kink_is_neither_alarm_nor_pass(method):
     x = np.array([-1.0, 0.0, 2.0])
-    found = check_gradients(relu_sum, x, [np.array([0.0, 0.0, 1.0])], method=method)
-    [row] = found.rows
-    assert found.ok and (row.status, row.inconclusive) == ("inconclusive", 1)
+    report = check_gradients(relu_sum, x, [np.array([0.0, 0.0, 1.0])], method=method)
+    [row] = report.rows
+    assert report.ok and (row.status, row.inconclusive) == ("inconclusive", 1)
     assert "(1,): a kink, slope 0 on its left and 1 on its right" in row.hints[0]
     outside = check_gradients(relu_sum, x, [np.array([0.0, 2.0, 1.0])], method=method)
     assert not outside.ok and "outside of both" in "".join(outside.wrong[0].hints)
@@ -238,24 +239,24 @@ def test_several_kinks_in_one_place_are_no_mistake():
     x = np.random.default_rng(0).normal(size=(6, 4))
     W = np.random.default_rng(4).normal(size=(4, 5))
     x[4:] = 0
-    found = check_pair(forward, backward, [x, W])
-    assert found.ok and found.rows[0].inconclusive == 8
-    assert "beside it the gradient is right" in "".join(found.rows[0].hints)
-    found = check_pair(forward, lambda d, cache: [1.01 * g for g in backward(d, cache)], [x, W])
-    assert found.verdict == "wrong"
+    report = check_pair(forward, backward, [x, W])
+    assert report.ok and report.rows[0].inconclusive == 8
+    assert "beside it the gradient is right" in "".join(report.rows[0].hints)
+    report = check_pair(forward, lambda d, cache: [1.01 * g for g in backward(d, cache)], [x, W])
+    assert report.verdict == "wrong"
 
 
 def test_only_kinks_verify_nothing():
-    found = check_gradients(relu_sum, np.zeros(2), [np.zeros(2)])
-    assert not found.ok and found.findings[0].kind == "nothing"
+    report = check_gradients(relu_sum, np.zeros(2), [np.zeros(2)])
+    assert not report.ok and report.findings[0].kind == "nothing"
 
 
 def test_a_jump_is_reported():
     def f(x):
         return np.where(x.real >= 1.0, x + 3.0, x).sum()
 
-    found = check_gradients(f, np.array([0.2, 1.0]), [np.ones(2)])
-    assert found.rows[0].inconclusive == 1 and "jumps by 3" in found.rows[0].hints[0]
+    report = check_gradients(f, np.array([0.2, 1.0]), [np.ones(2)])
+    assert report.rows[0].inconclusive == 1 and "jumps by 3" in report.rows[0].hints[0]
 
 
 def test_a_kink_too_small_for_differences():
@@ -263,8 +264,8 @@ def test_a_kink_too_small_for_differences():
     def f(x):
         return np.where(x.real[0] >= x.real[1], x[0] ** 2, x[1] ** 2 + 1e-9 * (x[1] - x[0]))
 
-    found = check_gradients(f, np.array([1.0, 1.0]), [np.array([2.0, 0.0])])
-    assert found.rows[0].status == "inconclusive"
+    report = check_gradients(f, np.array([1.0, 1.0]), [np.array([2.0, 0.0])])
+    assert report.rows[0].status == "inconclusive"
 
 
 # --- large tensors ------------------------------------------------------------------------------
@@ -279,9 +280,9 @@ def test_sample_covers_zero_and_nonzero_gradients():
         return (weight * p["W"] ** 2).sum()
 
     right = {"W": 2 * weight * values["W"]}
-    found = check_gradients(f, values, right, sample=12)
-    assert found.ok and found.rows[0].checked == 12
-    assert found.rows[0].directions == 2 and "2 random directions" in found.summary()
+    report = check_gradients(f, values, right, sample=12)
+    assert report.ok and report.rows[0].checked == 12
+    assert report.rows[0].directions == 2 and "2 random directions" in report.summary()
     assert not check_gradients(f, values, {"W": right["W"] * 1.01}, sample=12).ok
 
 
@@ -327,9 +328,9 @@ def test_the_limit_of_a_direction_is_that_of_its_entries_summed():
 
 def test_no_diagnosis_where_none_is_wanted():
     wrong = gradient(VALUES) | {"b": 2 * gradient(VALUES)["b"]}
-    found = check_gradients(loss, VALUES, wrong, diagnosis=0)
-    assert [row.name for row in found.wrong] == ["b"] and not found.wrong[0].hints
-    assert found.rows[1].entries is None
+    report = check_gradients(loss, VALUES, wrong, diagnosis=0)
+    assert [row.name for row in report.wrong] == ["b"] and not report.wrong[0].hints
+    assert report.rows[1].entries is None
 
 
 # --- what goes with the values ------------------------------------------------------------------
@@ -362,16 +363,16 @@ COUNTER = []
 ])  # fmt: skip
 def test_a_flaw_beside_the_values_is_found(flaw, kind, name):
     assert pair().ok
-    found = pair(**flaw)
-    assert not found.ok and (found.findings[0].kind, found.findings[0].name) == (kind, name)
+    report = pair(**flaw)
+    assert not report.ok and (report.findings[0].kind, report.findings[0].name) == (kind, name)
 
 
 def test_padding_and_vanishing():
     padding = np.array([False, True, False])
     case = Case({"x": X[:3]}, lambda a: ({"y": a["x"] * ~padding}, None),
                 lambda d, _: {"x": d["y"] * np.where(padding, 1e-300, 1.0)}, {"x": padding})
-    [found] = check_case(case).findings
-    assert (found.kind, found.name) == ("padding", "dx")
+    [finding] = check_case(case).findings
+    assert (finding.kind, finding.name) == ("padding", "dx")
     case = Case({"x": X[:3]}, lambda a: ({"y": 0.0 * a["x"]}, None),
                 lambda d, _: {"x": 0.0 * d["y"]})
     assert check_case(case).ok
@@ -400,20 +401,20 @@ def test_printed_table():
 def test_json_is_strict_and_complete():
     gradients = gradient(VALUES)
     gradients["b"][0] = np.nan
-    found = check_gradients(loss, VALUES, gradients)
-    read = json.loads(found.to_json(), parse_constant=lambda text: pytest.fail(text))
+    report = check_gradients(loss, VALUES, gradients)
+    read = json.loads(report.to_json(), parse_constant=lambda text: pytest.fail(text))
     assert read["ok"] is False and read["rows"][1]["analytic"] == "nan"
-    assert read["rows"][0]["errors"]["complex"] == found.rows[0].errors["complex"]
-    assert read["evaluations"] == found.evaluations
+    assert read["rows"][0]["errors"]["complex"] == report.rows[0].errors["complex"]
+    assert read["evaluations"] == report.evaluations
 
 
 def test_html_escapes_and_needs_nothing():
-    found = check_gradients(lambda p: p["<b>"].sum(), {"<b>": X}, {"<b>": 2 + 0 * X})
-    page = html_page([found, found])
+    report = check_gradients(lambda p: p["<b>"].sum(), {"<b>": X}, {"<b>": 2 + 0 * X})
+    page = html_page([report, report])
     assert "&lt;b&gt;" in page and "<b>" not in page
     assert page.count("<section id=") == 2 and 'class="wrong"' in page
     assert "http://" not in page and "https://" not in page and "<script" not in page
-    assert html_page([found]).count("<section id=") == 1
+    assert html_page([report]).count("<section id=") == 1
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -446,8 +447,8 @@ def test_a_forward_without_a_cache_is_refused():
 
 
 def test_names_choose_what_is_checked():
-    found = check_gradients(loss, VALUES, gradient(VALUES), names=["b"])
-    assert found.ok and [row.name for row in found.rows] == ["b"]
+    report = check_gradients(loss, VALUES, gradient(VALUES), names=["b"])
+    assert report.ok and [row.name for row in report.rows] == ["b"]
 
 
 class Dense:

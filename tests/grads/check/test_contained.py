@@ -63,8 +63,8 @@ def run(tmp_path, capsys):
 
     def call(command, statement, place, *options, name="f"):
         text = textwrap.dedent(FILE)
-        for one in PLACES:
-            text = text.replace(f"AT_{one}", statement if one == place else "pass")
+        for marker in PLACES:
+            text = text.replace(f"AT_{marker}", statement if marker == place else "pass")
         path = tmp_path / "mine.py"
         path.write_text(text, encoding="utf-8")
         output = ["-o", str(tmp_path / "mine.html")] if command == "explore" else []

@@ -220,9 +220,9 @@ def assert_continued(f):
     evaluate = Evaluator(lambda a: {"f": f(a["x"])}, {"x": X})
     upstream, where = {"f": np.ones(())}, {"x": np.arange(X.size)}
     exact = at_entries(evaluate, {}, upstream, where)["x"].value[0]
-    found = at_entries(evaluate, {}, upstream, where, "ridders")["x"]
-    assert (np.abs(exact - found.value[0]) <= 10 * found.error[0] + 1e-13).all()
-    assert found.error[0].max() < 1e-6 * np.abs(exact).max()
+    numeric = at_entries(evaluate, {}, upstream, where, "ridders")["x"]
+    assert (np.abs(exact - numeric.value[0]) <= 10 * numeric.error[0] + 1e-13).all()
+    assert numeric.error[0].max() < 1e-6 * np.abs(exact).max()
     report = check_gradients(f, [X], [exact.reshape(X.shape)])
     assert report.ok and not any("no complex step" in note for note in report.notes), report
     wrong = exact.reshape(X.shape).copy()
@@ -357,8 +357,8 @@ def test_names_are_put_back_and_only_the_users_modules_change():
     exec("def inner(x): return np.zeros(2) + x\ndef f(a): return {'y': inner(a['x'])}", space)
     spaces = namespaces_of(space["f"])
     assert spaces == [space]
-    found = continue_run(space["f"], {"x": np.array([1.0, 2e-30j])}, spaces)
-    assert found["y"].tolist() == [1.0, 2e-30j] and type(found["y"]) is np.ndarray
+    outputs = continue_run(space["f"], {"x": np.array([1.0, 2e-30j])}, spaces)
+    assert outputs["y"].tolist() == [1.0, 2e-30j] and type(outputs["y"]) is np.ndarray
     assert space["np"] is np
     with pytest.raises(ZeroDivisionError):
         continue_run(lambda a: 1 / 0, {"x": np.ones(1)}, spaces)
@@ -369,7 +369,7 @@ def test_the_module_of_a_layer_that_a_function_holds_is_found():
     space = {"np": np, "__name__": "layers"}
     exec("class Layer:\n    def forward(self, x): return np.zeros(2) + x", space)
     layer = space["Layer"]()
-    assert any(found is space for found in namespaces_of(lambda x: layer.forward(x)))
+    assert any(namespace is space for namespace in namespaces_of(lambda x: layer.forward(x)))
 
 
 def test_this_projects_functions_are_made_for_complex_steps():
@@ -394,8 +394,8 @@ def test_ties_are_decided_as_real_numbers_are():
     def f(x):
         return np.where(x == x.max(), 0.0, x).sum()
 
-    found = continue_run(lambda a: {"y": f(a["x"])}, {"x": x + 1e-30j * np.arange(3)}, [])
-    assert found["y"] == 0.5 + 2e-30j
+    outputs = continue_run(lambda a: {"y": f(a["x"])}, {"x": x + 1e-30j * np.arange(3)}, [])
+    assert outputs["y"] == 0.5 + 2e-30j
 
 
 @pytest.mark.parametrize("file, expected", [

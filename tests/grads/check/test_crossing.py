@@ -58,8 +58,8 @@ RIGHT = {  # inputs, forward, backward
 def test_right_at_kinks_is_not_doubted(name, extent):
     make, forward, backward = RIGHT[name]
     rng = np.random.default_rng(0)
-    found = check_pair(lambda x: (forward(x), x), backward, [make(rng)], rng=rng, **extent)
-    assert found.ok, str(found)
+    report = check_pair(lambda x: (forward(x), x), backward, [make(rng)], rng=rng, **extent)
+    assert report.ok, str(report)
 
 
 def test_a_layer_of_integers_whose_units_are_at_their_kinks_by_several_inputs():
@@ -75,17 +75,17 @@ def test_a_layer_of_integers_whose_units_are_at_their_kinks_by_several_inputs():
     for seed in (0, 1):
         rng = np.random.default_rng(seed)
         inputs = [np.round(rng.normal(size=shape)) for shape in ((4, 3), (3, 5), (5,))]
-        found = check_pair(forward, backward, inputs, rng=rng, sample=6)
-        assert found.ok, str(found)
+        report = check_pair(forward, backward, inputs, rng=rng, sample=6)
+        assert report.ok, str(report)
 
 
 @pytest.mark.parametrize("extent", EXTENTS, ids=str)
 @pytest.mark.parametrize("wrong", [
     lambda d, x: 1.01 * d * (x > 0), lambda d, x: -d * (x > 0), lambda d, x: d * (x > -0.1)])
 def test_wrong_beside_kinks_is_wrong(wrong, extent):
-    found = check_pair(lambda x: (np.maximum(x, 0), x), wrong,
+    report = check_pair(lambda x: (np.maximum(x, 0), x), wrong,
                        [zeroed(np.random.default_rng(2))], **extent)
-    assert found.verdict == "wrong", str(found)
+    assert report.verdict == "wrong", str(report)
 
 
 def test_one_wrong_entry_among_many_at_kinks_is_named():
@@ -95,8 +95,8 @@ def test_one_wrong_entry_among_many_at_kinks_is_named():
     right = 2.0 * (x > 0)
     assert check_gradients(lambda x: 2 * np.maximum(x, 0).sum(), [x], [right]).ok
     right[3, 2 + int(np.flatnonzero(x[3, 2:])[0])] += 0.1
-    found = check_gradients(lambda x: 2 * np.maximum(x, 0).sum(), [x], [right], sample=10)
-    assert found.verdict == "wrong" and "only one entry of those compared" in str(found)
+    report = check_gradients(lambda x: 2 * np.maximum(x, 0).sum(), [x], [right], sample=10)
+    assert report.verdict == "wrong" and "only one entry of those compared" in str(report)
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "ok"), (1.01, "wrong")])

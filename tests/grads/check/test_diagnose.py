@@ -35,8 +35,8 @@ def test_the_gradients_that_are_broken_below_are_right_to_begin_with(outputs):
     for name, array in exact.items():
         for position in range(array.size):
             array.flat[position] += 1e-30j
-            made = run(exact)[0]
-            slope = sum((made[name] * D[name]).sum() for name in outputs).imag / 1e-30
+            gradients = run(exact)[0]
+            slope = sum((gradients[name] * D[name]).sum() for name in outputs).imag / 1e-30
             array.flat[position] -= 1e-30j
             assert slope == pytest.approx(right[name].flat[position], rel=0, abs=1e-13)
 
@@ -71,14 +71,14 @@ def test_all_of_it(change, said):
 def test_a_factor_that_two_sizes_explain_names_both():
     labels = {"w": Labels(("time", "batch")), "s": Labels(("position", "unit"))}
     numeric = np.random.default_rng(0).normal(size=(3, 3))
-    found = plain(3 * numeric, numeric, labels=labels["w"], all_labels=labels,
+    said = plain(3 * numeric, numeric, labels=labels["w"], all_labels=labels,
                   inputs={"s": np.zeros((3, 2))})
-    assert found == ["it is off by the factor 3 (T or B or S)"]
+    assert said == ["it is off by the factor 3 (T or B or S)"]
 
 
 def test_a_mean_over_a_single_item_is_no_factor():
-    found = plain(np.array([[1.5, 2.0]]), np.array([[1.0, 2.0]]), labels=Labels(("batch", "unit")))
-    assert not any("factor" in hint for hint in found)
+    said = plain(np.array([[1.5, 2.0]]), np.array([[1.0, 2.0]]), labels=Labels(("batch", "unit")))
+    assert not any("factor" in hint for hint in said)
 
 
 def test_values_that_are_not_finite():
@@ -105,8 +105,8 @@ def test_two_gates_exchanged():
 
 
 def test_gates_shifted_by_one_block():
-    found = hints("b", np.roll(TRUE["b"], H))
-    assert found[0].startswith(
+    said = hints("b", np.roll(TRUE["b"], H))
+    assert said[0].startswith(
         "it is rolled by 1 of its 4 gates: gate i holds the gradient of h_hat")
 
 
@@ -120,8 +120,8 @@ def test_column_blocks_exchanged():
     labels = Labels(("unit", "column"), (Block("c", (ALL, slice(0, 3))),
                                          Block("h", (ALL, slice(3, 6)))))
     numeric = np.random.default_rng(0).normal(size=(3, 6))
-    found = plain(np.roll(numeric, 3, axis=1), numeric, labels=labels)
-    assert found == ["it has column blocks c and h exchanged"]
+    said = plain(np.roll(numeric, 3, axis=1), numeric, labels=labels)
+    assert said == ["it has column blocks c and h exchanged"]
 
 
 def test_time_reversed():

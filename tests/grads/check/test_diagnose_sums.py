@@ -47,8 +47,8 @@ def alone_with(output: str, name: str, wrong: np.ndarray) -> dict[str, Any]:
 def test_one_output(name, change, how):
     wrong = change(ALONE["c"][name])
     total = ALONE["h"][name] + wrong
-    found = hints(name, total, alone=alone_with("c", name, wrong))
-    assert how in found
+    said = hints(name, total, alone=alone_with("c", name, wrong))
+    assert how in said
 
 
 def test_wrong_only_for_all_outputs_together():
@@ -65,15 +65,15 @@ def test_the_gradient_of_another_tensor():
 
 
 def test_the_upstream_gradient_forgotten():
-    found = hints("T", TRUE["T"] / -0.3, upstream={"loss": np.array(-0.3)})
-    assert found == ["it is off by the factor -3.33333 (1/(upstream gradient of loss))"]
+    said = hints("T", TRUE["T"] / -0.3, upstream={"loss": np.array(-0.3)})
+    assert said == ["it is off by the factor -3.33333 (1/(upstream gradient of loss))"]
 
 
 def test_two_outputs_missing_in_the_same_way_are_named_together():
     alone = {key: (0 * ALONE["c"]["b"], noisy(ALONE["c"]["b"])) for key in ("c", "last")}
     alone["h"] = (ALONE["h"]["b"], noisy(ALONE["h"]["b"]))
-    found = hints("b", ALONE["h"]["b"], alone=alone, numeric=TRUE["b"] + ALONE["c"]["b"])
-    assert found[0] == (
+    said = hints("b", ALONE["h"]["b"], alone=alone, numeric=TRUE["b"] + ALONE["c"]["b"])
+    assert said[0] == (
         "the gradient through output c, last is missing (zero); through h it is right")
 
 
@@ -85,8 +85,8 @@ TABLE = np.zeros((7, 3))
 np.add.at(TABLE, IDS, SHARES)
 
 
-def table_hints(analytic: np.ndarray, **more: Any) -> list[str]:
-    return plain(analytic, TABLE, labels=Labels(("word", "input")), facts={"ids": IDS}, **more)
+def table_hints(analytic: np.ndarray, **options: Any) -> list[str]:
+    return plain(analytic, TABLE, labels=Labels(("word", "input")), facts={"ids": IDS}, **options)
 
 
 def test_duplicates_averaged():
@@ -120,9 +120,9 @@ def test_garbage_is_called_nothing(name):
                        noisy(ALONE[key][name])) for key in OUTPUTS}
         known = {"outputs": {"y": rng.normal(size=noise.shape)},
                  "upstream": {"y": rng.normal(size=noise.shape)}}
-        for found in (hints(name, wrong, others=others), hints(name, wrong, alone=alone),
+        for said in (hints(name, wrong, others=others), hints(name, wrong, alone=alone),
                       hints(name, wrong, **known)):
-            assert len(found) == 1 and found[0].endswith(HONEST), (trial, found)
+            assert len(said) == 1 and said[0].endswith(HONEST), (trial, said)
 
 
 @settings(max_examples=60, deadline=None)

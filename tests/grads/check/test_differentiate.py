@@ -40,14 +40,14 @@ def closed_form():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_closed_form_for_every_output_at_once(method):
-    found = at_entries(layer, INPUTS, UPSTREAM, EVERYWHERE, method)
+    numeric = at_entries(layer, INPUTS, UPSTREAM, EVERYWHERE, method)
     for name, exact in closed_form().items():
-        value, error, scale = found[name]
+        value, error, scale = numeric[name]
         assert value.shape == error.shape == scale.shape == exact.shape
         np.testing.assert_allclose(value, exact, rtol=0, atol=ACCURACY[method] * abs(exact).max())
         assert (np.abs(value - exact) <= 2 * error).all()
         assert (error <= 100 * ACCURACY[method] * abs(exact).max()).all()
-    for zero in (found["W"], found["b"]):  # z depends on neither
+    for zero in (numeric["W"], numeric["b"]):  # z depends on neither
         assert not zero.value[2].any() and not zero.error[2].any() and not zero.scale[2].any()
 
 
@@ -56,18 +56,18 @@ def test_along_directions(method):
     exact = closed_form()
     directions = [{name: RNG.normal(size=a.shape) for name, a in INPUTS.items()},
                   {"W": RNG.normal(size=(3, 2))}, {"b": np.array([0.0, 1.0])}, {}]
-    found = along(layer, INPUTS, UPSTREAM, directions, method)
+    numeric = along(layer, INPUTS, UPSTREAM, directions, method)
     expected = np.array([sum((exact[name] @ d.ravel() for name, d in direction.items()),
                              np.zeros(3)) for direction in directions]).T
-    np.testing.assert_allclose(found.value, expected, rtol=0, atol=30 * ACCURACY[method])
-    assert (np.abs(found.value - expected) <= 2 * found.error).all()
-    assert not found.value[:, 3].any()
+    np.testing.assert_allclose(numeric.value, expected, rtol=0, atol=30 * ACCURACY[method])
+    assert (np.abs(numeric.value - expected) <= 2 * numeric.error).all()
+    assert not numeric.value[:, 3].any()
 
 
 def test_scale_is_the_size_of_the_terms():
-    found = at_entries(lambda a: {"y": a["x"] * np.array([1.0, -1.0])}, {"x": np.array(2.0)},
+    numeric = at_entries(lambda a: {"y": a["x"] * np.array([1.0, -1.0])}, {"x": np.array(2.0)},
                        {"y": np.array([3.0, 3.0])}, {"x": [0]})["x"]
-    assert found.value == 0.0 and found.scale == 6.0 and 0 < found.error < 1e-13
+    assert numeric.value == 0.0 and numeric.scale == 6.0 and 0 < numeric.error < 1e-13
     coarse = at_entries(lambda a: {"y": a["x"] * np.array([1.0, -1.0])}, {"x": np.array(2.0)},
                         {"y": np.array([3.0, 3.0])}, {"x": [0]}, "ridders")["x"]
     assert coarse.value == 0.0 and coarse.scale == pytest.approx(6.0)
@@ -99,15 +99,15 @@ def test_accuracy_of_the_methods_is_the_known_ladder():
     assert ratio == pytest.approx(2, rel=0.05)  # of order h
 
 
-@pytest.mark.parametrize("method, each", [
+@pytest.mark.parametrize("method, per_entry", [
     ("complex", 1), ("forward", 2), ("central", 4), ("ridders", 8),
 ])
-def test_evaluations_serve_all_outputs(method, each):
+def test_evaluations_serve_all_outputs(method, per_entry):
     evaluate = Evaluator(layer, INPUTS)
     at_entries(evaluate, INPUTS, UPSTREAM, EVERYWHERE, method)
-    assert evaluate.evaluations == each * sum(a.size for a in INPUTS.values())
+    assert evaluate.evaluations == per_entry * sum(a.size for a in INPUTS.values())
     along(evaluate, INPUTS, UPSTREAM, [{"b": np.ones(2)}], method)
-    assert evaluate.evaluations == each * (1 + sum(a.size for a in INPUTS.values()))
+    assert evaluate.evaluations == per_entry * (1 + sum(a.size for a in INPUTS.values()))
 
 
 SMALLEST = {"ridders": 2.0**-8, "central": 2.0**-17, "forward": 2.0**-26}  # steps
@@ -137,20 +137,20 @@ def test_error_estimates_are_honest(method, kind, seed, steep, far, hidden):
 
     where = {"x": np.arange(n)}
     exact = at_entries(f, inputs, upstream, where)["x"]
-    found = at_entries(f, inputs, upstream, where, method)["x"]
-    excess = np.abs(found.value - exact.value) - exact.error
-    swallowed = found.error == 0  # no step changed any output
+    numeric = at_entries(f, inputs, upstream, where, method)["x"]
+    excess = np.abs(numeric.value - exact.value) - exact.error
+    swallowed = numeric.error == 0  # no step changed any output
     largest = abs(W_2 @ SMOOTH[kind](W @ inputs["x"])).max() + abs(offset)
     assert (excess[swallowed] <= 4 * 2.0**-52 * largest / SMALLEST[method]).all()
-    plain, noisy = np.where(swallowed, 0.0, excess) / np.where(swallowed, 1.0, found.error)
+    plain, noisy = np.where(swallowed, 0.0, excess) / np.where(swallowed, 1.0, numeric.error)
     assert plain.max() <= (4 if method == "ridders" else 10)
     assert noisy.max() <= 20 or method != "ridders"  # the textbooks' know nothing of it
 
 
 def test_ridders_is_precise_where_functions_are_harmless():
     """An estimate may not be honest by being large."""
-    found = at_entries(layer, INPUTS, UPSTREAM, EVERYWHERE, "ridders")
-    for value, error, scale in found.values():
+    numeric = at_entries(layer, INPUTS, UPSTREAM, EVERYWHERE, "ridders")
+    for value, error, scale in numeric.values():
         assert (error <= 1e-8 * scale.max(initial=0.0) + 1e-300).all()
         assert np.isfinite(value).all()
 
@@ -176,9 +176,9 @@ def test_ridders_comes_closer_where_it_must(f, x, slope):
 ])
 def test_ridders_does_not_believe_in_the_mean_of_two_slopes(f, x, jump):
     """Central differences agree with each other at a kink; the error covers both sides."""
-    found = at_entries(lambda a: {"y": f(a["x"])}, {"x": np.array(x)}, {"y": np.array(1.0)},
+    numeric = at_entries(lambda a: {"y": f(a["x"])}, {"x": np.array(x)}, {"y": np.array(1.0)},
                        {"x": [0]}, "ridders")["x"]
-    assert found.error == pytest.approx(jump / 2, rel=1e-6)
+    assert numeric.error == pytest.approx(jump / 2, rel=1e-6)
 
 
 def test_what_is_not_finite_has_no_error_bound():
@@ -187,12 +187,12 @@ def test_what_is_not_finite_has_no_error_bound():
             return {"y": np.log(a["x"])}
 
     for method in ("ridders", "central", "forward"):
-        found = at_entries(f, {"x": np.array([-1.0, 1.0])}, {"y": np.ones(2)}, {"x": [0, 1]},
+        numeric = at_entries(f, {"x": np.array([-1.0, 1.0])}, {"y": np.ones(2)}, {"x": [0, 1]},
                            method)["x"]
-        assert np.isnan(found.value[0]).all() and np.isinf(found.error[0]).all()
+        assert np.isnan(numeric.value[0]).all() and np.isinf(numeric.error[0]).all()
         # one output that is not a number makes the sum so, wherever it is differentiated
-    found = at_entries(f, {"x": np.array([2.0])}, {"y": np.ones(1)}, {"x": [0]}, "ridders")["x"]
-    np.testing.assert_allclose(found.value, 0.5, rtol=1e-12)
+    numeric = at_entries(f, {"x": np.array([2.0])}, {"y": np.ones(1)}, {"x": [0]}, "ridders")["x"]
+    np.testing.assert_allclose(numeric.value, 0.5, rtol=1e-12)
 
 
 def test_sampled_positions_and_no_positions():
@@ -204,22 +204,22 @@ def test_sampled_positions_and_no_positions():
 
 
 def test_only_outputs_with_an_upstream_gradient_count():
-    whole = at_entries(layer, INPUTS, UPSTREAM, EVERYWHERE)
+    together = at_entries(layer, INPUTS, UPSTREAM, EVERYWHERE)
     alone = at_entries(layer, INPUTS, {"s": UPSTREAM["s"]}, EVERYWHERE)
     for name in INPUTS:
-        np.testing.assert_array_equal(alone[name].value, whole[name].value[1:2])
+        np.testing.assert_array_equal(alone[name].value, together[name].value[1:2])
 
 
 def test_a_real_result_for_complex_arguments_does_not_depend_on_them():
-    found = at_entries(lambda a: {"y": np.sign(a["x"]) * 3, "n": a["x"].argmax()},
+    numeric = at_entries(lambda a: {"y": np.sign(a["x"]) * 3, "n": a["x"].argmax()},
                        {"x": np.ones(2)}, {"y": np.ones(2), "n": 1.0}, {"x": [0]})["x"]
-    assert not found.value.any() and not found.error.any()
+    assert not numeric.value.any() and not numeric.error.any()
 
 
 def test_along_a_direction_of_a_single_number():
-    found = along(lambda a: {"y": np.sin(a["x"])}, {"x": np.array(0.3)}, {"y": np.array(1.0)},
+    numeric = along(lambda a: {"y": np.sin(a["x"])}, {"x": np.array(0.3)}, {"y": np.array(1.0)},
                   [{"x": np.array(2.0)}])
-    np.testing.assert_allclose(found.value, 2 * np.cos(0.3), rtol=1e-15)
+    np.testing.assert_allclose(numeric.value, 2 * np.cos(0.3), rtol=1e-15)
 
 
 @pytest.mark.parametrize("change, message", [

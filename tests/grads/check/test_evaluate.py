@@ -22,11 +22,11 @@ def product(a):
 def test_versions(dtype):
     evaluate = Evaluator(product, INPUTS)
     changed = INPUTS["W"] + RNG.normal(size=(3, 4)) * (1e-30j if dtype == np.complex128 else 0.1)
-    found = evaluate({"W": changed})
+    outputs = evaluate({"W": changed})
     expected = product({**INPUTS, "W": changed})["y"]
-    np.testing.assert_allclose(found["y"].real, expected.real, rtol=1e-14)
-    np.testing.assert_allclose(found["y"].imag, expected.imag, rtol=1e-12)
-    assert found["y"].dtype == dtype and found["n"].shape == () and evaluate.evaluations == 1
+    np.testing.assert_allclose(outputs["y"].real, expected.real, rtol=1e-14)
+    np.testing.assert_allclose(outputs["y"].imag, expected.imag, rtol=1e-12)
+    assert outputs["y"].dtype == dtype and outputs["n"].shape == () and evaluate.evaluations == 1
 
 
 def absolute_loop(a):
@@ -40,9 +40,9 @@ def absolute_loop(a):
 def test_a_continued_function_writes_into_what_it_creates():
     """NumPy's abs, maximum, norm and std of complex numbers are not what complex step needs."""
     weights = {"y": np.ones(3), "norms": np.ones(2), "spread": np.ones(())}
-    found, expected = (at_entries(absolute_loop, INPUTS, weights, {"x": range(6)}, method)["x"]
+    numeric, expected = (at_entries(absolute_loop, INPUTS, weights, {"x": range(6)}, method)["x"]
                        for method in ("complex", "ridders"))
-    np.testing.assert_allclose(found.value[0], expected.value[0], rtol=1e-8)
+    np.testing.assert_allclose(numeric.value[0], expected.value[0], rtol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["complex", "ridders"])
@@ -54,8 +54,8 @@ def test_nothing_f_does_to_its_arguments_is_seen(method):
         a["x"] *= a["x"]
         return {"y": a["x"]}
 
-    found = at_entries(greedy, values, {"y": np.ones(2)}, {"x": [0, 1]}, method)["x"]
-    np.testing.assert_allclose(found.value[0], [1.0, 3.0], rtol=1e-12)
+    numeric = at_entries(greedy, values, {"y": np.ones(2)}, {"x": [0, 1]}, method)["x"]
+    np.testing.assert_allclose(numeric.value[0], [1.0, 3.0], rtol=1e-12)
     assert values["x"].tolist() == [0.5, 1.5]
 
 
@@ -66,9 +66,9 @@ def test_a_buffer_that_f_uses_again_is_read_in_time():
         buffer[...] = a["x"] ** 2
         return {"y": buffer}
 
-    found = at_entries(f, {"x": np.array([1.0, 2.0])}, {"y": np.ones(2)}, {"x": [0, 1]},
+    numeric = at_entries(f, {"x": np.array([1.0, 2.0])}, {"y": np.ones(2)}, {"x": [0, 1]},
                        "ridders")["x"]
-    np.testing.assert_allclose(found.value[0], [2.0, 4.0], rtol=1e-12)
+    np.testing.assert_allclose(numeric.value[0], [2.0, 4.0], rtol=1e-12)
 
 
 BUFFER = np.zeros(2)
@@ -93,9 +93,9 @@ def test_complex_step_says_why_and_where_it_cannot_be_used(f, words):
     line = lines[(dropped, refused).index(f)]
     with pytest.raises(NotAnalytic, match=rf"f: {words}.* at .*test_evaluate.py:{line}"):
         at_entries(f, {"x": np.ones(2)}, {"y": np.ones(2)}, {"x": [0, 1]})
-    found = at_entries(f, {"x": np.ones(2)}, {"y": np.ones(2)}, {"x": [0, 1]}, "ridders")["x"]
+    numeric = at_entries(f, {"x": np.ones(2)}, {"y": np.ones(2)}, {"x": [0, 1]}, "ridders")["x"]
     # while real numbers are fine
-    assert np.isfinite(found.value).all()
+    assert np.isfinite(numeric.value).all()
 
 
 def test_warnings_about_complex_numbers_are_errors_during_the_complex_run_only():

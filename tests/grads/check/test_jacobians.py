@@ -11,10 +11,10 @@ RNG = np.random.default_rng(3)
 W, X, B = RNG.normal(size=(2, 3)), RNG.normal(size=3), RNG.normal(size=2)
 
 
-def same(found, expected):
+def same(actual, expected):
     """Equal to the last digits."""
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=1e-14)
 
 
 def test_one_input_and_one_output_give_an_array():
@@ -24,14 +24,14 @@ def test_one_input_and_one_output_give_an_array():
 
 
 def test_several_are_found_by_their_names():
-    found = jacobian(lambda x, b: W @ x + b * b, [X, B])
-    assert list(found) == ["x", "b"]
-    same(found["x"], W)
-    same(found["b"], np.diag(2 * B))
-    found = jacobian(lambda p: {"y": p["x"] * 2, "s": p["b"].sum()}, {"x": X, "b": B})
-    same(found["y"]["x"], 2 * np.eye(3))
-    same(found["s"]["b"], np.ones(2))
-    assert not found["y"]["b"].any() and not found["s"]["x"].any()
+    jacobians = jacobian(lambda x, b: W @ x + b * b, [X, B])
+    assert list(jacobians) == ["x", "b"]
+    same(jacobians["x"], W)
+    same(jacobians["b"], np.diag(2 * B))
+    jacobians = jacobian(lambda p: {"y": p["x"] * 2, "s": p["b"].sum()}, {"x": X, "b": B})
+    same(jacobians["y"]["x"], 2 * np.eye(3))
+    same(jacobians["s"]["b"], np.ones(2))
+    assert not jacobians["y"]["b"].any() and not jacobians["s"]["x"].any()
 
 
 def refused(x):

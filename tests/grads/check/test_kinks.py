@@ -55,10 +55,10 @@ KINKS = {  # function, place, slopes on the left and on the right
 @BY
 def test_kinks(name, complex_step):
     f, x, left, right = KINKS[name]
-    found = at(f, x, complex_step)
-    assert found is not None and found.kind == "kink"
+    kink = at(f, x, complex_step)
+    assert kink is not None and kink.kind == "kink"
     expected = D_OUT * np.array([left, right, right - left])
-    np.testing.assert_allclose(found[1:], expected, rtol=1e-7, atol=1e-7 * abs(expected).max())
+    np.testing.assert_allclose(kink[1:], expected, rtol=1e-7, atol=1e-7 * abs(expected).max())
 
 
 def window(p):
@@ -84,9 +84,9 @@ JUMPS = {  # function, place, jump
 @pytest.mark.parametrize("name", JUMPS)
 def test_jumps(name, complex_step):
     f, x, jump = JUMPS[name]
-    found = at(f, x, complex_step)
-    assert found is not None and found.kind == "jump"
-    assert found.size == pytest.approx(D_OUT * jump, rel=1e-9)
+    kink = at(f, x, complex_step)
+    assert kink is not None and kink.kind == "jump"
+    assert kink.size == pytest.approx(D_OUT * jump, rel=1e-9)
 
 
 WAVES = 2 * np.pi * np.arange(1000) / 1000
@@ -148,9 +148,9 @@ def test_random_networks_have_no_kink_but_where_one_is_put(complex_step, seed, s
         return find_kink(evaluate, {}, {"y": np.array(1.0)}, "x", entry)
 
     assert kink_of(smooth, place) is None
-    found = kink_of(kinked, place)
-    assert found is not None and found.kind == "kink"
-    assert found.size == pytest.approx(2 * height, rel=1e-3)
+    kink = kink_of(kinked, place)
+    assert kink is not None and kink.kind == "kink"
+    assert kink.size == pytest.approx(2 * height, rel=1e-3)
     assert kink_of(kinked, (place + 1) % 3) is None
 
 
@@ -159,11 +159,11 @@ def test_all_outputs_with_an_upstream_gradient_and_only_they_count():
         return {"smooth": a["x"] ** 2, "corner": np.abs(a["x"])}
 
     inputs = {"x": np.array([1.0, 0.0])}
-    one, none = {"corner": np.array([5.0, 2.0])}, {"smooth": np.ones(2)}
-    assert find_kink(f, inputs, one, "x", 1) == Kink("kink", -2.0, 2.0, 4.0)
-    assert find_kink(f, inputs, one | none, "x", 1).kind == "kink"
+    upstream, none = {"corner": np.array([5.0, 2.0])}, {"smooth": np.ones(2)}
+    assert find_kink(f, inputs, upstream, "x", 1) == Kink("kink", -2.0, 2.0, 4.0)
+    assert find_kink(f, inputs, upstream | none, "x", 1).kind == "kink"
     assert find_kink(f, inputs, none, "x", 1) is None
-    assert find_kink(f, inputs, one, "x", 0) is None
+    assert find_kink(f, inputs, upstream, "x", 0) is None
     assert find_kink(f, inputs, {"corner": np.array([1.0, 0.0])}, "x", 1) is None
 
 

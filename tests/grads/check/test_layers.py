@@ -18,9 +18,9 @@ TEXT = FILE.read_text(encoding="utf-8")
 
 def styles(old="", new=""):
     """The layers of the file, with a mistake made in it."""
-    made = {"__name__": "layers_as_written"}
-    exec(compile(TEXT.replace(old, new) if old else TEXT, str(FILE), "exec"), made)
-    return made["CHECKED"], made["MISTAKES"]
+    namespace = {"__name__": "layers_as_written"}
+    exec(compile(TEXT.replace(old, new) if old else TEXT, str(FILE), "exec"), namespace)
+    return namespace["CHECKED"], namespace["MISTAKES"]
 
 
 CHECKED, MISTAKES = styles()
@@ -49,9 +49,9 @@ def state(layer):
 def flat(value):
     """Values in place of objects."""
     if isinstance(value, dict):
-        return {key: flat(part) for key, part in value.items()}
+        return {key: flat(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [flat(part) for part in value]
+        return [flat(item) for item in value]
     if isinstance(value, np.ndarray):
         return pickle.dumps(value)
     return flat(attributes_of(value)) or repr(value)

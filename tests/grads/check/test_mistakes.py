@@ -48,8 +48,8 @@ def test_permuted_gates(order, said, labelled):
                    for k, name in enumerate(names))
     labels = {"W": Labels(("gate", "column"), blocks)} if labelled else {}
     assert check_pair(lstm, lstm_backward, [X, STATE, W], labels=labels).ok
-    found = check_pair(lstm, wrong, [X, STATE, W], labels=labels)
-    [row] = [row for row in found.wrong if row.upstream == "all"]
+    report = check_pair(lstm, wrong, [X, STATE, W], labels=labels)
+    [row] = [row for row in report.wrong if row.upstream == "all"]
     kinds = [f"gates {name}" if labelled else f"row blocks {k * H}:{(k + 1) * H}"
              for k, name in enumerate(names)]
     ends = [kind.rsplit(" ", 1)[1] for kind in kinds]
@@ -223,8 +223,8 @@ def test_accumulation_forgotten():
             dW = ((1 - np.tanh(xs[t] @ W.T) ** 2) * d[t]).T @ xs[t]
         return dW
 
-    found = check_pair(forward, wrong, [RNG.normal(size=(3, 8))])
-    assert not found.ok
+    report = check_pair(forward, wrong, [RNG.normal(size=(3, 8))])
+    assert not report.ok
 
     def run(x, W):
         return np.tanh(x @ W.T), (x, W)

@@ -26,9 +26,9 @@ def gradient(p, factor=1.0):
 
 
 def test_nested_parameters_have_names_with_dots():
-    for given in (gradient, gradient(NESTED)):
-        found = check_gradients(loss, NESTED, given)
-        assert found.ok and [row.name for row in found.rows] == [
+    for analytic in (gradient, gradient(NESTED)):
+        report = check_gradients(loss, NESTED, analytic)
+        assert report.ok and [row.name for row in report.rows] == [
             "encoder.W", "encoder.b", "out.0", "out.1"]
     [row] = check_gradients(loss, NESTED, gradient(NESTED, 2.0)).wrong
     assert (row.name, row.hints[0]) == ("encoder.b", "it is off by the factor 2")
@@ -40,8 +40,8 @@ def test_nested_parameters_of_a_pair_beside_an_array():
 
     def backward(d, cache):
         x, p = cache
-        return (sum(layer.T @ one for layer, one in zip(p["layers"], d, strict=True)),
-                {"layers": [np.outer(one, x) for one in d]})
+        return (sum(layer.T @ d_layer for layer, d_layer in zip(p["layers"], d, strict=True)),
+                {"layers": [np.outer(d_layer, x) for d_layer in d]})
 
     inputs = [RNG.normal(size=3), {"layers": [RNG.normal(size=(2, 3)), RNG.normal(size=(4, 3))]}]
     assert check_pair(forward, backward, inputs).ok
@@ -54,28 +54,29 @@ def test_nested_parameters_of_a_pair_beside_an_array():
     (lambda g: g.update(encoder=1.0), "expected a mapping for 'encoder', as in the inputs"),
 ])
 def test_gradients_in_another_form_are_told(change, said):
-    found = gradient(NESTED)
-    change(found)
+    nested = gradient(NESTED)
+    change(nested)
     with pytest.raises(ValueError, match=said):
-        check_gradients(loss, NESTED, found)
+        check_gradients(loss, NESTED, nested)
 
 
 def summed(p):
-    return sum((np.asarray(part) ** 2).sum() for part in (p.values() if isinstance(p, dict) else p))
+    tensors = p.values() if isinstance(p, dict) else p
+    return sum((np.asarray(tensor) ** 2).sum() for tensor in tensors)
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("gradients", [
     [1.0, -2.0], [3.0], [[1.0, 2.0], [3.0, 4.0]], [X, X[:1]], [X], {"a": X, "b": X[:1]}])
-def test_the_gradient_of_an_only_input_has_its_form_or_is_the_only_one(given):
-    doubled = ({key: 2 * part for key, part in given.items()} if isinstance(given, dict)
-               else [(2 * np.asarray(part)).tolist() if isinstance(part, list) else 2 * part
-                     for part in given])
-    for inputs in ([given], {"p": given}):
+def test_the_gradient_of_an_only_input_has_its_form_or_is_the_only_one(gradients):
+    doubled = ({key: 2 * tensor for key, tensor in gradients.items()} if isinstance(gradients, dict)
+               else [(2 * np.asarray(tensor)).tolist() if isinstance(tensor, list) else 2 * tensor
+                     for tensor in gradients])
+    for inputs in ([gradients], {"p": gradients}):
         f = (lambda p: summed(p["p"])) if isinstance(inputs, dict) else summed
         for right in (doubled, [doubled], (doubled,), {"p": doubled}):
             assert check_gradients(f, inputs, right).ok
     with pytest.raises(ValueError, match="gradients: expected 1, one for each of p, got 3"):
-        check_gradients(summed, [given], [X, X, X])
+        check_gradients(summed, [gradients], [X, X, X])
 
 
 def test_a_list_gradient_may_be_wrong_too():
@@ -88,9 +89,9 @@ def test_a_list_gradient_may_be_wrong_too():
     for extent in ({}, {"every_entry": True}, {"together": True})])
 def test_an_astronomic_entry_of_a_gradient_is_wrong(gradient, extent):
     """The allowance for rounding does not overflow to infinity with it."""
-    given = np.ones(40)
-    given[7] = gradient
-    report = check_gradients(np.sum, [np.linspace(-1, 1, 40)], [given], **extent)
+    analytic = np.ones(40)
+    analytic[7] = gradient
+    report = check_gradients(np.sum, [np.linspace(-1, 1, 40)], [analytic], **extent)
     assert report.verdict == "wrong" and report.wrong[0].at == (7,)
 
 

@@ -131,9 +131,9 @@ def test_in_a_browser_nothing_overflows_nothing_is_loaded(browser, tmp_path):
                                       color_scheme=scheme)
         page, said = context.new_page(), []
         for event in ("console", "pageerror", "request"):
-            page.on(event, partial(lambda list_, one: list_.append(one), said))
+            page.on(event, partial(lambda list_, event_value: list_.append(event_value), said))
         page.goto(path.as_uri())
-        assert [one.url for one in said] == [path.as_uri()]
+        assert [request.url for request in said] == [path.as_uri()]
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         assert page.locator(".map i").count() == 2 * 30 * 30
         context.close()
@@ -150,20 +150,20 @@ def test_axe_finds_nothing_grave(browser, tmp_path):
 
 def test_error_against_step_size_of_one_entry_of_each_tensor():
     x, wrong = np.array([0.3, -1.2]), np.array([3.0, -1.2])
-    found = check_gradients(lambda x: np.exp(x).sum(), [x], [np.exp(x)], steps=True)
-    errors = found.rows[0].steps
+    report = check_gradients(lambda x: np.exp(x).sum(), [x], [np.exp(x)], steps=True)
+    errors = report.rows[0].steps
     assert errors.at == (0,)  # the largest gradient
     assert errors.complex[8:].max() < 1e-14
     assert 3 <= errors.central.argmin() <= 7 and errors.central.min() < 1e-9
     assert errors.central[-1] > 1e-6 and errors.forward.min() > errors.central.min()
-    section = html_page([found])
+    section = html_page([report])
     assert section.count('class="series ') == 3 and "<code>x at (0,)</code>" in section
     bad = check_gradients(lambda x: np.exp(x).sum(), [x], [wrong], steps=True).rows[0]
     assert bad.steps.at == bad.at and bad.steps.central.min() < 1e-9  # against the derivative
     real = check_gradients(lambda x: float(np.exp(x).sum()), [x], [np.exp(x)], steps=True)
     assert np.isnan(real.rows[0].steps.complex).all()
     assert "complex" not in "".join(re.findall('class="series ([a-z]+)"', html_page([real])))
-    assert "steps" not in found.to_json()
+    assert "steps" not in report.to_json()
 
 
 def wrong_report():

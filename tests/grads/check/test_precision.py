@@ -75,14 +75,14 @@ def test_a_float32_loss_gives_no_false_alarm(size):
     x, W = X32.astype(float), W32.astype(float)
     h = np.tanh(x @ W.T)
     dz = 2 * h * (1 - h * h)
-    found = check_gradients(loss, [x, W], [dz @ W, dz.T @ x])
-    assert found.ok or (size > 1 and found.verdict == "undecided"), found
-    assert not any(row.status == "wrong" for row in found.rows)
-    assert "no complex step" in found.notes[0]
+    report = check_gradients(loss, [x, W], [dz @ W, dz.T @ x])
+    assert report.ok or (size > 1 and report.verdict == "undecided"), report
+    assert not any(row.status == "wrong" for row in report.rows)
+    assert "no complex step" in report.notes[0]
     assert not check_gradients(loss, [x, W], [dz @ W, dz.T @ x * 1.1]).ok
-    found = check_gradients(lambda x, W: np.float32(loss(x, W)), [x, W], [dz @ W, dz.T @ x],
+    report = check_gradients(lambda x, W: np.float32(loss(x, W)), [x, W], [dz @ W, dz.T @ x],
                             method="ridders", every_entry=True)
-    assert not any(row.status == "wrong" for row in found.rows), found
+    assert not any(row.status == "wrong" for row in report.rows), report
 
 
 # --- small inputs ---------------------------------------------------------------------------------
@@ -94,13 +94,13 @@ def test_a_float32_loss_gives_no_false_alarm(size):
 def test_steps_stay_within_the_domain_of_small_inputs(f, slope, size):
     x = size * (1 + RNG.random(12))
     x[:3] *= 1e3
-    found = at_entries(lambda a: {"y": f(a["x"]).sum()}, {"x": x}, {"y": np.array(1.0)},
+    numeric = at_entries(lambda a: {"y": f(a["x"]).sum()}, {"x": x}, {"y": np.array(1.0)},
                        {"x": np.arange(12)}, "ridders")["x"]
-    np.testing.assert_allclose(found.value[0], slope(x), rtol=1e-6)
-    assert (np.abs(found.value[0] - slope(x)) <= 10 * found.error[0]).all()
+    np.testing.assert_allclose(numeric.value[0], slope(x), rtol=1e-6)
+    assert (np.abs(numeric.value[0] - slope(x)) <= 10 * numeric.error[0]).all()
     for how in ({}, {"method": "ridders"}, {"every_entry": True}):
-        found = check_gradients(lambda x: f(x).sum(), [x], [slope(x)], **how)
-        assert found.ok and found.rows[0].status == "ok", found
+        numeric = check_gradients(lambda x: f(x).sum(), [x], [slope(x)], **how)
+        assert numeric.ok and numeric.rows[0].status == "ok", numeric
     assert not check_gradients(lambda x: f(x).sum(), [x], [1.01 * slope(x)], method="ridders").ok
 
 
@@ -113,9 +113,9 @@ def test_a_backward_that_destroys_its_cache_is_told():
         y *= d
         return [2 * y]
 
-    [found] = check_pair(lambda x: (x * x, (x, x.copy())), destroys, [X32.astype(float)]).findings
-    assert (found.kind, found.name) == ("cache", "backward")
-    assert "second call" in found.message and "changes its cache" in found.message
+    [finding] = check_pair(lambda x: (x * x, (x, x.copy())), destroys, [X32.astype(float)]).findings
+    assert (finding.kind, finding.name) == ("cache", "backward")
+    assert "second call" in finding.message and "changes its cache" in finding.message
 
 
 BUFFER = np.zeros((16, 6))
@@ -127,14 +127,14 @@ def test_a_cache_that_shares_a_buffer_is_told():
         np.tanh(x, out=buffer)
         return buffer.copy(), buffer
 
-    [found] = check_pair(forward, lambda d, y: [(1 - y * y) * d], [X32.astype(float)]).findings
-    assert (found.kind, found.name) == ("aliased", "cache") and "another run" in found.message
+    [finding] = check_pair(forward, lambda d, y: [(1 - y * y) * d], [X32.astype(float)]).findings
+    assert (finding.kind, finding.name) == ("aliased", "cache") and "another run" in finding.message
 
 
 def test_a_backward_that_empties_its_cache_is_told():
-    [found] = check_pair(lambda x: (x * x, [x]), lambda d, cache: [2 * cache.pop() * d],
+    [finding] = check_pair(lambda x: (x * x, [x]), lambda d, cache: [2 * cache.pop() * d],
                          [X32.astype(float)]).findings
-    assert (found.kind, found.name) == ("cache", "backward") and "IndexError" in found.message
+    assert (finding.kind, finding.name) == ("cache", "backward") and "IndexError" in finding.message
 
 
 def test_a_layer_that_keeps_its_state_in_itself_is_right():
@@ -198,6 +198,6 @@ def test_float16_gradients_wrong_by_a_tenth_do_not_pass():
                           lambda d, x: np.float16(factor) * d * (1 - np.tanh(x) ** 2), [x])
 
     assert check(1.0).ok and check(1.1).verdict == "wrong"
-    given = (1 - np.tanh(x) ** 2).astype(np.float16)
-    assert check_gradients(lambda x: np.tanh(x).sum(), [x], [given]).ok
-    assert not check_gradients(lambda x: np.tanh(x).sum(), [x], [np.float16(1.1) * given]).ok
+    analytic = (1 - np.tanh(x) ** 2).astype(np.float16)
+    assert check_gradients(lambda x: np.tanh(x).sum(), [x], [analytic]).ok
+    assert not check_gradients(lambda x: np.tanh(x).sum(), [x], [np.float16(1.1) * analytic]).ok

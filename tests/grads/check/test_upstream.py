@@ -18,10 +18,10 @@ def input_for_upstream(d, x):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 8])
-@pytest.mark.parametrize("given", [False, True])
-def test_an_input_from_the_same_seed_does_not_stand_for_the_upstream_gradient(seed, given):
+@pytest.mark.parametrize("with_rng", [False, True])
+def test_an_input_from_the_same_seed_does_not_stand_for_the_upstream_gradient(seed, with_rng):
     x = np.random.default_rng(seed).normal(size=(4, 3))
-    how = {"rng": np.random.default_rng(seed)} if given else {}
+    how = {"rng": np.random.default_rng(seed)} if with_rng else {}
     assert not check_pair(square, input_for_upstream, [x], **how).ok
     assert check_pair(square, lambda d, x: 3 * x**2 * d, [x], **how).ok
 
@@ -104,10 +104,10 @@ def test_what_is_not_linear_is_named_first(name, dtype):
 
 def iterated(d, x):
     """3 x^2 d, by a division that is iterated to a tolerance."""
-    found, right = np.zeros_like(d), 3 * x**2 * d
-    while np.abs(found - right).max() > 1e-9:
-        found = found + 0.5 * (right - found)
-    return found
+    solution, right = np.zeros_like(d), 3 * x**2 * d
+    while np.abs(solution - right).max() > 1e-9:
+        solution = solution + 0.5 * (right - solution)
+    return solution
 
 
 LINEAR = {

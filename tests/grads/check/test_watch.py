@@ -74,19 +74,19 @@ def runs_of(f=forward, g=backward, inputs=(X, W), **how):
 
 
 def test_time_alone_makes_nothing_wrong_and_enough_of_it_everything_right():
-    whole, _ = runs_of(**ALL)
+    all_runs, _ = runs_of(**ALL)
     covered = []
-    for limit in range(1, whole + 2, 7):
+    for limit in range(1, all_runs + 2, 7):
         report = report_after(limit, **ALL)
         assert report.verdict == "unfinished" and not report.ok and not report.wrong
         covered.append(sum(row.checked for row in report.rows))
     assert covered == sorted(covered) and covered[0] == 0 and len(set(covered)) > 5
-    assert report_after(whole + 1, **ALL).ok
+    assert report_after(all_runs + 1, **ALL).ok
 
 
 def test_what_was_covered_is_said():
-    whole, _ = runs_of(**ALL)
-    report = report_after(whole // 2, **ALL)
+    all_runs, _ = runs_of(**ALL)
+    report = report_after(all_runs // 2, **ALL)
     x, weights = report.rows
     assert 0 < x.checked <= 12 and weights.checked < 6
     assert f"entries covered: x {x.checked} of 12" in report.stopped
@@ -103,19 +103,19 @@ def test_nothing_covered_is_said_too():
 
 @pytest.mark.parametrize("g", [wrong, flat])
 def test_a_wrong_gradient_is_wrong_only_once_it_is_confirmed(g):
-    whole, report = runs_of(forward, g)
+    all_runs, report = runs_of(forward, g)
     assert [row.name for row in report.wrong] == ["W"]
-    verdicts = [report_after(limit, forward, g).verdict for limit in range(1, whole + 2, 9)]
+    verdicts = [report_after(limit, forward, g).verdict for limit in range(1, all_runs + 2, 9)]
     assert set(verdicts) <= {"unfinished", "wrong"} and verdicts[0] == "unfinished"
     assert verdicts == sorted(verdicts)  # once wrong, always wrong
-    assert report_after(whole + 1, forward, g).verdict == "wrong"
+    assert report_after(all_runs + 1, forward, g).verdict == "wrong"
 
 
 def test_a_kink_that_there_was_no_time_to_find_is_no_mistake():
     x = np.array([-1.0, 0.0, 2.0])
-    whole, report = runs_of(kink, kink_backward, (x,), **ALL)
+    all_runs, report = runs_of(kink, kink_backward, (x,), **ALL)
     assert report.rows[0].status == "inconclusive"
-    for limit in range(1, whole, 5):
+    for limit in range(1, all_runs, 5):
         report = report_after(limit, kink, kink_backward, (x,), **ALL)
         assert report.verdict == "unfinished" and not report.wrong
 

@@ -105,7 +105,7 @@ def lstm_cell_inputs(rng):
 
 def lstm_cell_forward(xh, c, W):
     a = xh @ W.T
-    i, f, o = (sigmoid(part) for part in np.split(a[:, :9], 3, axis=1))
+    i, f, o = (sigmoid(gate) for gate in np.split(a[:, :9], 3, axis=1))
     g = np.tanh(a[:, 9:])
     c_new = f * c + i * g
     tc = np.tanh(c_new)

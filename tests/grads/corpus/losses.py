@@ -163,7 +163,7 @@ def cosine_forward(u, v):
 
 
 def cosine_backward(dc, cache):
-    u, v, nu, nv, c = (part if part.ndim == 2 else part[:, None] for part in cache)
+    u, v, nu, nv, c = (array if array.ndim == 2 else array[:, None] for array in cache)
     du = dc[:, None] * (v / (nu * nv) - c * u / nu**2)
     dv = dc[:, None] * (u / (nu * nv) - c * v / nv**2)
     return du, dv

@@ -410,12 +410,12 @@ def arc_length(p):
 
 
 def arc_length_gradient(p):
-    def part(weight):
+    def weighted_length(weight):
         def integrand(t):
             s = p[0] * math.cos(t) + 2 * p[1] * t
             return s / math.sqrt(1 + s * s) * weight(t)
         return quad(integrand, 0, 2)[0]
-    return np.array([part(math.cos), part(lambda t: 2 * t)])
+    return np.array([weighted_length(math.cos), weighted_length(lambda t: 2 * t)])
 
 
 arc_length_wrong = [("return s / math.sqrt(1 + s * s) * weight(t)", "return s / (1 + s * s) * weight(t)", "dp",
@@ -602,13 +602,13 @@ def reduced_inputs(rng):
 
 
 def reduced_forward(x, *weights):
-    def one(carry, item):
+    def apply_layer(carry, item):
         h, tape = carry
         (fwd, bwd), W = item
         y, saved = fwd(h, W)
         return y, [*tape, (functools.partial(bwd, y=y), saved)]
 
-    return functools.reduce(one, zip(LAYERS, weights), (x, []))
+    return functools.reduce(apply_layer, zip(LAYERS, weights), (x, []))
 
 
 def reduced_backward(d, tape):

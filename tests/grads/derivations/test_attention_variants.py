@@ -51,7 +51,7 @@ def distance_to_an_edge(parameters, trace):
     top = max(states.c[1])
     p = [local.predict_position(states.h[t][top], W_p, v_p, len(trace.g) - 1).item()
          for t in trace.p]
-    return min(min(one % 1, -one % 1) for one in p)
+    return min(min(place % 1, -place % 1) for place in p)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
@@ -61,8 +61,8 @@ def test_gradients(variant, feeding):
     if variant.window == "local-p":
         _, trace = attentional_nmt_forward(parameters, X, Y, variant=variant)
         assert distance_to_an_edge(parameters, trace) > 1e-3  # inside a piece
-    found, gradients = report(variant, parameters)
-    found.raise_if_wrong()
+    result, gradients = report(variant, parameters)
+    result.raise_if_wrong()
     assert gradients.keys() == parameters.keys()
     assert all(np.abs(d).max() > 1e-6 for d in gradients.values())
 
@@ -74,8 +74,8 @@ def test_two_layers(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
 def test_one_word_and_no_target(variant):
-    found, gradients = report(variant, parameters_of(variant), X[:1], [])
-    found.raise_if_wrong()
+    result, gradients = report(variant, parameters_of(variant), X[:1], [])
+    result.raise_if_wrong()
     for name in WEIGHTS[variant.score]:
         assert variant.score == "location" or not gradients[PREFIX + name].any()
 
@@ -91,5 +91,5 @@ def test_local_m_reads_the_time_step():
 def test_a_gradient_of_the_last_step_only_is_caught():
     variant, path = Variant("additive"), "grads.derivations.attention.decode_grad"
     with replaced(path, "dw[name] + dw_t[name]", "dw_t[name]"):
-        found, _ = report(variant, parameters_of(variant))
-    assert {row.name for row in found.wrong} == {PREFIX + name for name in ("W_a", "U_a", "v_a")}
+        result, _ = report(variant, parameters_of(variant))
+    assert {row.name for row in result.wrong} == {PREFIX + name for name in ("W_a", "U_a", "v_a")}

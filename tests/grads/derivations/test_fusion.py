@@ -34,14 +34,14 @@ def drawn():
 
 def test_the_literal_step_by_complex_step() -> None:
     columns, output, gate = drawn()
-    parts = [one[0] for one in columns]
+    parts = [column[0] for column in columns]
     _, kept = fused_output(3, *parts, output, gate)
     *inputs, d_output, d_gate = fused_output_grad(3, *parts, output, gate, kept)
-    given = [*parts, *output, *gate]
+    arguments = [*parts, *output, *gate]
     for k, d in enumerate([*inputs, *d_output, *d_gate]):
-        numeric = np.zeros(given[k].shape)
-        for place in np.ndindex(given[k].shape):
-            moved = [np.array(one, complex) for one in given]
+        numeric = np.zeros(arguments[k].shape)
+        for place in np.ndindex(arguments[k].shape):
+            moved = [np.array(argument, complex) for argument in arguments]
             moved[k][place] += 1j * STEP
             l = fused_output(3, *moved[:4], Output(*moved[4:10]), Gate(*moved[10:]))[0]
             numeric[place] = np.asarray(l).imag.item() / STEP
@@ -54,12 +54,12 @@ def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:
     weights = {"output.U_o": output.U_o, "output.V_o": output.V_o, "output.C_o": output.C_o,
                "output.L_o": gate.L_o, "output.b_t": np.asarray(output.b_t)[:, 0],
                "output.v_g": gate.v_g[:, 0], "output.b_g": gate.b_g[0]}
-    rows = [one[:, :, 0] for one in columns]
+    rows = [column[:, :, 0] for column in columns]
     gated, gate_cache = gate_forward("output", weights, rows[3])
     t, cache = deep_forward("output", weights, (*rows[:3], gated), "maxout")
     words, dt, sums, expected = [2, 0, 5, 1], np.zeros((N, M)), [], []
     for n, word in enumerate(words):
-        parts = [one[n] for one in columns]
+        parts = [column[n] for column in columns]
         l, kept = fused_output(word, *parts, output, gate)
         s = output.W_o @ t[n][:, None] + output.b
         assert_close(l, float(np.log(np.exp(s).sum()) - s[word, 0]))
@@ -70,12 +70,12 @@ def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:
         expected.append(inputs)
         sums.append((*d_output[1:5], *d_gate))
     (*d_parts, d_gated), gradients = deep_backward(dt, cache)
-    d_lm, more = gate_backward("output", d_gated, gate_cache)
+    d_lm, gate_gradients = gate_backward("output", d_gated, gate_cache)
     for ours, theirs in zip([*d_parts, d_lm], zip(*expected, strict=True), strict=True):
         assert_close(ours, np.stack(theirs)[:, :, 0])
     names = ("U_o", "V_o", "C_o", "b_t", "L_o", "v_g", "b_g")
     for name, theirs in zip(names, zip(*sums, strict=True), strict=True):
-        ours = (gradients | more)[f"output.{name}"]
+        ours = (gradients | gate_gradients)[f"output.{name}"]
         assert_close(ours, np.asarray(sum(theirs)).reshape(ours.shape))
 
 
@@ -91,12 +91,12 @@ def test_the_kernel_of_factors_is_the_literal_step() -> None:
     x = cache.x
     dx = rng.normal(size=x.shape)
     gradients = encoder_backward(None, [[(None,)]], cache, dx)  # of what else reads x
-    found = [gradients[name] for name in names]
+    actual = [gradients[name] for name in names]
     literal = dict(zip("abc", tables, strict=True))
     expected = {name: np.zeros_like(table) for name, table in literal.items()}
     for place in np.ndindex(2, 2):
-        own = [one[place] for one in ids]
-        assert_close(x[place], factored_embed(own, literal)[:, 0])
-        expected = factored_embed_grad(own, dx[place][:, None], expected)
-    for one, total in zip(found, expected.values(), strict=True):
-        assert_close(one.dense(), total)
+        factors = [factor_ids[place] for factor_ids in ids]
+        assert_close(x[place], factored_embed(factors, literal)[:, 0])
+        expected = factored_embed_grad(factors, dx[place][:, None], expected)
+    for gradient, total in zip(actual, expected.values(), strict=True):
+        assert_close(gradient.dense(), total)

@@ -49,11 +49,11 @@ def backward(d, a):
     if "c" in a:
         dx, d_prev, dc, d_unit = gru_context_grad(
             d, a["x"], a["h_prev"], a["c"], unit_of(ContextUnit, a))
-        found = {"x": dx, "h_prev": d_prev, "c": dc, **d_unit._asdict()}
+        gradients = {"x": dx, "h_prev": d_prev, "c": dc, **d_unit._asdict()}
     else:
         dx, d_prev, d_unit = gru_grad(d, a["x"], a["h_prev"], unit_of(Unit, a))
-        found = {"x": dx, "h_prev": d_prev, **d_unit._asdict()}
-    return {name: found[name] for name in a}
+        gradients = {"x": dx, "h_prev": d_prev, **d_unit._asdict()}
+    return {name: gradients[name] for name in a}
 
 
 def check(context, biases=True, **how):
@@ -97,8 +97,8 @@ def test_by_scalar_loops(context):
         return sum(a[name][i, j] * vector[j] for j in range(len(vector)))
 
     def linear(gate, i, state):
-        own = row(f"C{gate}", i, c) if context else 0.0
-        return row(f"W{gate}", i, x) + row(f"U{gate}", i, state) + own + a[f"b{gate}"][i, 0]
+        from_c = row(f"C{gate}", i, c) if context else 0.0
+        return row(f"W{gate}", i, x) + row(f"U{gate}", i, state) + from_c + a[f"b{gate}"][i, 0]
 
     r = [1 / (1 + exp(-linear("_r", i, before))) for i in range(H)]
     z = [1 / (1 + exp(-linear("_z", i, before))) for i in range(H)]

@@ -51,11 +51,11 @@ def report(path="separate", case=USUAL, sizes=SIZES):
 @pytest.mark.parametrize("path", PATHS)
 def test_gradients(path, name):
     x, _, rare, spellings = CASES[name]
-    found, gradients = report(path, CASES[name])
-    found.raise_if_wrong()
+    result, gradients = report(path, CASES[name])
+    result.raise_if_wrong()
     still = {name for name, gradient in gradients.items() if not gradient.any()}
-    unused = {one for side, words in (("source", rare), ("target", spellings)) if not words
-              for one in gradients if one.startswith(side)}
+    unused = {parameter for side, words in (("source", rare), ("target", spellings)) if not words
+              for parameter in gradients if parameter.startswith(side)}
     only_rare = {"encoder.W_e"} if min(x) >= V_S else set()
     alone = {"attention.W_a"} if len(x) == 1 else set()  # one word has all the weight
     assert still == unused | only_rare | alone
@@ -67,8 +67,8 @@ def test_gradients(path, name):
 ], ids=str)
 @pytest.mark.parametrize("path", PATHS)
 def test_other_sizes(path, sizes):
-    found, gradients = report(path, sizes=sizes)
-    found.raise_if_wrong()
+    result, gradients = report(path, sizes=sizes)
+    result.raise_if_wrong()
     assert all(np.abs(gradient).max() > 1e-8 for gradient in gradients.values())
 
 
@@ -99,10 +99,10 @@ def test_a_dropped_term_is_caught(path, function, old, new, right, wrong):
     parameters = parameters_of(path)
     expected = run(parameters, alpha=0.7)[1]
     with replaced(function, old, new):
-        found = run(parameters, alpha=0.7)[1]
-    other = {name for name, gradient in expected.items()
-             if not np.allclose(found[name], gradient, rtol=1e-6, atol=0)}
-    assert wrong <= other and not other & right
+        gradients = run(parameters, alpha=0.7)[1]
+    changed = {name for name, gradient in expected.items()
+             if not np.allclose(gradients[name], gradient, rtol=1e-6, atol=0)}
+    assert wrong <= changed and not changed & right
 
 
 def test_backward_is_analytic():
@@ -140,7 +140,7 @@ def test_alpha_weighs_the_characters(path):
     runs = [run(parameters, alpha=alpha) for alpha in (0.0, 1.0, 3.0)]
     assert runs[2][0] - runs[0][0] == pytest.approx(3 * (runs[1][0] - runs[0][0]), rel=1e-12)
     for name, gradient in runs[2][1].items():
-        words, both = (one[1][name] for one in runs[:2])
+        words, both = (gradients[1][name] for gradients in runs[:2])
         np.testing.assert_allclose(gradient, words + 3 * (both - words), rtol=1e-9, atol=1e-12)
     W = runs[0][2].W
     of_words = hybrid.of_words(parameters, W)
@@ -170,9 +170,9 @@ def test_the_vector_of_a_word():
     """The top layer's hidden state after the boundary, from zero, whatever stands around it."""
     parameters = parameters_of()
     _, _, trace = run(parameters)
-    _, _, other = run(parameters, ([2, 4], [3], [USUAL[2][0]], {}))
+    _, _, other_trace = run(parameters, ([2, 4], [3], [USUAL[2][0]], {}))
     np.testing.assert_array_equal(trace.W[:V_S], parameters["encoder.W_e"])
-    np.testing.assert_array_equal(trace.W[V_S], other.W[V_S])
+    np.testing.assert_array_equal(trace.W[V_S], other_trace.W[V_S])
     assert len(trace.g[1]) == 1 + len(USUAL[2][0]) + 1  # zero, characters, boundary
     np.testing.assert_array_equal(trace.W[V_S], trace.g[1][4][2][:, 0])
     _, gradients, _ = run(parameters)
@@ -201,6 +201,6 @@ def test_example():
     ("cat* cat* ||| das*", [2, 2], [0]),
 ])
 def test_marked_words(sentence, x, y):
-    found = example(sentence)
-    assert found.arguments[1:3] == (x, y)
-    hybrid.hybrid_forward(*found.arguments, **found.named)
+    request = example(sentence)
+    assert request.arguments[1:3] == (x, y)
+    hybrid.hybrid_forward(*request.arguments, **request.named)

@@ -47,8 +47,8 @@ def report(model, T=4, biases=True, **options):
 @pytest.mark.parametrize("T", [1, 4])
 @pytest.mark.parametrize("biases", [False, True])
 def test_gradients(model, T, biases):
-    found, gradients = report(model, T, biases)
-    found.raise_if_wrong()
+    result, gradients = report(model, T, biases)
+    result.raise_if_wrong()
     assert all(np.abs(d).max() > 1e-3 for d in gradients.values())
 
 
@@ -70,9 +70,9 @@ def test_printed_sign_of_ds_is_caught(model, monkeypatch):
     """Erratum 1: 1_y - p, printed in both algorithms, is the gradient with its sign reversed."""
     true_grad = rnn.predict_grad
     monkeypatch.setattr(model, "predict_grad", lambda *a: tuple(-d for d in true_grad(*a)))
-    found, _ = report(model)
-    assert {row.name for row in found.wrong} == {row.name for row in found.rows}
-    for row in found.rows:
+    result, _ = report(model)
+    assert {row.name for row in result.wrong} == {row.name for row in result.rows}
+    for row in result.rows:
         np.testing.assert_allclose(row.analytic, -row.numeric, rtol=1e-9)
 
 
@@ -86,9 +86,9 @@ def test_dropped_recurrent_term_is_caught(model, step, monkeypatch):
         return np.zeros_like(dh_prev), *others
 
     monkeypatch.setattr(model, step, without_recurrence)
-    found, _ = report(model)
-    assert {"T", "W_e", "b", "h_0"} <= {row.name for row in found.wrong}
-    assert {"W_hy", "b_hy"}.isdisjoint(row.name for row in found.wrong)
+    result, _ = report(model)
+    assert {"T", "W_e", "b", "h_0"} <= {row.name for row in result.wrong}
+    assert {"W_hy", "b_hy"}.isdisjoint(row.name for row in result.wrong)
 
 
 def test_printed_assignment_of_dT_is_caught(monkeypatch):

@@ -23,8 +23,8 @@ SIZES = Sizes(hidden=2, embedding=3)
 
 def example(sizes=SIZES):
     request = Request("a b a ||| c d", sizes, np.random.default_rng(1), None, {})
-    made = lexicon_example(request)
-    return *made.arguments, made.named["lexicon"]
+    request_example = lexicon_example(request)
+    return *request_example.arguments, request_example.named["lexicon"]
 
 
 def test_gradients_of_a_reversed_source():

@@ -46,8 +46,8 @@ def check_step(variant, S, t=1, seed=1, **how):
 
     def run(a):
         w = weights_in(variant, a)
-        h_tilde, found, _ = attend(variant, a["h"], a["h_bar"], a["W_c"], w, t)
-        return {"h_tilde": h_tilde, "a": found}, (a, w)
+        h_tilde, weights, _ = attend(variant, a["h"], a["h_bar"], a["W_c"], w, t)
+        return {"h_tilde": h_tilde, "a": weights}, (a, w)
 
     def vjp(d, cache):
         a, w = cache
@@ -98,9 +98,9 @@ def test_local_p(score, renormalise):
 @pytest.mark.parametrize("score", scores.CONTENT)
 def test_a_single_word(score, window):
     """A softmax over one state is 1; local-p's Gaussian still has a gradient."""
-    found = check_step(Variant(score, window, 1), 1)
-    found.raise_if_wrong()
-    still = {row.name for row in found.rows if row.analytic == 0.0}
+    result = check_step(Variant(score, window, 1), 1)
+    result.raise_if_wrong()
+    still = {row.name for row in result.rows if row.analytic == 0.0}
     assert still == set(WEIGHTS[score])
 
 
@@ -130,8 +130,8 @@ def test_a_dropped_term_of_local_m_is_caught():
     path = "grads.derivations.local.align_local_m_grad"
     old, new = "softmax_grad(align, d_align)", "align * d_align"
     with replaced(path, old, new):
-        found = check_step(Variant("general", "local-m", 1), 5, 2)
-    assert {row.name for row in found.wrong} == {"h", "h_bar", "W_a"}
+        result = check_step(Variant("general", "local-m", 1), 5, 2)
+    assert {row.name for row in result.wrong} == {"h", "h_bar", "W_a"}
 
 
 # --- the edge of a piece ------------------------------------------------------------------------
@@ -151,11 +151,11 @@ def test_the_jump_at_an_edge_of_the_window():
     variant, S, k, D = Variant("general", "local-p", 1), 6, 4, 1
     inputs, sides = at_integer(variant, S, k), {}
     for factor in (1 - 1e-9, 1 + 1e-9):
-        given = {**inputs, "v_p": inputs["v_p"] * factor}
-        beyond = position(given, S) - k
+        scaled = {**inputs, "v_p": inputs["v_p"] * factor}
+        beyond = position(scaled, S) - k
         assert 1e-10 < abs(beyond) < 1e-8
         sides[beyond > 0] = align(
-            variant, given["h"], given["h_bar"], weights_in(variant, given))[:, 0]
+            variant, scaled["h"], scaled["h_bar"], weights_in(variant, scaled))[:, 0]
     e = scores.general_score(inputs["h"], inputs["h_bar"], inputs["W_a"])[:, 0]
     for beyond, first, edge in ((False, k - D - 1, k - D - 1), (True, k - D, k + D)):
         words, a = list(range(first, first + 2 * D + 1)), sides[beyond]
@@ -173,8 +173,8 @@ def test_the_checker_finds_the_jump():
         return {"a": align(variant, a["h"], a["h_bar"], weights_in(variant, a))}
 
     upstream = {"a": np.arange(1.0, S + 1)[:, None]}
-    found = find_kink(run, inputs, upstream, "v_p", 0)
-    assert found is not None and found.kind == "jump" and abs(found.size) > 0.05
+    kink = find_kink(run, inputs, upstream, "v_p", 0)
+    assert kink is not None and kink.kind == "jump" and abs(kink.size) > 0.05
     inside = {**inputs, "v_p": inputs["v_p"] * 0.5}
     assert find_kink(run, inside, upstream, "v_p", 0) is None
 
@@ -197,9 +197,9 @@ def test_local_p_by_scalar_loops(renormalise):
          for s in near}
     total = sum(a.values()) if renormalise else 1.0
     expected = [a.get(s, 0.0) / total for s in range(S)]
-    found = align(variant, h, h_bar, weights_in(variant, inputs))[:, 0]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert (abs(found.sum() - 1) < 1e-12) == renormalise  # erratum 8
+    weights = align(variant, h, h_bar, weights_in(variant, inputs))[:, 0]
+    np.testing.assert_allclose(weights, expected, rtol=1e-12)
+    assert (abs(weights.sum() - 1) < 1e-12) == renormalise  # erratum 8
 
 
 @pytest.mark.parametrize("t", [1, 3, 5, 7])
@@ -221,9 +221,9 @@ def test_behind_the_source_the_window_stays_with_the_last_word():
     """p_t = min(t, S)."""
     variant = Variant("general", "local-m", 1)
     inputs = inputs_of(variant, 4)
-    given = variant, inputs["h"], inputs["h_bar"], weights_in(variant, inputs)
-    np.testing.assert_array_equal(align(*given, 9), align(*given, 4))
-    assert np.abs(align(*given, 4) - align(*given, 3)).max() > 0.01
+    arguments = variant, inputs["h"], inputs["h_bar"], weights_in(variant, inputs)
+    np.testing.assert_array_equal(align(*arguments, 9), align(*arguments, 4))
+    assert np.abs(align(*arguments, 4) - align(*arguments, 3)).max() > 0.01
 
 
 @pytest.mark.parametrize("variant, message", [

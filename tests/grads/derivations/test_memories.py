@@ -26,9 +26,9 @@ def test_constant_gates_are_an_lstm_whose_gates_read_nothing():
     J, trace = gated_forward(gated, X, Y)
     expected, theirs = forward(full, X, Y)
     np.testing.assert_allclose(J, expected, rtol=1e-14)
-    found, (wanted, _, _) = gated_backward(gated, X, Y, trace), backward(full, X, Y, theirs)
+    gradients, (wanted, _, _) = gated_backward(gated, X, Y, trace), backward(full, X, Y, theirs)
     wanted["T"] = wanted["T"][3 * H :]
-    for name, gradient in found.items():
+    for name, gradient in gradients.items():
         np.testing.assert_allclose(gradient, wanted[name], rtol=1e-12, atol=1e-15, err_msg=name)
 
 
@@ -65,6 +65,6 @@ def test_without_biases_every_gate_is_half_open():
     ("adding-memory", None, 1, 1e3)])
 def test_the_reach_of_each_step_is_drawn(unit, bias, low, high):
     """|dh| after 20 steps, at a spectral radius of one half."""
-    norms = next(one["norms"] for one in flow_json()["series"]
-                 if (one["unit"], one["radius"], one["forget_bias"]) == (unit, 0.5, bias))
+    norms = next(series["norms"] for series in flow_json()["series"]
+                 if (series["unit"], series["radius"], series["forget_bias"]) == (unit, 0.5, bias))
     assert low < norms[LAGS] < high

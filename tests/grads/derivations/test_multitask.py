@@ -58,9 +58,10 @@ def test_a_shared_encoder_s_gradient_is_that_of_both_who_read():
     parameters, x, y = example()
     gradients, expected = run(parameters, x, y)[1], 0.0
     for task, target in (("de-en", y), ("de", x)):
-        own = multitask.of_task(parameters, task)
-        expected = expected + nmt.backward(own, x, target, nmt.forward(own, x, target)[1])[0][
-            "encoder.0.W"]
+        task_parameters = multitask.of_task(parameters, task)
+        trace = nmt.forward(task_parameters, x, target)[1]
+        task_gradients = nmt.backward(task_parameters, x, target, trace)[0]
+        expected = expected + task_gradients["encoder.0.W"]
     np.testing.assert_allclose(gradients["encoder.0.W"], expected, rtol=1e-14)
 
 
@@ -88,6 +89,6 @@ def test_kernels(sizes):
     expected, gradients = run(parameters, *sides)
     assert J == pytest.approx(expected, rel=1e-13)
     for name, gradient in gradients.items():
-        own = name if "/" in name else f"de-en/{name}"
-        np.testing.assert_allclose(total[own], gradient, rtol=1e-10, atol=1e-14, err_msg=name)
+        full_name = name if "/" in name else f"de-en/{name}"
+        np.testing.assert_allclose(total[full_name], gradient, rtol=1e-10, atol=1e-14, err_msg=name)
     assert of_task("de", model.plain(stored))["encoder.W_e"] is stored["de-en/encoder.W_e"]

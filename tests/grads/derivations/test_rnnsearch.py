@@ -50,8 +50,8 @@ def report(x=X, y=Y, biases=True, diagnosis=SAMPLE, **options):
 @pytest.mark.parametrize("x, y", PAIRS)
 @pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
 def test_gradients(x, y, deep_state):
-    found, gradients = report(x, y, deep_state=deep_state)
-    found.raise_if_wrong()
+    result, gradients = report(x, y, deep_state=deep_state)
+    result.raise_if_wrong()
     still = {name for name, gradient in gradients.items() if not gradient.any()}
     expected = {"attention.W_a", "attention.U_a", "attention.v_a"} if len(x) == 1 else set()
     if len(x) == 1:  # states before the first are zero, and so is what they are multiplied by
@@ -64,8 +64,8 @@ def test_gradients(x, y, deep_state):
 
 @pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
 def test_without_biases(deep_state):
-    found, gradients = report(biases=False, deep_state=deep_state)
-    found.raise_if_wrong()
+    result, gradients = report(biases=False, deep_state=deep_state)
+    result.raise_if_wrong()
     assert all(np.abs(gradient).max() > 1e-5 for gradient in gradients.values())
 
 
@@ -99,8 +99,8 @@ def test_a_score_that_reads_the_last_word_too():
 ])
 def test_a_dropped_term_is_caught(function, old, new, right):
     with replaced(f"grads.derivations.rnnsearch.{function}", old, new):
-        found, _ = report(diagnosis=0)
-    assert {row.name for row in found.rows} - {row.name for row in found.wrong} == right
+        result, _ = report(diagnosis=0)
+    assert {row.name for row in result.rows} - {row.name for row in result.wrong} == right
 
 
 def test_backward_is_analytic():
@@ -134,8 +134,8 @@ def test_maxout_gradient_and_its_kink():
         return deep_output.maxout(t_tilde), t_tilde
 
     smooth = np.random.default_rng(1).normal(size=(2 * M, 1))
-    found = check_pair(run, deep_output.maxout_grad, [smooth])
-    found.raise_if_wrong()
+    result = check_pair(run, deep_output.maxout_grad, [smooth])
+    result.raise_if_wrong()
     with replaced("grads.derivations.deep_output.maxout_grad",
                         "second.real, 0, dt)", "second.real, dt, dt)"):
         assert not check_pair(run, deep_output.maxout_grad, [smooth]).ok
@@ -152,8 +152,8 @@ def test_erratum_18():
     parameters = parameters_of()
     moved = {**parameters, "decoder.0.b": parameters["decoder.0.b"] + 1.0}
     for deep_state, is_same in (("before", True), ("now", False)):
-        p, q = (rnnsearch.forward(one, X, Y, deep_state=deep_state)[1].p
-                for one in (parameters, moved))
+        p, q = (rnnsearch.forward(values, X, Y, deep_state=deep_state)[1].p
+                for values in (parameters, moved))
         assert np.array_equal(p[1], q[1]) == is_same
         assert not np.array_equal(p[2], q[2])
     assert rnnsearch.forward(parameters, X, Y)[0] == rnnsearch.forward(
@@ -168,8 +168,8 @@ def test_erratum_19():
     np.testing.assert_array_equal(trace.s[0], expected)
     np.testing.assert_array_equal(trace.h[H:, 0], trace.left[1][:, 0])
     np.testing.assert_array_equal(trace.h[:H, -1], trace.right[len(X)][:, 0])
-    other = rnnsearch.forward(parameters, [*X[:-1], 3], Y)[1]
-    assert np.abs(other.s[0] - trace.s[0]).max() > 1e-4
+    other_trace = rnnsearch.forward(parameters, [*X[:-1], 3], Y)[1]
+    assert np.abs(other_trace.s[0] - trace.s[0]).max() > 1e-4
 
 
 def test_unknown_deep_state():

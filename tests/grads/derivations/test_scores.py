@@ -94,10 +94,10 @@ def test_align_location(S):
 @pytest.mark.parametrize("kind", scores.SCORES)
 def test_step(kind, S):
     """With one source state the softmax is 1, and the score's weights have no gradient."""
-    found = check_step(kind, S, vanish=S == 1)
-    found.raise_if_wrong()
+    result = check_step(kind, S, vanish=S == 1)
+    result.raise_if_wrong()
     if S == 1:
-        exact = {row.name for row in found.rows if row.analytic == 0.0}
+        exact = {row.name for row in result.rows if row.analytic == 0.0}
         assert exact == (set() if kind == "location" else set(WEIGHTS[kind]))
 
 
@@ -139,20 +139,20 @@ def by_loops(kind, h, h_bar, w):
     def row(name, i, vector):
         return sum(w[name][i, j] * vector[j] for j in range(len(vector)))
 
-    found, h = [], h[:, 0]
+    scores_by_loops, h = [], h[:, 0]
     for s in range(h_bar.shape[1]):
         x = h_bar[:, s]
         if kind in ("dot", "scaled-dot"):
             size = sqrt(H) if kind == "scaled-dot" else 1.0
-            found.append(sum(h[i] * x[i] for i in range(H)) / size)
+            scores_by_loops.append(sum(h[i] * x[i] for i in range(H)) / size)
         elif kind == "general":
-            found.append(sum(h[i] * row("W_a", i, x) for i in range(H)))
+            scores_by_loops.append(sum(h[i] * row("W_a", i, x) for i in range(H)))
         else:
             u = {"concat": lambda i, x=x: row("W_a", i, [*h, *x]),
                  "concat-identity": lambda i, x=x: row("W_a", i, h) + x[i],
                  "additive": lambda i, x=x: row("W_a", i, h) + row("U_a", i, x)}[kind]
-            found.append(sum(w["v_a"][i, 0] * tanh(u(i)) for i in range(len(w["v_a"]))))
-    return found
+            scores_by_loops.append(sum(w["v_a"][i, 0] * tanh(u(i)) for i in range(len(w["v_a"]))))
+    return scores_by_loops
 
 
 @pytest.mark.parametrize("kind", scores.CONTENT)
@@ -161,7 +161,7 @@ def test_by_scalar_loops(kind):
     w = weights(kind)
     e = by_loops(kind, h, h_bar, w)
     np.testing.assert_allclose(scores.score(kind, h, h_bar, w)[:, 0], e, rtol=1e-13)
-    a = [exp(one) / sum(map(exp, e)) for one in e]
+    a = [exp(e_i) / sum(map(exp, e)) for e_i in e]
     np.testing.assert_allclose(scores.align_global(Variant(kind), h, h_bar, w)[:, 0], a, rtol=1e-13)
 
 
@@ -169,9 +169,9 @@ def test_concat_identity_is_concat_with_an_identity_block():
     """Footnote 14: W_a = [W_a I]."""
     h, h_bar = states("concat", 3).values()
     w = weights("concat-identity")
-    whole = {**w, "W_a": np.hstack([w["W_a"], np.eye(HE)])}
+    with_identity = {**w, "W_a": np.hstack([w["W_a"], np.eye(HE)])}
     np.testing.assert_allclose(scores.score("concat-identity", h, h_bar, w),
-                               scores.score("concat", h, h_bar, whole), rtol=1e-13)
+                               scores.score("concat", h, h_bar, with_identity), rtol=1e-13)
 
 
 def test_location_is_the_top_part_of_one_softmax():
@@ -179,7 +179,7 @@ def test_location_is_the_top_part_of_one_softmax():
     h, h_bar = states("location", 6).values()
     w = weights("location")
     e = [sum(w["W_a"][s, j] * h[j, 0] for j in range(H)) for s in range(L_MAX)]
-    expected = [exp(one) / sum(map(exp, e)) for one in e] + [0.0] * (6 - L_MAX)
+    expected = [exp(e_i) / sum(map(exp, e)) for e_i in e] + [0.0] * (6 - L_MAX)
     for S in (1, 2, L_MAX, 6):
         a = scores.align_global(Variant("location"), h, h_bar[:, :S], w)[:, 0]
         np.testing.assert_allclose(a, expected[:S], rtol=1e-13)

@@ -50,8 +50,8 @@ def split(values, L):
 
 def report(model, x, y, L, parameters, **options):
     def run(values):
-        own, h_0, c_0 = split(values, L)
-        return FORWARD[model](own, x, y, h_0=h_0, c_0=c_0, **options)
+        weights, h_0, c_0 = split(values, L)
+        return FORWARD[model](weights, x, y, h_0=h_0, c_0=c_0, **options)
 
     values = parameters | states_of(L)
     _, trace = run(values)
@@ -63,8 +63,8 @@ def report(model, x, y, L, parameters, **options):
 @pytest.mark.parametrize("x, y, L", TESTED)
 @pytest.mark.parametrize("biases", [False, True])
 def test_algorithms_3_and_4(x, y, L, biases):
-    found, gradients = report("plain", x, y, L, parameters_of(L, biases))
-    found.raise_if_wrong()
+    result, gradients = report("plain", x, y, L, parameters_of(L, biases))
+    result.raise_if_wrong()
     assert all(np.abs(d).max() > 1e-5 for d in gradients.values())
 
 
@@ -73,8 +73,8 @@ def test_algorithms_3_and_4(x, y, L, biases):
 @pytest.mark.parametrize("input_feeding", [False, True])
 def test_attentional_model(x, y, L, score, input_feeding):
     parameters = parameters_of(L, True, True, score, input_feeding)
-    found, gradients = report("attention", x, y, L, parameters, variant=Variant(score))
-    found.raise_if_wrong()
+    result, gradients = report("attention", x, y, L, parameters, variant=Variant(score))
+    result.raise_if_wrong()
     if len(x) > 1:  # over a single source word a_t is 1 whatever the score
         assert all(np.abs(d).max() > 1e-5 for d in gradients.values())
 
@@ -98,8 +98,8 @@ def test_backward_is_analytic(model):
 def test_dropped_dx_is_caught():
     """Erratum 2: without dx_t (2.47) lower layers and embeddings get no gradient."""
     with replaced("grads.derivations.units.deep_step_grad", "dh[l - 1] + dx", "dh[l - 1] + 0 * dx"):
-        found, _ = report("plain", X, Y, 2, parameters_of(2, False))
-    wrong = {row.name for row in found.wrong}
+        result, _ = report("plain", X, Y, 2, parameters_of(2, False))
+    wrong = {row.name for row in result.wrong}
     assert {"encoder.W_e", "decoder.W_e", "encoder.0.W", "decoder.0.W"} <= wrong
     assert {"decoder.1.W", "output.W_hy"}.isdisjoint(wrong)
 
@@ -113,8 +113,8 @@ def test_dropped_input_feeding_gradient_is_caught(monkeypatch):
         return dh, dc, np.vstack([dx[:E], np.zeros_like(dx[E:])]), dT, db
 
     monkeypatch.setattr(attention, "deep_step_grad", cut)
-    found, _ = report("attention", X, Y, 1, parameters_of(1, True, True))
-    assert {"attention.W_c", "attention.W_a", "decoder.0.W"} <= {row.name for row in found.wrong}
+    result, _ = report("attention", X, Y, 1, parameters_of(1, True, True))
+    assert {"attention.W_c", "attention.W_a", "decoder.0.W"} <= {row.name for row in result.wrong}
 
 
 def test_encoder_gets_no_loss_and_input_sequence_is_algorithm_3_line_1():

@@ -56,8 +56,8 @@ def luong(reverse=False, **options):
 def reader(head, config, options):
     sizes = {"hidden_size": H, "embedding_size": E, "layer_size": 2}
     sizes |= {"lm_hidden_size": 3, "lm_embedding_size": 2} if head is Fusion else {}
-    made = config(**sizes, **options)
-    return RNNSearch(made, V, V, head=head), parts.search(made)
+    sizes_and_options = config(**sizes, **options)
+    return RNNSearch(sizes_and_options, V, V, head=head), parts.search(sizes_and_options)
 
 
 def literal(model, parameters, reverse):
@@ -95,8 +95,8 @@ def test_every_part_is_in_one_of_them():
     def run():
         for options in KINDS:
             check(*luong(**options))
-        for found in READERS:
-            check(*reader(*found))
+        for case in READERS:
+            check(*reader(*case))
 
     called = called_by(run)
     assert [name for module, names in PARTS.items() for name in names

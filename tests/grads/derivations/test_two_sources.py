@@ -36,8 +36,8 @@ def test_the_kernel_is_the_derivation(options, reverse):
         for name, d in two_sources.two_sources_backward(parameters, x_1, x_2, y, trace).items():
             summed[name] += d
     assert_close(loss, total)
-    found = {name: dense(d) for name, d in model.backward(cache).items()}
-    assert_same_gradients(found, summed, 1e-12)
+    gradients = {name: dense(d) for name, d in model.backward(cache).items()}
+    assert_same_gradients(gradients, summed, 1e-12)
 
 
 def test_the_example_is_a_sentence_in_two_languages():

@@ -133,8 +133,8 @@ def test_the_list_of_entries(capsys):
     status, out, _ = run(capsys, "check", "--list")
     assert status == 0 and "\nluong: as usual; real, real\n" in f"\n{out}"
     assert "derivation attention: as usual\n" in out
-    status, more, _ = run(capsys, "check", "--list", "--tier", "every")
-    assert status == 0 and more.count("\n") > 1000
+    status, longer_list, _ = run(capsys, "check", "--list", "--tier", "every")
+    assert status == 0 and longer_list.count("\n") > 1000
 
 
 @pytest.mark.parametrize("arguments, message", [

@@ -41,8 +41,8 @@ def unlisted(text):
 
 def status(text):
     """Decided, Open or Noted; ValueError unless it is said once."""
-    [found] = re.findall(r"\*\*(Decided|Open|Noted)\b", text)
-    return found
+    [decision] = re.findall(r"\*\*(Decided|Open|Noted)\b", text)
+    return decision
 
 
 def test_every_erratum_is_there_once_and_in_order():

@@ -84,7 +84,7 @@ def test_a_layer_of_integers_whose_units_are_at_their_kinks_by_several_inputs():
     lambda d, x: 1.01 * d * (x > 0), lambda d, x: -d * (x > 0), lambda d, x: d * (x > -0.1)])
 def test_wrong_beside_kinks_is_wrong(wrong, extent):
     report = check_pair(lambda x: (np.maximum(x, 0), x), wrong,
-                       [zeroed(np.random.default_rng(2))], **extent)
+                        [zeroed(np.random.default_rng(2))], **extent)
     assert report.verdict == "wrong", str(report)
 
 

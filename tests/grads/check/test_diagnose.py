@@ -72,7 +72,7 @@ def test_a_factor_that_two_sizes_explain_names_both():
     labels = {"w": Labels(("time", "batch")), "s": Labels(("position", "unit"))}
     numeric = np.random.default_rng(0).normal(size=(3, 3))
     said = plain(3 * numeric, numeric, labels=labels["w"], all_labels=labels,
-                  inputs={"s": np.zeros((3, 2))})
+                 inputs={"s": np.zeros((3, 2))})
     assert said == ["it is off by the factor 3 (T or B or S)"]
 
 

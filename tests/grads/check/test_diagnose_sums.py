@@ -121,7 +121,7 @@ def test_garbage_is_called_nothing(name):
         known = {"outputs": {"y": rng.normal(size=noise.shape)},
                  "upstream": {"y": rng.normal(size=noise.shape)}}
         for said in (hints(name, wrong, others=others), hints(name, wrong, alone=alone),
-                      hints(name, wrong, **known)):
+                     hints(name, wrong, **known)):
             assert len(said) == 1 and said[0].endswith(HONEST), (trial, said)
 
 

@@ -66,7 +66,7 @@ def test_along_directions(method):
 
 def test_scale_is_the_size_of_the_terms():
     numeric = at_entries(lambda a: {"y": a["x"] * np.array([1.0, -1.0])}, {"x": np.array(2.0)},
-                       {"y": np.array([3.0, 3.0])}, {"x": [0]})["x"]
+                         {"y": np.array([3.0, 3.0])}, {"x": [0]})["x"]
     assert numeric.value == 0.0 and numeric.scale == 6.0 and 0 < numeric.error < 1e-13
     coarse = at_entries(lambda a: {"y": a["x"] * np.array([1.0, -1.0])}, {"x": np.array(2.0)},
                         {"y": np.array([3.0, 3.0])}, {"x": [0]}, "ridders")["x"]
@@ -177,7 +177,7 @@ def test_ridders_comes_closer_where_it_must(f, x, slope):
 def test_ridders_does_not_believe_in_the_mean_of_two_slopes(f, x, jump):
     """Central differences agree with each other at a kink; the error covers both sides."""
     numeric = at_entries(lambda a: {"y": f(a["x"])}, {"x": np.array(x)}, {"y": np.array(1.0)},
-                       {"x": [0]}, "ridders")["x"]
+                         {"x": [0]}, "ridders")["x"]
     assert numeric.error == pytest.approx(jump / 2, rel=1e-6)
 
 
@@ -188,7 +188,7 @@ def test_what_is_not_finite_has_no_error_bound():
 
     for method in ("ridders", "central", "forward"):
         numeric = at_entries(f, {"x": np.array([-1.0, 1.0])}, {"y": np.ones(2)}, {"x": [0, 1]},
-                           method)["x"]
+                             method)["x"]
         assert np.isnan(numeric.value[0]).all() and np.isinf(numeric.error[0]).all()
         # one output that is not a number makes the sum so, wherever it is differentiated
     numeric = at_entries(f, {"x": np.array([2.0])}, {"y": np.ones(1)}, {"x": [0]}, "ridders")["x"]
@@ -212,13 +212,13 @@ def test_only_outputs_with_an_upstream_gradient_count():
 
 def test_a_real_result_for_complex_arguments_does_not_depend_on_them():
     numeric = at_entries(lambda a: {"y": np.sign(a["x"]) * 3, "n": a["x"].argmax()},
-                       {"x": np.ones(2)}, {"y": np.ones(2), "n": 1.0}, {"x": [0]})["x"]
+                         {"x": np.ones(2)}, {"y": np.ones(2), "n": 1.0}, {"x": [0]})["x"]
     assert not numeric.value.any() and not numeric.error.any()
 
 
 def test_along_a_direction_of_a_single_number():
     numeric = along(lambda a: {"y": np.sin(a["x"])}, {"x": np.array(0.3)}, {"y": np.array(1.0)},
-                  [{"x": np.array(2.0)}])
+                    [{"x": np.array(2.0)}])
     np.testing.assert_allclose(numeric.value, 2 * np.cos(0.3), rtol=1e-15)
 
 

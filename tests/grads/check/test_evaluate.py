@@ -41,7 +41,7 @@ def test_a_continued_function_writes_into_what_it_creates():
     """NumPy's abs, maximum, norm and std of complex numbers are not what complex step needs."""
     weights = {"y": np.ones(3), "norms": np.ones(2), "spread": np.ones(())}
     numeric, expected = (at_entries(absolute_loop, INPUTS, weights, {"x": range(6)}, method)["x"]
-                       for method in ("complex", "ridders"))
+                         for method in ("complex", "ridders"))
     np.testing.assert_allclose(numeric.value[0], expected.value[0], rtol=1e-8)
 
 
@@ -67,7 +67,7 @@ def test_a_buffer_that_f_uses_again_is_read_in_time():
         return {"y": buffer}
 
     numeric = at_entries(f, {"x": np.array([1.0, 2.0])}, {"y": np.ones(2)}, {"x": [0, 1]},
-                       "ridders")["x"]
+                         "ridders")["x"]
     np.testing.assert_allclose(numeric.value[0], [2.0, 4.0], rtol=1e-12)
 
 

@@ -81,7 +81,7 @@ def test_a_float32_loss_gives_no_false_alarm(size):
     assert "no complex step" in report.notes[0]
     assert not check_gradients(loss, [x, W], [dz @ W, dz.T @ x * 1.1]).ok
     report = check_gradients(lambda x, W: np.float32(loss(x, W)), [x, W], [dz @ W, dz.T @ x],
-                            method="ridders", every_entry=True)
+                             method="ridders", every_entry=True)
     assert not any(row.status == "wrong" for row in report.rows), report
 
 
@@ -95,7 +95,7 @@ def test_steps_stay_within_the_domain_of_small_inputs(f, slope, size):
     x = size * (1 + RNG.random(12))
     x[:3] *= 1e3
     numeric = at_entries(lambda a: {"y": f(a["x"]).sum()}, {"x": x}, {"y": np.array(1.0)},
-                       {"x": np.arange(12)}, "ridders")["x"]
+                         {"x": np.arange(12)}, "ridders")["x"]
     np.testing.assert_allclose(numeric.value[0], slope(x), rtol=1e-6)
     assert (np.abs(numeric.value[0] - slope(x)) <= 10 * numeric.error[0]).all()
     for how in ({}, {"method": "ridders"}, {"every_entry": True}):
@@ -133,7 +133,7 @@ def test_a_cache_that_shares_a_buffer_is_told():
 
 def test_a_backward_that_empties_its_cache_is_told():
     [finding] = check_pair(lambda x: (x * x, [x]), lambda d, cache: [2 * cache.pop() * d],
-                         [X32.astype(float)]).findings
+                           [X32.astype(float)]).findings
     assert (finding.kind, finding.name) == ("cache", "backward") and "IndexError" in finding.message
 
 

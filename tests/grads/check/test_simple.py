@@ -50,7 +50,7 @@ def test_same_derivative_and_same_verdict(f, gradient):
     slightly = dx.copy()
     slightly[1, 2] += 1e-6
     for analytic, verdict in ((dx, "ok"), (1.001 * dx, "wrong"), (-dx, "wrong"), (0 * dx, "wrong"),
-                           (slightly, "wrong"), (np.nan * dx, "wrong")):
+                              (slightly, "wrong"), (np.nan * dx, "wrong")):
         assert simple.check(f, X, analytic, D, np.random.default_rng(1)) == verdict
         if np.isfinite(analytic).all():
             assert check_gradients(f, X, analytic, upstream=D).verdict == verdict

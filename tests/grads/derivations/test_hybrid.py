@@ -101,7 +101,7 @@ def test_a_dropped_term_is_caught(path, function, old, new, right, wrong):
     with replaced(function, old, new):
         gradients = run(parameters, alpha=0.7)[1]
     changed = {name for name, gradient in expected.items()
-             if not np.allclose(gradients[name], gradient, rtol=1e-6, atol=0)}
+               if not np.allclose(gradients[name], gradient, rtol=1e-6, atol=0)}
     assert wrong <= changed and not changed & right
 
 

@@ -31,11 +31,11 @@ def opened(directory, pair, wrong=None):
         return example, example.verifications()
 
 
-def first_red(found):
+def first_red(checks):
     """The variables of the first step in which any is red; a line may assign several at once."""
-    red = [one for one in found if one.status == "wrong"]
-    return {one.name.partition("[")[0] for one in red
-            if one.step == red[0].step}
+    red = [check for check in checks if check.status == "wrong"]
+    return {check.name.partition("[")[0] for check in red
+            if check.step == red[0].step}
 
 
 def lines_of(pair, wrong):
@@ -45,27 +45,28 @@ def lines_of(pair, wrong):
     return {*range(text[:at].count("\n") + 1, text[:at + len(wrong.new)].count("\n") + 2)}
 
 
-def marked(example, found):
+def marked(example, checks):
     """The lines of the first step in which any is red, and of those that may have made it."""
-    steps = {one.step for one in found if one.status == "suspect"}
-    steps |= {next(one.step for one in found if one.status == "wrong")}
+    steps = {check.step for check in checks if check.status == "suspect"}
+    steps |= {next(check.step for check in checks if check.status == "wrong")}
     return {line for number in steps for step in [example.run.backward.steps[number]]
             for line in range(step.line, step.end_line + 1)}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_nothing_right_is_red(pair, tmp_path):
-    example, found = opened(tmp_path, pair)
-    assert not [(one.name, one.line) for one in found if one.status in ("wrong", "suspect")]
+    example, checks = opened(tmp_path, pair)
+    assert not [(check.name, check.line) for check in checks
+                if check.status in ("wrong", "suspect")]
     assert example.verdict != "wrong"
 
 
 def test_the_wrong_ones_are_red_and_most_marks_have_the_mistake(tmp_path):
     at_fault = 0
     for pair, wrong in SAMPLE:
-        example, found = opened(tmp_path, pair, wrong)
-        assert first_red(found), (pair.name, wrong)
-        at_fault += bool(lines_of(pair, wrong) & marked(example, found))
+        example, checks = opened(tmp_path, pair, wrong)
+        assert first_red(checks), (pair.name, wrong)
+        at_fault += bool(lines_of(pair, wrong) & marked(example, checks))
     assert at_fault > MARKED * len(SAMPLE)
 
 
@@ -74,5 +75,5 @@ def test_what_is_not_paired_by_name_is_red_where_it_goes_wrong(name, tmp_path):
     """Its forward variable is of another iteration than the one it is assigned in, or none."""
     for pair, wrong in WRONG:
         if pair.name == name and wrong.first not in LATER:
-            _example, found = opened(tmp_path, pair, wrong)
-            assert wrong.first in first_red(found), wrong
+            _example, checks = opened(tmp_path, pair, wrong)
+            assert wrong.first in first_red(checks), wrong

@@ -122,10 +122,10 @@ def test_a_users_function(name, dtype, single):
 def test_complex_functions_far_from_zero_and_at_large_steps(function, imaginary):
     x = np.array([0.0, 1e-20, -1e-8, 0.3, -2.0, 17.0, -40.0, 270.0, -290.0] * 20)
     z = x + 1j * imaginary * np.linspace(-1, 1, x.size)
-    found = in_lanes(lambda a: {"y": function(a["z"])}, {"z": z}, {"z": np.stack([z, z * 1.01])})
+    outputs = in_lanes(lambda a: {"y": function(a["z"])}, {"z": z}, {"z": np.stack([z, z * 1.01])})
     expected = function(np.stack([z, z * 1.01]))
-    np.testing.assert_allclose(found["y"].real, expected.real, rtol=1e-13)
-    np.testing.assert_allclose(found["y"].imag, expected.imag, rtol=1e-13, atol=1e-250)
+    np.testing.assert_allclose(outputs["y"].real, expected.real, rtol=1e-13)
+    np.testing.assert_allclose(outputs["y"].imag, expected.imag, rtol=1e-13, atol=1e-250)
 
 
 @pytest.mark.parametrize("strange", [712.0, 800.0, -800.0, np.nan, np.inf, -np.inf])

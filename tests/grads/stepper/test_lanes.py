@@ -97,7 +97,7 @@ def test_what_a_method_has_written_into_one_lane_stays_in_that_lane():
 # --- arrays that a function makes ---------------------------------------------------------------
 
 
-def made(x):
+def make_arrays(x):
     y, z = np.zeros(3), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     y[0], z[1] = x[1], x
     return np.array([y[0], 2.0, x[2]]) + z.sum(axis=0) + np.asarray(x) + np.ones_like(x) + np.eye(3)
@@ -106,8 +106,8 @@ def made(x):
 @pytest.mark.parametrize("kind", [np.asarray, lambda a: a.astype(complex)])
 def test_arrays_that_a_function_makes_hold_lanes(kind):
     values = kind(np.arange(6.0).reshape(3, 2))
-    with making_lanes([made.__globals__], 2, kind):
-        result = made(LaneArray(values.copy()))
-    assert np is made.__globals__["np"] and result.dtype == values.dtype
+    with making_lanes([make_arrays.__globals__], 2, kind):
+        result = make_arrays(LaneArray(values.copy()))
+    assert np is make_arrays.__globals__["np"] and result.dtype == values.dtype
     for p in range(2):
-        np.testing.assert_array_equal(result.values[..., p], made(values[..., p].real))
+        np.testing.assert_array_equal(result.values[..., p], make_arrays(values[..., p].real))

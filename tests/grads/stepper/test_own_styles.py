@@ -156,15 +156,16 @@ def status_of(*arguments):
 
 @pytest.mark.parametrize("name", STYLES)
 def test_what_is_right_is_verified_in_every_style(name, tmp_path):
-    found = verified(written(tmp_path), name)
-    assert not [(one.name, one.line) for one in found
-                if one.status in ("wrong", "suspect", "unpaired")]
-    assert sum(one.status == "verified" for one in found) > 3
+    checks = verified(written(tmp_path), name)
+    assert not [(check.name, check.line) for check in checks
+                if check.status in ("wrong", "suspect", "unpaired")]
+    assert sum(check.status == "verified" for check in checks) > 3
 
 
 @pytest.mark.parametrize(("name", "old", "new", "first"), WRONG)
 def test_the_first_wrong_line_is_marked(name, old, new, first, tmp_path):
-    red = [one for one in verified(written(tmp_path, old, new), name) if one.status == "wrong"]
+    red = [check for check in verified(written(tmp_path, old, new), name)
+           if check.status == "wrong"]
     assert red[0].name == first and (new or "W2") in red[0].text
 
 
@@ -198,11 +199,11 @@ def value(data, tree):
     if kind == "f":
         return getattr(np, rest[0])(value(data, rest[1]))
     if kind == "stack":
-        return np.concatenate([value(data, one) for one in rest[1]], rest[0])
+        return np.concatenate([value(data, branch) for branch in rest[1]], rest[0])
     if kind == "g":
         entries = np.array(rest[2], int)
         return value(data, rest[0])[entries // rest[3], entries % rest[3]].reshape(rest[1])
-    inner = [value(data, one) for one in rest]
+    inner = [value(data, branch) for branch in rest]
     if kind in BINARY:
         return BINARY[kind](*inner)
     return {"neg": lambda: -inner[0], "T": lambda: inner[0].T, "where": lambda: np.where(*inner),
@@ -256,9 +257,9 @@ def decay_backward(dout, cache):
         carried = W.T @ da
     return dx, dz, dW
 """)
-    found = verified(file, "decay")
-    assert next(one.name for one in found if one.status == "wrong") == "dh"
-    assert {one.text for one in found if one.status == "suspect"} == {"carried = W.T @ da"}
+    checks = verified(file, "decay")
+    assert next(check.name for check in checks if check.status == "wrong") == "dh"
+    assert {check.text for check in checks if check.status == "suspect"} == {"carried = W.T @ da"}
 
 
 # A helper with a name of this project, a step of which one value has no gradient, complex numbers.

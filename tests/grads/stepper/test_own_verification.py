@@ -168,42 +168,44 @@ def opened(directory, name, old="", new=""):
 @pytest.mark.parametrize("name", RIGHT)
 def test_nothing_right_is_wrong(name, tmp_path):
     example = opened(tmp_path, name)
-    found = example.verifications()
-    assert not [(one.name, one.line) for one in found if one.status == "wrong"]
-    ends = {one.name for one in found if one.status == "verified"}
+    checks = example.verifications()
+    assert not [(check.name, check.line) for check in checks if check.status == "wrong"]
+    ends = {check.name for check in checks if check.status == "verified"}
     assert ends or name == "kink"
     assert "WRONG" not in example.said[-1]
 
 
 def test_what_initialisations_and_parts_are_called(tmp_path):
-    found = {(one.name, one.line): one for one in opened(tmp_path, "norm").verifications()}
-    starts = [one for (name, _), one in found.items() if "zeros_like" in one.text]
-    assert {one.status for one in starts} == {"partial"} and len(starts) == 3
-    parts = [one for one in opened(tmp_path, "norm").verifications() if one.name.startswith("dx[")]
-    assert [one.status for one in parts] == ["verified"] * 3
-    scaled = {one.name: one for one in opened(tmp_path, "attention").verifications()}["ds"]
+    by_place = {(check.name, check.line): check
+                for check in opened(tmp_path, "norm").verifications()}
+    starts = [check for (name, _), check in by_place.items() if "zeros_like" in check.text]
+    assert {check.status for check in starts} == {"partial"} and len(starts) == 3
+    parts = [check for check in opened(tmp_path, "norm").verifications()
+             if check.name.startswith("dx[")]
+    assert [check.status for check in parts] == ["verified"] * 3
+    scaled = {check.name: check for check in opened(tmp_path, "attention").verifications()}["ds"]
     assert scaled.status == "verified" and scaled.forward not in ("s", "")
 
 
 def test_an_array_that_is_changed_entry_by_entry_is_verified_where_it_is_complete(tmp_path):
     """As the gradient of a softmax is often written: a copy of p, and 1 less at the word."""
-    changed = [one for one in opened(tmp_path, "picked").verifications()
-               if one.text == "dy[t] -= 1"]
-    assert [(one.status, one.reason) for one in changed] == [
+    changed = [check for check in opened(tmp_path, "picked").verifications()
+               if check.text == "dy[t] -= 1"]
+    assert [(check.status, check.reason) for check in changed] == [
         ("verified", f"complete here: d loss / d ys[{t}]") for t in (1, 0)]
 
 
 def test_a_kink_is_undecided(tmp_path):
     example = opened(tmp_path, "kink")
-    assert {one.status for one in example.verifications()} == {"undecided"}
+    assert {check.status for check in example.verifications()} == {"undecided"}
     assert "undecided for x" in example.said[-1]
 
 
 def test_the_method_that_decides(tmp_path):
     """`var` and `abs` are continued to complex numbers, as `grads check` has them."""
-    dx = [one for one in opened(tmp_path, "scale").verifications() if one.name == "dx"][-1]
+    dx = [check for check in opened(tmp_path, "scale").verifications() if check.name == "dx"][-1]
     assert (dx.status, dx.method) == ("verified", "complex step") and dx.error < 1e-8
-    dx = [one for one in opened(tmp_path, "bias").verifications() if one.name == "dx"][-1]
+    dx = [check for check in opened(tmp_path, "bias").verifications() if check.name == "dx"][-1]
     assert (dx.status, dx.method) == ("verified", "complex step") and dx.error < 1e-14
 
 
@@ -218,8 +220,8 @@ def test_the_method_that_decides(tmp_path):
 ])
 def test_the_first_wrong_variable_is_red(name, old, new, first, tmp_path):
     example = opened(tmp_path, name, old, new)
-    wrong = [one.name.partition("[")[0] for one in example.verifications()
-             if one.status == "wrong"]
+    wrong = [check.name.partition("[")[0] for check in example.verifications()
+             if check.status == "wrong"]
     assert wrong and wrong[0] == first
     assert "WRONG" in example.said[-1]
 
@@ -227,7 +229,8 @@ def test_the_first_wrong_variable_is_red(name, old, new, first, tmp_path):
 def test_variables_that_one_line_exchanges_are_both_red(tmp_path):
     """Each is compared with the part of an expression that has its own name."""
     example = opened(tmp_path, "halves", "dleft, dright =", "dright, dleft =")
-    red = [(one.name, one.forward) for one in example.verifications() if one.status == "wrong"]
+    red = [(check.name, check.forward) for check in example.verifications()
+           if check.status == "wrong"]
     assert red[:2] == [("dright", "right[1:][::-1]"), ("dleft", "left[1:]")]
 
 
@@ -236,7 +239,7 @@ def test_pages_and_walks_of_right_functions(name, tmp_path, capsys):
     opened(tmp_path, name)
     target = f"{tmp_path / 'mine.py'}:{name}"
     data = build(target)
-    assert all(one["status"] != "wrong" for one in data["verifications"])
+    assert all(check["status"] != "wrong" for check in data["verifications"])
     assert {source["file"] for source in data["sources"]} == {"mine.py"}
     walk(target)
     printed = capsys.readouterr().out
@@ -253,8 +256,8 @@ def test_arrays_filled_by_the_forward_are_shown_as_they_are_read(tmp_path):
     """Not as they were made: full of zeros."""
     example = opened(tmp_path, "filled")
     data = build(example.run.derivation.name)
-    [read] = [one["tensor"] for step in data["steps"] if step["text"].startswith("dx =")
-              for one in step["reads"] if one["written"] == "y"]
+    [read] = [read_entry["tensor"] for step in data["steps"] if step["text"].startswith("dx =")
+              for read_entry in step["reads"] if read_entry["written"] == "y"]
     shown = data["tensors"][read]
     assert shown["same_as"] is None
     np.testing.assert_allclose(shown["value"], example.run.forward.result[1], rtol=1e-8)

@@ -19,9 +19,9 @@ from grads.stepper.tracing.replay import Bumps, Untouched, assigned
 def test_a_shortened_trace_is_one_recorded_with_fewer_numbers(keep):
     derivation = DERIVATIONS["lstm"]
     shorter, expected = derivation.run().shortened(keep), derivation.run(keep=keep)
-    for made, wanted in ((shorter.forward, expected.forward),
-                         (shorter.backward, expected.backward)):
-        assert same_values(made.steps, wanted.steps)
+    for actual, wanted in ((shorter.forward, expected.forward),
+                           (shorter.backward, expected.backward)):
+        assert same_values(actual.steps, wanted.steps)
     assert any(target.sliced for step in shorter.forward.steps for target in step.targets)
 
 
@@ -60,9 +60,9 @@ def test_complex_steps_in_lanes_are_those_of_single_runs(runs, monkeypatch):
                for entry in bump.entries] for bump in (x, W)]
     monkeypatch.setattr(replay, "alone", None)  # lanes must do
     together = many.losses([x, W], [np.full(3, 1e-30j), np.full(9, 1e-30j)])
-    for made, wanted in zip(together, single, strict=True):
-        assert np.allclose(made.imag, np.imag(wanted), rtol=1e-12, atol=0)
-        assert np.any(made.imag != 0)
+    for actual, wanted in zip(together, single, strict=True):
+        assert np.allclose(actual.imag, np.imag(wanted), rtol=1e-12, atol=0)
+        assert np.any(actual.imag != 0)
     central = many.losses([x], [np.full(3, 1e-6)])[0] - many.losses([x], [np.full(3, -1e-6)])[0]
     assert np.allclose(together[0].imag / 1e-30, central / 2e-6, rtol=1e-6)
 

@@ -21,9 +21,9 @@ def flat(value):
     return [leaf for _, leaf in leaves(value)]
 
 
-def step_of(found, name, kind="assign"):
+def step_of(recorded, name, kind="assign"):
     """The last step that assigned a name."""
-    return [step for step in found.steps if step.kind == kind
+    return [step for step in recorded.steps if step.kind == kind
             and any(target.name == name for target in step.targets)][-1]
 
 
@@ -48,19 +48,19 @@ def test_result_is_bit_for_bit_that_of_a_plain_run(name):
 
 def test_a_step_of_the_lstm():
     run = DERIVATIONS["lstm"].run()
-    found = next(step for step in run.forward.steps
-                 if step.function == "lstm" and step.equations == ("2.36",)
-                 and step.loops == (("t", 2),))
-    assert found.text == "c = f * c_prev + i * h_hat"
-    assert found.comment == "(2.36)"
-    assert found.file == lstm.__file__
+    assignment = next(step for step in run.forward.steps
+                      if step.function == "lstm" and step.equations == ("2.36",)
+                      and step.loops == (("t", 2),))
+    assert assignment.text == "c = f * c_prev + i * h_hat"
+    assert assignment.comment == "(2.36)"
+    assert assignment.file == lstm.__file__
     with open(lstm.__file__, encoding="utf-8") as file:
-        assert file.read().splitlines()[found.line - 1].strip().startswith(found.text)
-    assert found.depth == 1
-    assert [target.name for target in found.targets] == ["c"]
-    np.testing.assert_array_equal(found.targets[0].value, run.forward.result[1].c[2])
-    assert [read.name for read in found.reads] == ["f", "c_prev", "i", "h_hat"]
-    origin = found.reads[1].origins[0]
+        assert file.read().splitlines()[assignment.line - 1].strip().startswith(assignment.text)
+    assert assignment.depth == 1
+    assert [target.name for target in assignment.targets] == ["c"]
+    np.testing.assert_array_equal(assignment.targets[0].value, run.forward.result[1].c[2])
+    assert [read.name for read in assignment.reads] == ["f", "c_prev", "i", "h_hat"]
+    origin = assignment.reads[1].origins[0]
     passed = run.forward.target(origin)
     assert passed.name == "c_prev"
     names = []
@@ -76,9 +76,9 @@ def test_operands_of_a_backward_step():
                 and step.loops == (("t", 3),))
     assert [(read.name, read.written) for read in step.reads] == [
         ("dh[3]", "dh[t]"), ("d_vertical", "d_vertical")]
-    made = run.backward.steps[step.reads[0].origins[0][0]]
-    assert made.text.startswith("dh[t - 1], dc[t - 1], dx, dT_t, db_t = lstm_grad(")
-    assert made.loops == (("t", 4),)
+    producer = run.backward.steps[step.reads[0].origins[0][0]]
+    assert producer.text.startswith("dh[t - 1], dc[t - 1], dx, dT_t, db_t = lstm_grad(")
+    assert producer.loops == (("t", 4),)
 
 
 def test_loops_of_callers_and_layers():
@@ -94,18 +94,18 @@ def test_loops_of_callers_and_layers():
 
 def test_what_the_backward_was_given_is_found_in_the_forward():
     run = DERIVATIONS["lstm"].run()
-    linked = {run.backward.target(one).name: run.forward.target(other)
-              for one, other in run.links.items()}
+    linked = {run.backward.target(read_target).name: run.forward.target(forward_target)
+              for read_target, forward_target in run.links.items()}
     assert linked["trace.h[2]"].name == "h[2]" and linked["trace.c[0]"].name == "c[0]"
     np.testing.assert_array_equal(linked["trace.p[3]"].value, run.forward.result[1].p[3])
 
 
 def test_only_followed_functions_are_recorded():
     parameters, x, y = DERIVATIONS["rnn"].run().example.arguments
-    found = trace(rnn.forward, parameters, x, y)
-    assert {step.function for step in found.steps} == {"forward"}
-    found = trace(rnn.forward, parameters, x, y, follow=[rnn.predict, calculus])
-    assert {step.function for step in found.steps} == {
+    recorded = trace(rnn.forward, parameters, x, y)
+    assert {step.function for step in recorded.steps} == {"forward"}
+    recorded = trace(rnn.forward, parameters, x, y, follow=[rnn.predict, calculus])
+    assert {step.function for step in recorded.steps} == {
         "forward", "predict", "softmax", "log_sum_exp", "bias"}
 
 
@@ -170,10 +170,11 @@ def test_a_trace_that_holds_no_array_but_its_arguments_sees_the_same():
                              held=most, **example.named) for most in (np.inf, 0))
         assert same_values(freed.steps, held.steps)
         assert 0 < len(freed.memory) < len(held.memory) == len(held.alive)
-        given = [leaf for _, leaf in leaves((example.arguments, example.named))
-                 if isinstance(leaf, np.ndarray)]  # alive in any case
-        assert all(any(np.shares_memory(one, leaf) for leaf in given)
-                   for one in freed.alive.values() if isinstance(one, np.ndarray) and one.size)
+        arguments = [leaf for _, leaf in leaves((example.arguments, example.named))
+                     if isinstance(leaf, np.ndarray)]  # alive in any case
+        assert all(any(np.shares_memory(array, leaf) for leaf in arguments)
+                   for array in freed.alive.values()
+                   if isinstance(array, np.ndarray) and array.size)
 
 
 def test_what_is_not_held_is_freed():
@@ -185,7 +186,7 @@ def test_what_is_not_held_is_freed():
         z = y.sum()
         return z
 
-    found = trace(forward, np.ones(100), held=50)
-    assert reference[0]() is None and step_of(found, "z").targets[0].value == 200.0
+    recorded = trace(forward, np.ones(100), held=50)
+    assert reference[0]() is None and step_of(recorded, "z").targets[0].value == 200.0
     kept = trace(forward, np.ones(100), held=100)
     assert reference[1]() is kept.alive[step_of(kept, "y").number, 0]

@@ -13,15 +13,15 @@ from grads.stepper.trace import trace
 from grads.stepper.tracing.values import in_words
 
 
-def targets(found, name):
+def targets(recorded, name):
     """Values of all targets of this name, in order."""
-    return [target.value for step in found.steps for target in step.targets
+    return [target.value for step in recorded.steps for target in step.targets
             if target.name == name and step.kind == "assign"]
 
 
-def step_of(found, name):
+def step_of(recorded, name):
     """The last statement that assigned a name."""
-    return [step for step in found.steps if step.kind == "assign"
+    return [step for step in recorded.steps if step.kind == "assign"
             and any(target.name == name for target in step.targets)][-1]
 
 
@@ -123,56 +123,57 @@ class Model:
 def compared(function, *arguments, **named):
     """The trace, whose result must be that of a plain run on copies."""
     expected = function(*arguments, **named)
-    found = trace(function, *arguments, **named)
-    assert repr(found.result) == repr(expected)
-    return found
+    recorded = trace(function, *arguments, **named)
+    assert repr(recorded.result) == repr(expected)
+    return recorded
 
 
 def test_assignments():
-    found = compared(assignments, np.array([1.0, 2.0]), [np.ones(2), np.array([3.0, 4.0])],
-                     5, scale=3.0, extra=1)
-    assert [t.name for t in step_of(found, "table['sum']").targets] == ["table['sum']", "table[1]"]
-    np.testing.assert_array_equal(targets(found, "grid[0, :]"), [[1, 1]])
-    np.testing.assert_array_equal(targets(found, "grid[1]"), [[1, 2]])
-    assert targets(found, "total") == [0.0, 5.0, 4.0]
-    assert targets(found, "last") == [25.0]
-    assert [t.name for t in step_of(found, "x").targets] == ["x", "y"]
-    np.testing.assert_array_equal(targets(found, "rest[0]"), [[3, 4]])
-    assert {"table[i]", "i"} <= {t.name for t in step_of(found, "i").targets}
-    call = found.steps[0]
+    recorded = compared(assignments, np.array([1.0, 2.0]), [np.ones(2), np.array([3.0, 4.0])],
+                        5, scale=3.0, extra=1)
+    assert [t.name for t in step_of(recorded, "table['sum']").targets] == ["table['sum']",
+                                                                           "table[1]"]
+    np.testing.assert_array_equal(targets(recorded, "grid[0, :]"), [[1, 1]])
+    np.testing.assert_array_equal(targets(recorded, "grid[1]"), [[1, 2]])
+    assert targets(recorded, "total") == [0.0, 5.0, 4.0]
+    assert targets(recorded, "last") == [25.0]
+    assert [t.name for t in step_of(recorded, "x").targets] == ["x", "y"]
+    np.testing.assert_array_equal(targets(recorded, "rest[0]"), [[3, 4]])
+    assert {"table[i]", "i"} <= {t.name for t in step_of(recorded, "i").targets}
+    call = recorded.steps[0]
     assert call.kind == "call" and [target.name for target in call.targets] == [
         "a", "rows[0]", "rows[1]", "others", "scale", "options"]
 
 
 def test_control_flow():
-    found = compared(control, 5, [2, 0, 4])
-    assert [step.loops for step in found.steps if step.text == "n -= 1"] == [
+    recorded = compared(control, 5, [2, 0, 4])
+    assert [step.loops for step in recorded.steps if step.text == "n -= 1"] == [
         (("iteration", iteration),) for iteration in range(1, 7)]
-    assert targets(found, "total") == [0, 0.5, 0.75]
-    assert targets(found, "k") == [-1]
+    assert targets(recorded, "total") == [0, 0.5, 0.75]
+    assert targets(recorded, "k") == [-1]
 
 
 def test_nested_functions():
-    found = compared(nested, [np.ones(2), np.zeros(2)], 2.0)
-    calls = [call.function for call in found.calls]
+    recorded = compared(nested, [np.ones(2), np.zeros(2)], 2.0)
+    calls = [call.function for call in recorded.calls]
     assert calls.count("power") == 3 and "halves" not in calls and "none" in calls
-    assert [call.caller for call in found.calls if call.function == "power"] == [0, 1, 2]
-    assert targets(found, "count") == [0, 1, 2, 3]
+    assert [call.caller for call in recorded.calls if call.function == "power"] == [0, 1, 2]
+    assert targets(recorded, "count") == [0, 1, 2, 3]
 
 
 def test_early_return_ends_the_loops():
-    found = compared(early, 1.5)
-    assert [step.own_loops for step in found.steps if step.text == "x = x * 2"] == [
+    recorded = compared(early, 1.5)
+    assert [step.own_loops for step in recorded.steps if step.text == "x = x * 2"] == [
         (("i", 0),), (("i", 1),), (("i", 2),)]
-    assert found.steps[-1].kind == "return" and found.steps[-1].targets[0].value == 12.0
+    assert recorded.steps[-1].kind == "return" and recorded.steps[-1].targets[0].value == 12.0
 
 
 def test_a_method():
     model = Model(np.eye(2))
-    found = trace(model.step, np.array([2.0, 3.0]))
-    np.testing.assert_array_equal(found.result, [2, 3])
+    recorded = trace(model.step, np.array([2.0, 3.0]))
+    np.testing.assert_array_equal(recorded.result, [2, 3])
     assert {"self.state", "self.weight[0, 0]"} <= {
-        target.name for step in found.steps for target in step.targets}
+        target.name for step in recorded.steps for target in step.targets}
 
 
 class Scaled:
@@ -185,8 +186,8 @@ class Scaled:
         return y
 
     def hidden(self):
-        found = self.__hidden
-        return found
+        value = self.__hidden
+        return value
 
 
 class Shifted(Scaled):
@@ -205,12 +206,12 @@ def layered(x):
 
 def test_methods_of_classes_are_followed_while_the_function_runs():
     kept = Scaled.forward, Shifted.forward
-    found = trace(layered, 1.0, follow=[Scaled, Shifted])
-    assert found.result == 7
-    assert [(step.function, step.targets[0].value) for step in found.steps
+    recorded = trace(layered, 1.0, follow=[Scaled, Shifted])
+    assert recorded.result == 7
+    assert [(step.function, step.targets[0].value) for step in recorded.steps
             if step.kind == "assign" and step.targets[0].name == "y"] == [
         ("Scaled.forward", 2), ("Scaled.forward", 6), ("Shifted.forward", 7)]
-    assert "Scaled.__init__" not in {step.function for step in found.steps}  # has a __name
+    assert "Scaled.__init__" not in {step.function for step in recorded.steps}  # has a __name
     with pytest.raises(OverflowError):
         trace(layered, 2.0, follow=[Scaled, Shifted])
     assert kept == (Scaled.forward, Shifted.forward)
@@ -229,9 +230,9 @@ def test_exceptions_pass_through():
             caught = error.args[0]
         return a, b, caught
 
-    found = compared(catching, 1)
-    assert found.result == (1, 1, 2)
-    assert "failing" not in {step.function for step in found.steps}  # a closure's, not a global
+    recorded = compared(catching, 1)
+    assert recorded.result == (1, 1, 2)
+    assert "failing" not in {step.function for step in recorded.steps}  # a closure's, not a global
     with pytest.raises(ValueError, match="not enough values to unpack"):
         trace(unpack_too_much, (1, 2))
     with pytest.raises(ValueError, match="too many values to unpack"):
@@ -256,8 +257,9 @@ def test_values_that_are_no_arrays_are_shown_in_words():
         known["both"] = options, start
         return layers
 
-    found = trace(f, Options(), None)
-    said = {target.name: in_words(target.value) for step in found.steps for target in step.targets}
+    recorded = trace(f, Options(), None)
+    said = {target.name: in_words(target.value) for step in recorded.steps
+            for target in step.targets}
     assert said["options"] == "score dot, fed no" and said["start"] == "none"
     assert (said["known"], said["layers"], said["known['both']"]) == (
         "empty", "2, 3", "score dot, fed no, none")
@@ -271,10 +273,10 @@ def test_values_are_those_of_their_time():
             total = out
         return total
 
-    found = trace(buffer)
-    np.testing.assert_array_equal(targets(found, "out"), [[0, 0, 0]])
-    np.testing.assert_array_equal(targets(found, "total"), [[1, 0, 0], [1, 2, 0], [1, 2, 3]])
-    assert all(step.targets[0].same_as is None for step in found.steps
+    recorded = trace(buffer)
+    np.testing.assert_array_equal(targets(recorded, "out"), [[0, 0, 0]])
+    np.testing.assert_array_equal(targets(recorded, "total"), [[1, 0, 0], [1, 2, 0], [1, 2, 3]])
+    assert all(step.targets[0].same_as is None for step in recorded.steps
                if step.text == "total = out")  # the same memory, but other numbers by then
 
 
@@ -284,8 +286,8 @@ def test_large_arrays_are_sliced_and_say_so():
         vector = np.ones(5)
         return table, vector
 
-    found = trace(large, keep=100)
-    table, vector = (step_of(found, name).targets[0] for name in ("table", "vector"))
+    recorded = trace(large, keep=100)
+    table, vector = (step_of(recorded, name).targets[0] for name in ("table", "vector"))
     assert table.sliced and table.shape == (1000, 1000) and table.value.shape == (10, 10)
     assert table.value[1, 1] == 1001
     assert not vector.sliced and vector.value.shape == (5,)
@@ -339,7 +341,7 @@ def by_table(x):
 
 
 def test_a_function_is_followed_through_a_table():
-    found = trace(by_table, 1.5, follow=[doubled])
-    assert found.result == 10.0 and targets(found, "y") == [3.0]
+    recorded = trace(by_table, 1.5, follow=[doubled])
+    assert recorded.result == 10.0 and targets(recorded, "y") == [3.0]
     assert not targets(trace(by_table, 1.5), "y")
     assert TABLE["twice"][0] is doubled

@@ -41,26 +41,26 @@ def energy_grad(x, W, h):
 PAIR = Pairing({"energy_grad": "energy"})
 
 
-def own(pairing=PAIR, edits=None, function=energy, back=energy_grad):
+def verified(pairing=PAIR, edits=None, function=energy, back=energy_grad):
     rng = np.random.default_rng(3)
     arguments = rng.normal(size=3), rng.normal(size=(2, 3))
     forward = trace(function, *arguments)
     backward = trace(back, *arguments, forward.result[1], edits=edits)
     runs = Runs(forward, arguments, lambda result: result[0], {})
-    return {one.name: one for one in verify(pairing, backward, runs)}
+    return {check.name: check for check in verify(pairing, backward, runs)}
 
 
 def test_a_users_own_pair():
-    found = own()
-    assert {name: verification.status for name, verification in found.items()} == {
+    checks = verified()
+    assert {name: verification.status for name, verification in checks.items()} == {
         "dy": "verified", "dh": "verified", "dq": "unpaired", "dx": "verified"}
-    assert "list it in the pairs" in found["dq"].reason
-    listed = own(Pairing({"energy_grad": "energy"}, {}, {"energy_grad.dq": "not named above"}))
+    assert "list it in the pairs" in checks["dq"].reason
+    listed = verified(Pairing({"energy_grad": "energy"}, {}, {"energy_grad.dq": "not named above"}))
     assert listed["dq"].status == "share" and listed["dq"].reason == "not named above"
-    wrong = own(edits={"energy_grad": [("1 - h**2", "1 - h")]})
-    assert [name for name, one in wrong.items() if one.status == "wrong"] == ["dx"]
-    assert np.isnan(own(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].error)
-    assert own(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].status == "wrong"
+    wrong = verified(edits={"energy_grad": [("1 - h**2", "1 - h")]})
+    assert [name for name, check in wrong.items() if check.status == "wrong"] == ["dx"]
+    assert np.isnan(verified(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].error)
+    assert verified(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].status == "wrong"
 
 
 def in_place(x, W):
@@ -77,7 +77,7 @@ def in_place_grad(x, W, h):
 
 def test_a_forward_that_writes_into_real_arrays():
     with pytest.raises(UserError, match="in_place cannot be run with complex numbers"):
-        own(Pairing({"in_place_grad": "in_place"}), None, in_place, in_place_grad)
+        verified(Pairing({"in_place_grad": "in_place"}), None, in_place, in_place_grad)
 
 
 # --- what a page shows --------------------------------------------------------------------------
@@ -85,14 +85,15 @@ def test_a_forward_that_writes_into_real_arrays():
 
 def test_some_entries_of_large_gradients():
     run = DERIVATIONS["lstm"].run(sizes=Sizes(hidden=20), keep=50)
-    verifications = [one for one in run.verifications(most=6) if one.status == "verified"]
-    assert not [one for one in run.verifications(most=6) if one.status in ("wrong", "unpaired")]
+    verifications = [check for check in run.verifications(most=6) if check.status == "verified"]
+    assert not [check for check in run.verifications(most=6)
+                if check.status in ("wrong", "unpaired")]
     dT = next(verification for verification in verifications if verification.name == "dT")
     assert dT.shape == (80, 22) and dT.analytic.shape == (7, 7) and dT.checked == 6
     assert np.isfinite(dT.complex_step).sum() == 6 and np.isfinite(dT.central).sum() == 6
     wrong = DERIVATIONS["lstm"].run(sizes=Sizes(hidden=20), keep=50,
                                     edits=DERIVATIONS["lstm"].broken("dc not carried"))
-    assert any(one.status == "wrong" for one in wrong.verifications(most=6, central=False))
+    assert any(check.status == "wrong" for check in wrong.verifications(most=6, central=False))
 
 
 def test_a_model_given():
@@ -140,6 +141,6 @@ def test_renamed_gradients_are_known_where_they_are_kept_in_part():
     """`by_name` makes a vector of a column: the same numbers, sliced alike."""
     run = DERIVATIONS["nmt"].run(sizes=Sizes(hidden=20), keep=50)
     verifications = run.verifications(False, most=1)
-    renamed = [one for one in verifications if one.name == "saved['decoder.0.b']"]
+    renamed = [check for check in verifications if check.name == "saved['decoder.0.b']"]
     assert [verification.status for verification in renamed] == ["same"]
     assert {verification.status for verification in verifications} <= LISTED

@@ -64,10 +64,10 @@ def carried(run, origin):
 def test_every_gradient_is_verified(name, sizes):
     run = DERIVATIONS[name].run(sizes=sizes)
     verifications = run.verifications()
-    found = {(one.step, one.target): one for one in verifications}
-    missed = gradients_assigned(run) - set(found)
+    by_place = {(check.step, check.target): check for check in verifications}
+    missed = gradients_assigned(run) - set(by_place)
     assert all(carried(run, origin) for origin in missed)
-    assert not [(one.name, one.line) for one in verifications if one.status not in LISTED]
+    assert not [(check.name, check.line) for check in verifications if check.status not in LISTED]
     verified = [verification for verification in verifications if verification.status == "verified"]
     assert len(verified) > len(verifications) / 2
     for verification in verified:
@@ -83,11 +83,11 @@ def test_every_gradient_is_verified(name, sizes):
 def test_parts_lead_to_what_is_verified(name, sizes):
     """What is listed as a part, or as the same array, ends at a gradient that is verified."""
     run = DERIVATIONS[name].run(sizes=sizes)
-    found = {(one.step, one.target): one for one in run.verifications(central=False)}
-    for verification in found.values():
+    by_place = {(check.step, check.target): check for check in run.verifications(central=False)}
+    for verification in by_place.values():
         last = verification
         while last.status in ("partial", "same") or (last.status == "zero" and last.other):
-            last = found[last.other]
+            last = by_place[last.other]
         if last.status == "zero":  # zeros made by a helper for somebody else's sum
             assert not np.any(run.backward.target((last.step, last.target)).value)
         elif last.status == "share":
@@ -99,24 +99,26 @@ def test_parts_lead_to_what_is_verified(name, sizes):
 def test_verifications_of_the_lstm():
     """The pairs one would write by hand."""
     run = DERIVATIONS["lstm"].run()
-    verifications = [one for one in run.verifications() if one.loops == (("t", 2),)]
-    pairs = {(one.function, one.name): one.forward for one in verifications
-             if one.status == "verified"}
+    verifications = [check for check in run.verifications() if check.loops == (("t", 2),)]
+    pairs = {(check.function, check.name): check.forward for check in verifications
+             if check.status == "verified"}
     expected = {"do": "o", "df": "f", "di": "i", "dh_hat": "h_hat", "du": "u", "da": "a",
                 "dc": "c", "dc_prev": "c_prev", "dh_prev": "h_prev", "dx": "x", "dT": "T",
                 "dT_x": "T", "dT_h": "T"}
     assert {name: pairs["lstm_grad", name] for name in expected} == expected
     assert pairs["predict_grad", "ds"] == "s" and pairs["backward", "dh[2]"] == "h[2]"
     assert pairs["backward", "dc[1]"] == "c[1]" and ("backward", "dh[1]") not in pairs
-    dc = next(one for one in verifications if (one.function, one.name) == ("lstm_grad", "dc"))
+    dc = next(check for check in verifications
+              if (check.function, check.name) == ("lstm_grad", "dc"))
     partner = run.forward.steps[dc.partner.step]
     assert (partner.function, partner.equations, partner.loops) == ("lstm", ("2.36",), (("t", 2),))
 
 
 def test_a_sum_over_time_is_verified_at_each_stage():
     run = DERIVATIONS["lstm"].run()
-    stages = [one for one in run.verifications() if (one.function, one.name) == ("backward", "dT")
-              and one.status == "verified"]
+    stages = [check for check in run.verifications()
+              if (check.function, check.name) == ("backward", "dT")
+              and check.status == "verified"]
     assert [verification.loops for verification in stages] == [(("t", t),) for t in (4, 3, 2, 1)]
     sizes = [np.abs(verification.complex_step).sum() for verification in stages]
     assert len(set(sizes)) == 4
@@ -131,11 +133,11 @@ def test_a_sum_over_time_is_verified_at_each_stage():
     for number in range(len(derivation.breaks))])
 def test_breaks_are_found_where_they_arise(name, number):
     derivation = DERIVATIONS[name]
-    one = derivation.breaks[number]
-    run = derivation.run(edits=one.edits)
-    wrong = [one for one in run.verifications(central=False) if one.status == "wrong"]
-    assert wrong, one.name
-    (function, ((_, new),)), = one.edits.items()
+    mistake = derivation.breaks[number]
+    run = derivation.run(edits=mistake.edits)
+    wrong = [check for check in run.verifications(central=False) if check.status == "wrong"]
+    assert wrong, mistake.name
+    (function, ((_, new),)), = mistake.edits.items()
     first = wrong[0]
     if function in ("softmax_grad", "embed_grad"):  # they return: who assigns what they return?
         assert f"{function}(" in first.text
@@ -151,7 +153,8 @@ def test_breaks_are_found_where_they_arise(name, number):
 def test_the_printed_sign_of_ds():
     """Erratum 1: everything is wrong from ds of the last time step on, by a factor of -1."""
     run = DERIVATIONS["rnn"].run(edits=DERIVATIONS["rnn"].broken("sign of ds as printed"))
-    verifications = [one for one in run.verifications() if one.status in ("verified", "wrong")]
+    verifications = [check for check in run.verifications()
+                     if check.status in ("verified", "wrong")]
     right = [verification for verification in verifications if verification.status == "verified"]
     assert all(not verification.analytic.any() for verification in right)
     wrong = [verification for verification in verifications if verification.status == "wrong"]
@@ -165,10 +168,10 @@ def test_the_printed_assignment_of_dT():
     """Algorithm 2 lines 14 and 15 print <-: right at t = T, wrong from the second iteration on."""
     run = DERIVATIONS["lstm"].run(edits=DERIVATIONS["lstm"].broken("dT as printed"))
     verifications = run.verifications(central=False)
-    wrong = [(one.name, one.loops) for one in verifications if one.status == "wrong"]
+    wrong = [(check.name, check.loops) for check in verifications if check.status == "wrong"]
     assert wrong == [("dT", (("t", t),)) for t in (3, 2, 1)] + [("gradients['T']", ())]
-    assert any(one.name == "dT" and one.loops == (("t", 4),) and one.status == "verified"
-               and one.function == "backward" for one in verifications)
+    assert any(check.name == "dT" and check.loops == (("t", 4),) and check.status == "verified"
+               and check.function == "backward" for check in verifications)
 
 
 def test_where_the_model_is_nearly_certain_rounding_is_no_mistake() -> None:
@@ -176,12 +179,12 @@ def test_where_the_model_is_nearly_certain_rounding_is_no_mistake() -> None:
     so that gradients of 1e-14 have few."""
     derivation = DERIVATIONS["attention"]
     example = derivation.run().example
-    given = ({name: 10 * W for name, W in example.arguments[0].items()}, *example.arguments[1:])
-    forward = trace(derivation.forward, *given, follow=derivation.follow, **example.named)
-    backward = trace(derivation.backward, *given, forward.result[1], follow=derivation.follow)
-    runs = Runs(forward, given, lambda result: result[0], example.named)
-    found = verify(derivation.pairing, backward, runs, central=False, most=3)
-    assert not [one for one in found if one.status == "wrong"]
-    assert [one for one in found if one.error is not None and relative_error(
-        np.ravel(one.analytic)[~np.isnan(np.ravel(one.complex_step))],
-        np.ravel(one.complex_step)[~np.isnan(np.ravel(one.complex_step))]) > TOLERANCE]
+    arguments = ({name: 10 * W for name, W in example.arguments[0].items()}, *example.arguments[1:])
+    forward = trace(derivation.forward, *arguments, follow=derivation.follow, **example.named)
+    backward = trace(derivation.backward, *arguments, forward.result[1], follow=derivation.follow)
+    runs = Runs(forward, arguments, lambda result: result[0], example.named)
+    checks = verify(derivation.pairing, backward, runs, central=False, most=3)
+    assert not [check for check in checks if check.status == "wrong"]
+    assert [check for check in checks if check.error is not None and relative_error(
+        np.ravel(check.analytic)[~np.isnan(np.ravel(check.complex_step))],
+        np.ravel(check.complex_step)[~np.isnan(np.ravel(check.complex_step))]) > TOLERANCE]

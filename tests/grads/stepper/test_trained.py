@@ -48,10 +48,10 @@ def test_a_model_is_what_its_facts_say(name, dev):
     assert (fact["phrases"], fact["dev"]) == (made.SIZE - made.DEV, len(dev))
     if name in making.LANGUAGE:
         system = LanguageSystem.open(directory)
-        found = perplexity(*system.nats(system.ids([" ".join(y) for _, y in dev], "dev")))
+        actual = perplexity(*system.nats(system.ids([" ".join(y) for _, y in dev], "dev")))
     else:
-        found = System.open(directory).perplexity(dev)
-    assert found == pytest.approx(fact["perplexity"], rel=1e-4)
+        actual = System.open(directory).perplexity(dev)
+    assert actual == pytest.approx(fact["perplexity"], rel=1e-4)
 
 
 def test_all_of_them_are_small():
@@ -76,19 +76,19 @@ def test_the_sentence_of_the_pages_was_not_trained_on(dev):
 def test_the_default_page_shows_the_attention_of_a_trained_model(page):
     source, target = page["settings"]["sentence"], page["settings"]["target"]
     assert " ".join(source) == trained.SENTENCE and " ".join(target) == trained.TEXT
-    weights = np.array([values_of(page, one["tensor"]).ravel() for one in page["attention"]])
+    weights = np.array([values_of(page, step["tensor"]).ravel() for step in page["attention"]])
     assert weights.shape == (len(target) + 1, len(source))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-8)
     aligned = dict(zip(target, (source[s] for s in weights.argmax(axis=1)), strict=False))
     assert (aligned["or"], aligned["Monday"]) == ("oder", "Montag") and weights[4].max() > 0.9
-    assert any(one.startswith(trained.note("attention")) for one in page["notes"])
+    assert any(note.startswith(trained.note("attention")) for note in page["notes"])
     assert page["command"] == "grads explore attention -o attention.html"
 
 
 def test_the_default_page_is_verified(page):
-    errors = [one["error"] for one in page["verifications"] if one["error"] is not None]
+    errors = [check["error"] for check in page["verifications"] if check["error"] is not None]
     assert len(errors) > 400 and max(errors) < 1e-8
-    assert {one["status"] for one in page["verifications"]} == {
+    assert {check["status"] for check in page["verifications"]} == {
         "verified", "same", "zero", "partial"}
     assert any("relative error of 1e-08" in note for note in page["notes"])
 
@@ -125,7 +125,7 @@ def test_make_demo_ends_with_the_page_of_its_own_model(tmp_path, monkeypatch, ca
     grads(arguments)
     assert capsys.readouterr().out.endswith("attention.html: written\n")
     d = element(options.output.read_text("utf-8"), "data")
-    statuses = {one["status"] for one in d["verifications"]}
+    statuses = {check["status"] for check in d["verifications"]}
     assert "verified" in statuses and statuses <= STATUSES
 
 

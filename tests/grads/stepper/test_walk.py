@@ -149,7 +149,7 @@ def failing(x):
 
 
 @pytest.fixture
-def own(tmp_path):
+def pair_file(tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     return tmp_path / "mine.py"
 
@@ -183,7 +183,7 @@ def test_all_steps_of_the_lstm_are_printed(printed):
                       r"to (\S+)\)\n", step)
     assert float(verification[2]) < 1e-10 and float(verification[3]) < 1e-5
     assert marked[int(verification[1]) - 1] == "i, f, o, h_hat = np.split(u, 4)"
-    numbers = [float(one) for one in re.search(r"\[0, 0\](.*)", step)[1].split()]
+    numbers = [float(number) for number in re.search(r"\[0, 0\](.*)", step)[1].split()]
     assert len(numbers) == 3 and numbers[0] == pytest.approx(numbers[1], rel=1e-10)
     assert numbers[0] == pytest.approx(numbers[2], rel=1e-5)
     assert "wrong: " not in text
@@ -200,42 +200,43 @@ def test_settings_reach_the_derivation(printed):
     assert re.search(r"makes  h_bar  \(2 × 2\)", text) and "wrong: " not in text
 
 
-def test_own_pair_is_verified(own, printed):
-    text = printed(f"{own}:layer")
+def test_own_pair_is_verified(pair_file, printed):
+    text = printed(f"{pair_file}:layer")
     assert "layer_backward, mine.py:" in text
     assert len(re.findall("verified: d loss / d", text)) == 3 and "wrong: " not in text
 
 
-def test_own_gradient_that_is_wrong_is_said_to_be(own, printed):
+def test_own_gradient_that_is_wrong_is_said_to_be(pair_file, printed):
     """With one error, its own: the central differences are compared with the complex step."""
-    found = re.search(r"wrong: d loss / d x, 3 of 3 entries, relative error 0.33 \(complex step; "
-                      r"central differences agree with it to (\S+)\)\n", printed(f"{own}:square"))
-    assert float(found[1]) < 1e-6
+    match = re.search(r"wrong: d loss / d x, 3 of 3 entries, relative error 0.33 \(complex step; "
+                      r"central differences agree with it to (\S+)\)\n",
+                      printed(f"{pair_file}:square"))
+    assert float(match[1]) < 1e-6
 
 
-def test_at_a_kink_the_reason_stands_beside_the_error(own, printed):
-    text = printed(f"{own}:kink")
+def test_at_a_kink_the_reason_stands_beside_the_error(pair_file, printed):
+    text = printed(f"{pair_file}:kink")
     assert "undecided: d loss / d x, 2 of 2 entries, relative error 0.0e+00 (the methods" in text
     assert not re.search("analytic .*central", text)
 
 
-def test_a_function_on_one_line_and_a_return_behind_its_condition(own, printed):
-    text = printed(f"{own}:oneline")
+def test_a_function_on_one_line_and_a_return_behind_its_condition(pair_file, printed):
+    text = printed(f"{pair_file}:oneline")
     assert "verified: d loss / d x, 3 of 3 entries" in text and "right for x." in text
 
 
-def test_a_run_that_the_functions_own_assertion_ends_decides_nothing(own, printed):
-    text = printed(f"{own}:picky")
+def test_a_run_that_the_functions_own_assertion_ends_decides_nothing(pair_file, printed):
+    text = printed(f"{pair_file}:picky")
     assert "undecided for x" in text and "undecided: d loss / d x, 2 of 2 entries" in text
 
 
 @pytest.mark.filterwarnings("error")
-def test_inputs_at_the_end_of_the_numbers(own, printed):
-    assert "right for x." in printed(f"{own}:extreme")
+def test_inputs_at_the_end_of_the_numbers(pair_file, printed):
+    assert "right for x." in printed(f"{pair_file}:extreme")
 
 
-def test_own_function_alone_has_values_only(own, printed):
-    text = printed(f"{own}:alone", seed=3)
+def test_own_function_alone_has_values_only(pair_file, printed):
+    text = printed(f"{pair_file}:alone", seed=3)
     assert re.search(r"reads  x  \(number\) +2\.?0*\nmakes  y  \(number\) +3\.?0*\n", text)
     assert "d loss" not in text
 
@@ -252,9 +253,9 @@ def test_own_function_alone_has_values_only(own, printed):
     ("{own}:layer", {"hidden": 3}, "hidden: "),
     ("none.py:f", {}, "none.py: expected a Python file, found none"),
 ])
-def test_bad_input_is_one_clear_line(name, settings, message, own):
+def test_bad_input_is_one_clear_line(name, settings, message, pair_file):
     with pytest.raises(UserError) as caught:
-        walk(name.format(own=own), **settings)
+        walk(name.format(own=pair_file), **settings)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

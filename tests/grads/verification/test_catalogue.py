@@ -51,9 +51,9 @@ def test_some_of_all_configurations(entry):
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5).map(tuple), st.booleans(),
        st.integers(0, 2**32 - 1))
 def test_shapes_that_nobody_thought_of(entry, lengths, reverse, seed):
-    made = draw_model(architectures()[entry.architecture], entry.options,
-                      Shape(lengths, reverse=reverse), np.random.default_rng(seed))
-    check_model(made, entry.name, seed).raise_if_wrong()
+    model = draw_model(architectures()[entry.architecture], entry.options,
+                       Shape(lengths, reverse=reverse), np.random.default_rng(seed))
+    check_model(model, entry.name, seed).raise_if_wrong()
 
 
 @pytest.mark.parametrize("entry", derivations.entries(), ids=lambda entry: entry.name)
@@ -73,17 +73,17 @@ def test_entries_are_told_apart_and_found_again():
 
 def test_sizes_are_beyond_every_threshold():
     """24 steps, 20 source words, more than 16 repeats of more than 16 words, more than 32 rows."""
-    for entry in (one for one in entries("real") if one.shape == "real"):
-        made = random_model(entry)
-        sides = [*made.batch.sources, made.batch.target]
-        assert len(made.batch.indices) == 20
-        assert len(made.batch.target_in) == 24 or not made.batch.sources
+    for entry in (candidate for candidate in entries("real") if candidate.shape == "real"):
+        drawn = random_model(entry)
+        sides = [*drawn.batch.sources, drawn.batch.target]
+        assert len(drawn.batch.indices) == 20
+        assert len(drawn.batch.target_in) == 24 or not drawn.batch.sources
         for side in sides:
             counts = [int((side.ids == word).sum()) for word in np.unique(side.ids) if word >= 2]
             assert len(side.ids) >= 20 and min(counts) > 16
             assert len(counts) == 17 or len(side.characters) > 1  # some of the words are spelled
-        assert made.model.config.hidden_size >= 24
-        assert getattr(made.model.config, "dropout", 0.3) > 0
+        assert drawn.model.config.hidden_size >= 24
+        assert getattr(drawn.model.config, "dropout", 0.3) > 0
     values = {(e.architecture, name, value) for e in entries("real")
               for name, value in e.options.items() if not isinstance(value, dict)}
     for unit in PLAIN:
@@ -95,23 +95,23 @@ def test_sizes_are_beyond_every_threshold():
 def test_rare_words_come_in_every_kind_at_both_tiers():
     """The hybrid's: a word twice, none, words of one letter, a batch of rare words only."""
     for tier in ("tiny", "real"):
-        found = [random_model(entry).batch for entry in entries(tier)
-                 if entry.architecture == "hybrid"]
-        groups = [group for batch in found for group in batch.sources[0].characters]
+        batches = [random_model(entry).batch for entry in entries(tier)
+                   if entry.architecture == "hybrid"]
+        groups = [group for batch in batches for group in batch.sources[0].characters]
         assert any(max(np.bincount(group.words)) > 1 for group in groups)
         assert any((group.lengths == 2).any() for group in groups)
         assert any(not batch.sources[0].characters and not batch.target.characters
-                   for batch in found)
+                   for batch in batches)
         assert any((batch.target_out[batch.target_out != END] == UNKNOWN).all()
-                   and (batch.sources[0].ids[:1] == UNKNOWN).all() for batch in found)
+                   and (batch.sources[0].ids[:1] == UNKNOWN).all() for batch in batches)
 
 
 # --- completeness -----------------------------------------------------------------------------
 
 def test_every_backward_of_the_product_runs():
-    found = [Check(entry.name, partial(numbers, entry)) for entry in entries("tiny")
-             if entry.shape == "ragged"]
-    assert never_run(product_modules(), [*found, *checks_of_cells()]) == []
+    checks = [Check(entry.name, partial(numbers, entry)) for entry in entries("tiny")
+              if entry.shape == "ragged"]
+    assert never_run(product_modules(), [*checks, *checks_of_cells()]) == []
 
 
 def test_a_backward_that_never_runs_is_named():
@@ -185,8 +185,8 @@ def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monk
     scope: dict = {}
     exec(compile(source.replace(old, new), f"<{name}>", "exec"), function.__globals__, scope)
     monkeypatch.setattr(function, "__code__", inspect.unwrap(scope[name]).__code__)
-    assert not any(changed(*one) for one in right["tiny"])
-    assert any(complains(one[0]) for one in right["real"] if changed(*one))
+    assert not any(changed(*run) for run in right["tiny"])
+    assert any(complains(run[0]) for run in right["real"] if changed(*run))
 
 
 def changed(entry, known):

@@ -22,9 +22,9 @@ ENTRIES = [entry for entry in entries("tiny") if entry.shape in ("ragged", "smal
 
 @pytest.fixture
 def launcher(monkeypatch):
-    made = HostLauncher()
-    monkeypatch.setattr(switch, "_launchers", {StrictArray: made})
-    return made
+    host = HostLauncher()
+    monkeypatch.setattr(switch, "_launchers", {StrictArray: host})
+    return host
 
 
 @pytest.mark.parametrize("entry", ENTRIES[::4], ids=lambda entry: entry.name)

@@ -63,11 +63,13 @@ def test_only_a_repository_has_a_page(tmp_path, monkeypatch):
 
 def changed(source, edit):
     """The source with other citations: edit gives those of one."""
-    return source._replace(citations=[new for one in source.citations for new in edit(one)])
+    return source._replace(citations=[new for citation in source.citations
+                                      for new in edit(citation)])
 
 
 def test_a_number_without_a_line_is_named(source):
-    without = changed(source, lambda one: [one] if one.key != (THESIS, "2.36") else [])
+    without = changed(source, lambda citation: [citation]
+                      if citation.key != (THESIS, "2.36") else [])
     assert problems(without) == [
         f"thesis {number}: no derivation and no kernel cites it" for number in ("2.36", "6.2")]
 
@@ -88,13 +90,14 @@ def test_no_mark_excuses_a_number_from_having_a_line():
 
 def test_a_function_that_nothing_checks_is_named(source):
     name = "un" + "cited"  # not in this file either
-    one = Citation((THESIS, "2.36"), f"lstm/{name}.py", 7, name, True)
-    assert problems(source._replace(citations=[*source.citations, one])) == [
+    citation = Citation((THESIS, "2.36"), f"lstm/{name}.py", 7, name, True)
+    assert problems(source._replace(citations=[*source.citations, citation])) == [
         f"lstm/{name}.py:7: no gradient calls {name}, no test names it"]
 
 
 def test_a_line_that_moved_shows(source):
-    moved = changed(source, lambda one: [one._replace(line=one.line + one.file.endswith("gru.py"))])
+    moved = changed(source, lambda citation: [
+        citation._replace(line=citation.line + citation.file.endswith("gru.py"))])
     assert to_markdown(moved) != to_markdown(source)
     assert not problems(moved)
 
@@ -137,7 +140,7 @@ def test_citations_of_the_thesis(text, numbers):
                    if paper == THESIS}) == sorted(numbers)
 
 
-@pytest.mark.parametrize("text, found", [
+@pytest.mark.parametrize("text, citations", [
     ("# (Bahdanau 7)", {("Bahdanau", "7")}),
     ("# (Bahdanau 5-7)", {("Bahdanau", n) for n in "567"}),
     ("# Bahdanau Eq. 7", {("Bahdanau", "7")}),
@@ -153,8 +156,8 @@ def test_citations_of_the_thesis(text, numbers):
     ("# (thesis 2.2.1), (Bahdanau A.2.2)", set()),
     ("# (thesis 2.17, Bahdanau A.2.2)", {(THESIS, "2.17")}),
 ])
-def test_citations_of_other_papers(text, found):
-    assert set(find_in_text(text)) == found
+def test_citations_of_other_papers(text, citations):
+    assert set(find_in_text(text)) == citations
 
 
 SOURCE = '''"""Of a module: Eq. 2.36."""
@@ -183,9 +186,9 @@ def backward(x):
 
 
 def test_citations_know_their_place():
-    found = {(key[1], line, owner, in_comment)
-             for key, _, line, owner, in_comment in find_in_source(SOURCE, "m.py")}
-    assert found == {
+    places = {(key[1], line, owner, in_comment)
+              for key, _, line, owner, in_comment in find_in_source(SOURCE, "m.py")}
+    assert places == {
         ("2.36", 1, "", False), ("2.35", 3, "", True), ("2.40", 6, "Cache", False),
         ("2.38", 9, "", True), ("Algorithm 2", 12, "backward", False),
         ("Algorithm 4 line 16", 12, "backward", False), ("2.44", 12, "backward", False),
@@ -211,10 +214,10 @@ def test_checks_are_what_calls_the_function(source):
 
 
 def test_a_test_names_the_function_or_else_the_module():
-    one = Citation((THESIS, "2.36"), "nmt/search/beam.py", 1, "Beam.grow", True)
+    citation = Citation((THESIS, "2.36"), "nmt/search/beam.py", 1, "Beam.grow", True)
     texts = {"tests/nmt/search/test_all.py": "Beam, growth", "tests/test_a.py": "Beam(2).grow()",
              "tests/nmt/search/test_beam.py": "b = Beam()\nb.grow()", "tests/nmt/test_b.py": "grow"}
-    found = equations.tests_of(one, texts)
-    assert found == ["tests/nmt/search/test_beam.py", "tests/test_a.py"]
+    tests = equations.tests_of(citation, texts)
+    assert tests == ["tests/nmt/search/test_beam.py", "tests/test_a.py"]
     imported = {"tests/test_c.py": "from nmt.search import beam", "tests/test_d.py": "nmt.data"}
-    assert equations.tests_of(one, imported) == ["tests/test_c.py"]
+    assert equations.tests_of(citation, imported) == ["tests/test_c.py"]

@@ -61,26 +61,27 @@ def group(places, types):
 
 def grouped(places, groups, types):
     """Length groups: one for all, or short words and long ones."""
-    cut = [[one for one in places if len(one[1]) <= 2], [one for one in places if len(one[1]) > 2]]
-    return tuple(group(one, types) for one in (cut if groups == 2 else [places]) if one)
+    cut = [[place for place in places if len(place[1]) <= 2],
+           [place for place in places if len(place[1]) > 2]]
+    return tuple(group(members, types) for members in (cut if groups == 2 else [places]) if members)
 
 
 def batch_of(pairs, groups=1, reverse=False):
     ids = [[[0 if isinstance(word, tuple) else word for word in side] for side in pair]
            for pair in pairs]
-    made, number = make_batch(ids, range(len(ids)), reverse), len(pairs)
+    batch, number = make_batch(ids, range(len(ids)), reverse), len(pairs)
     source = [((len(x) - 1 - s if reverse else s) * number + b, word)
               for b, (x, _) in enumerate(pairs) for s, word in enumerate(x)
               if isinstance(word, tuple)]
     target = [(t * number + b, word) for b, (_, y) in enumerate(pairs)
               for t, word in enumerate(y) if isinstance(word, tuple)]
-    side = made.sources[0]
+    side = batch.sources[0]
     return SimpleNamespace(
         sources=(SimpleNamespace(ids=side.ids, lengths=side.lengths, factors=None,
                                  characters=grouped(source, groups, types=True)),),
-        target=SimpleNamespace(lengths=made.target.lengths,
+        target=SimpleNamespace(lengths=batch.target.lengths,
                                characters=grouped(target, groups, types=False)),
-        target_in=made.target_in, target_out=made.target_out)
+        target_in=batch.target_in, target_out=batch.target_out)
 
 
 def derived(parameters, pairs, reverse=False, variant=None):
@@ -99,11 +100,11 @@ def derived(parameters, pairs, reverse=False, variant=None):
     return total, sums
 
 
-def assert_same(found, expected):
-    assert found[0] == pytest.approx(expected[0], rel=1e-12)
-    assert set(found[1]) == set(expected[1])
+def assert_same(actual, expected):
+    assert actual[0] == pytest.approx(expected[0], rel=1e-12)
+    assert set(actual[1]) == set(expected[1])
     for name, gradient in expected[1].items():
-        np.testing.assert_allclose(found[1][name], gradient, rtol=0,
+        np.testing.assert_allclose(actual[1][name], gradient, rtol=0,
                                    atol=1e-12 * max(np.abs(gradient).max(), 1.0), err_msg=name)
 
 
@@ -112,10 +113,10 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("path", ["separate", "same"])
 def test_the_derivation(path, reverse, groups):
     parameters = parameters_of(path)
-    found = gradients(hybrid.loss, config(path), parameters, batch_of(PAIRS, groups, reverse),
-                      reverse_source=reverse)
+    actual = gradients(hybrid.loss, config(path), parameters, batch_of(PAIRS, groups, reverse),
+                       reverse_source=reverse)
     expected = derived(parameters, PAIRS, reverse)
-    assert_same(found, expected)
+    assert_same(actual, expected)
     assert all(np.abs(gradient).max() > 1e-6 for gradient in expected[1].values())
 
 
@@ -123,30 +124,30 @@ def test_the_derivation(path, reverse, groups):
 def test_without_feeding_and_with_another_score(path):
     sizes = replace(SIZES, input_feeding=False, score="concat", layers=1)
     parameters = parameters_of(path, sizes)
-    made = config(path, input_feeding=False, score="concat", layers=1, character_layers=1)
-    assert_same(gradients(hybrid.loss, made, parameters, batch_of(PAIRS)),
+    settings = config(path, input_feeding=False, score="concat", layers=1, character_layers=1)
+    assert_same(gradients(hybrid.loss, settings, parameters, batch_of(PAIRS)),
                 derived(parameters, PAIRS, variant=sizes.variant))
 
 
 def test_no_rare_word_is_the_word_model():
     parameters, pairs = parameters_of("separate"), [([2, 3], [4, 2]), ([3], [2])]
     words = {name: value for name, value in parameters.items() if "characters" not in name}
-    loss, found = gradients(hybrid.loss, config(), parameters, batch_of(pairs))
+    loss, gradient_of = gradients(hybrid.loss, config(), parameters, batch_of(pairs))
     expected = gradients(luong.loss, config(), words, batch_of(pairs))
-    assert_same((loss, {name: found[name] for name in words}), expected)
-    assert not any(found[name].any() for name in set(found) - set(words))
+    assert_same((loss, {name: gradient_of[name] for name in words}), expected)
+    assert not any(gradient_of[name].any() for name in set(gradient_of) - set(words))
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_one_side_only(side):
     """The other side's <unk> is read, or left, as it is."""
     parameters = parameters_of("separate")
-    other = {"source": "target", "target": "source"}[side]
-    made = config(**{f"{other}_characters": False})
-    kept = {name: value for name, value in parameters.items() if not name.startswith(other)}
-    _, found = gradients(hybrid.loss, made, kept, batch_of(PAIRS))
-    assert found["encoder.W_e"][0].any() == (side == "target")
-    assert all(found[name].any() for name in kept if name.startswith(f"{side}_characters"))
+    other_side = {"source": "target", "target": "source"}[side]
+    settings = config(**{f"{other_side}_characters": False})
+    kept = {name: value for name, value in parameters.items() if not name.startswith(other_side)}
+    _, gradient_of = gradients(hybrid.loss, settings, kept, batch_of(PAIRS))
+    assert gradient_of["encoder.W_e"][0].any() == (side == "target")
+    assert all(gradient_of[name].any() for name in kept if name.startswith(f"{side}_characters"))
 
 
 @pytest.mark.parametrize("site, weight, width", [
@@ -175,7 +176,7 @@ def test_other_cells(unit, blocks):
     parameters = {name: value[: len(value) // 4 * blocks] if name.endswith((".W", ".b"))
                   and "output" not in name else value
                   for name, value in parameters_of("separate").items()}
-    one, two = (gradients(hybrid.loss, config(unit=unit), parameters, batch_of(PAIRS, groups))
-                for groups in (1, 2))
-    assert_same(one, two)
-    assert all(gradient.any() for gradient in one[1].values())
+    single, two = (gradients(hybrid.loss, config(unit=unit), parameters, batch_of(PAIRS, groups))
+                   for groups in (1, 2))
+    assert_same(single, two)
+    assert all(gradient.any() for gradient in single[1].values())

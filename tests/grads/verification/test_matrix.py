@@ -42,7 +42,8 @@ def test_the_page_is_one_screen():
 
 def test_the_page_lists_exactly_what_exists():
     names = [line.name for line in committed()]
-    assert sorted(names) == sorted(one.name for one in (*entries(*TIERS), *derivations.entries()))
+    assert sorted(names) == sorted(entry.name
+                                   for entry in (*entries(*TIERS), *derivations.entries()))
 
 
 def test_all_that_the_page_says_is_right():
@@ -61,10 +62,10 @@ def test_all_that_the_page_says_is_right():
 def test_the_page_is_what_the_code_gives(entry):
     """Extents exactly, errors by their size: digits differ between BLAS libraries."""
     [line] = [line for line in committed() if line.name == entry.name]
-    found = measure(entry)
-    assert (found.family, found.entries, found.directions, found.wrong) == (
+    measured = measure(entry)
+    assert (measured.family, measured.entries, measured.directions, measured.wrong) == (
         line.family, line.entries, line.directions, ())
-    for kind, error in found.errors.items():
+    for kind, error in measured.errors.items():
         if not isinstance(error, str) and not isinstance(line.errors[kind], str):
             assert abs(size(error) - size(line.errors[kind])) < 3, kind
 

@@ -129,12 +129,12 @@ def test_fresh_memory_holds_nan():
 
 
 def test_mutants_of_a_layer(product):
-    found = changes(executed(product, 2, 9))
-    assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "gradient"
-    assert found["layer_backward: dy @ W -> W @ dy"].by == "exception"
-    assert found["weight_sums: total[...] = 0.0 -> pass"].by == "gradient"  # NaN
-    assert found["weight_sums: start += BLOCK -> pass"].by == "time"
-    assert {name for name, o in found.items() if not o.killed} == {
+    outcomes = changes(executed(product, 2, 9))
+    assert outcomes["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "gradient"
+    assert outcomes["layer_backward: dy @ W -> W @ dy"].by == "exception"
+    assert outcomes["weight_sums: total[...] = 0.0 -> pass"].by == "gradient"  # NaN
+    assert outcomes["weight_sums: start += BLOCK -> pass"].by == "time"
+    assert {name for name, o in outcomes.items() if not o.killed} == {
         "weight_sums: start < n -> start <= n",  # one block more, of no rows
     }
 
@@ -159,31 +159,31 @@ def test_only_checks_that_run_the_line_are_asked_fastest_first(product):
 def test_a_check_that_complains_of_nothing_is_told_of(product):
     checks = [layer_check(9)._replace(run=lambda: Report([]))]
     recording = record(checks, product, ["toy"])
-    found = changes(execute(mutants(recording.functions), checks, recording))
-    assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].check == \
+    outcomes = changes(execute(mutants(recording.functions), checks, recording))
+    assert outcomes["layer_backward: 2.0 * dz * y -> 2.0 * dz"].check == \
         "1 check runs the line, the numbers of 1 change"
 
 
 def test_where_no_other_numbers_are_right_a_change_is_enough(product):
     checks = [layer_check(9)._replace(run=None)]
     recording = record(checks, product, ["toy"])
-    found = changes(execute(mutants(recording.functions), checks, recording))
-    assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "reference"
-    assert found["layer_backward: dy @ W -> W @ dy"].by == "exception"
-    assert found["weight_sums: start < n -> start <= n"].by == ""
+    outcomes = changes(execute(mutants(recording.functions), checks, recording))
+    assert outcomes["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "reference"
+    assert outcomes["layer_backward: dy @ W -> W @ dy"].by == "exception"
+    assert outcomes["weight_sums: start < n -> start <= n"].by == ""
 
 
 def test_numbers_are_the_same_but_for_rounding():
     numbers = {"a": np.array([1.0, 1e-3]), "b": np.zeros(2)}
 
-    def found(**others):
+    def same_with(**others):
         return computes_the_same(Check("", lambda: numbers | others), numbers)
 
-    assert found() and found(a=numbers["a"] * (1 + 1e-15))
-    assert found(a=np.array([1.0, 1e-3 + 1e-14]))
-    assert not found(a=np.array([1.0, 1e-3 + 1e-11])) and not found(b=np.full(2, 1e-30))
-    assert not found(a=np.array([1.0, np.nan])) and not found(c=np.zeros(1))
-    assert not found(a=numbers["a"].astype(np.float32)) and not found(a=np.zeros(3))
+    assert same_with() and same_with(a=numbers["a"] * (1 + 1e-15))
+    assert same_with(a=np.array([1.0, 1e-3 + 1e-14]))
+    assert not same_with(a=np.array([1.0, 1e-3 + 1e-11])) and not same_with(b=np.full(2, 1e-30))
+    assert not same_with(a=np.array([1.0, np.nan])) and not same_with(c=np.zeros(1))
+    assert not same_with(a=numbers["a"].astype(np.float32)) and not same_with(a=np.zeros(3))
 
 
 def test_a_mutant_leaves_nothing_behind(product):
@@ -199,12 +199,12 @@ def mutant(name, operator="sign", file="a.py"):
 
 
 def test_a_sample_has_of_every_module_and_operator():
-    found = [mutant(f"{n} {file} {operator}", operator, file) for n in range(5)
-             for file in ("a.py", "b.py") for operator in ("sign", "loop")]
-    chosen = sample(found, 6)
-    assert chosen == sample(found, 6) and len(set(chosen)) == 6
+    candidates = [mutant(f"{n} {file} {operator}", operator, file) for n in range(5)
+                  for file in ("a.py", "b.py") for operator in ("sign", "loop")]
+    chosen = sample(candidates, 6)
+    assert chosen == sample(candidates, 6) and len(set(chosen)) == 6
     assert len({(m.file, m.operator) for m in chosen[:4]}) == 4
-    assert sample(found, 6, seed=1) != chosen and len(sample(found, 100)) == 20
+    assert sample(candidates, 6, seed=1) != chosen and len(sample(candidates, 100)) == 20
 
 
 OUTCOMES = [

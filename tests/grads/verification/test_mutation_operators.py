@@ -104,13 +104,13 @@ def test_mistakes_of_a_line(line, operator, expected):
 
 
 def test_every_change_compiles_is_another_and_says_its_lines():
-    found = sites(CELL)
-    assert {site.operator for site in found} == set(OPERATORS) - {"product for sum", "branch"}
-    assert len({site.source for site in found}) == len(found)
-    assert ast.unparse(parse(CELL)) not in {site.source for site in found}
-    for site in found:
+    mutations = sites(CELL)
+    assert {site.operator for site in mutations} == set(OPERATORS) - {"product for sum", "branch"}
+    assert len({site.source for site in mutations}) == len(mutations)
+    assert ast.unparse(parse(CELL)) not in {site.source for site in mutations}
+    for site in mutations:
         compile(site.source, "changed", "exec")
-    [line] = {(site.first, site.last) for site in found if site.old == "i * dh"}
+    [line] = {(site.first, site.last) for site in mutations if site.old == "i * dh"}
     assert line == (10, 10)
 
 

@@ -51,12 +51,12 @@ class Run(NamedTuple):
 
 def run(entry: Entry) -> Run:
     """The product's side."""
-    made = random_model(entry)
-    case = model_case(made)
-    reference = reference_of(type(made.model.config))
-    return Run(made.model.config, made.parameters, made.batch, made.noise,
+    drawn = random_model(entry)
+    case = model_case(drawn)
+    reference = reference_of(type(drawn.model.config))
+    return Run(drawn.model.config, drawn.parameters, drawn.batch, drawn.noise,
                float(case.outputs(case.inputs)["loss"]), gradients_of(case),
-               reference, options_of(reference, made.tables))
+               reference, options_of(reference, drawn.tables))
 
 
 def variant(architecture: str, shape: str = "ragged", **options: Any) -> Entry:
@@ -82,14 +82,15 @@ def assert_equal(run: Run, loss: float, expected: dict[str, np.ndarray]) -> None
 
 @pytest.mark.parametrize("entry", COMPARED, ids=lambda entry: entry.name)
 def test_the_catalogue(entry):
-    made = run(entry)
-    assert_equal(made, *gradients(made.reference, made.config, made.parameters, made.batch,
-                                  made.noise, **made.options))
+    product = run(entry)
+    assert_equal(product,
+                 *gradients(product.reference, product.config, product.parameters, product.batch,
+                            product.noise, **product.options))
 
 
 CLIPPED = [  # layers above one another, both directions, feeding, contexts
-    *(("luong", {"unit": unit, "input_feeding": False} | more)
-      for unit in CELLS for more in ({}, {"bidirectional": True, "bridge": True})),
+    *(("luong", {"unit": unit, "input_feeding": False} | extras)
+      for unit in CELLS for extras in ({}, {"bidirectional": True, "bridge": True})),
     *(("luong", {"unit": unit, "hidden_size": 3}) for unit in CELLS),
     *(("language_model", {"unit": unit}) for unit in CELLS),
     ("luong", {"residual": True}), ("luong", {"residual": True, "input_feeding": False}),
@@ -103,13 +104,15 @@ CLIPPED = [  # layers above one another, both directions, feeding, contexts
 @pytest.mark.parametrize("architecture, options", CLIPPED, ids=describe)
 def test_clipping_that_acts(architecture, options, limit):
     """Element-wise clipping is no gradient; both sides clip the same dh and dc (2.2.2)."""
-    made = run(variant(architecture, **options, clip_elements=limit))
-    loss, expected = gradients(made.reference, made.config, made.parameters, made.batch, made.noise,
-                               **made.options)
-    assert_equal(made, loss, expected)
-    free = replace(made.config, clip_elements=None)
-    _, unclipped = gradients(made.reference, free, made.parameters, made.batch, made.noise,
-                             **made.options)
+    product = run(variant(architecture, **options, clip_elements=limit))
+    loss, expected = gradients(product.reference, product.config, product.parameters,
+                               product.batch, product.noise,
+                               **product.options)
+    assert_equal(product, loss, expected)
+    free = replace(product.config, clip_elements=None)
+    _, unclipped = gradients(product.reference, free, product.parameters, product.batch,
+                             product.noise,
+                             **product.options)
     table = next(name for name in expected if name.endswith("W_e"))
     assert np.abs(unclipped[table] - expected[table]).max() > 0.01
 
@@ -120,10 +123,12 @@ def test_clipping_that_acts(architecture, options, limit):
     ("deep_fusion", {})], ids=describe)
 def test_a_sampled_vocabulary(architecture, options, weights):
     """The softmax over a few words, weighted (Jean et al., 2015)."""
-    made = run(variant(architecture, **options, target_sample=1, sample_weights=weights))
-    assert 0 < np.count_nonzero(made.noise["output.sample"]) < len(made.noise["output.sample"])
-    assert_equal(made, *gradients(made.reference, made.config, made.parameters, made.batch,
-                                  made.noise, **made.options))
+    product = run(variant(architecture, **options, target_sample=1, sample_weights=weights))
+    sample = product.noise["output.sample"]
+    assert 0 < np.count_nonzero(sample) < len(sample)
+    assert_equal(product,
+                 *gradients(product.reference, product.config, product.parameters, product.batch,
+                            product.noise, **product.options))
 
 
 FUSED = [
@@ -143,22 +148,23 @@ FUSED = [
 @pytest.mark.parametrize("architecture, options", FUSED, ids=describe)
 def test_the_kernels_of_pytorch(architecture, options, shape):
     """Layers that PyTorch's kernels run give the same loss, and gradients in their layout."""
-    made = run(variant(architecture, shape, **options))
-    leaves = in_their_layout(made)
+    product = run(variant(architecture, shape, **options))
+    leaves = in_their_layout(product)
     assert not any(name.endswith(".W") for name in leaves if not name.startswith("bridge"))
-    loss = made.reference(made.config, leaves, made.batch, made.noise, **made.options)
-    found = torch.autograd.grad(loss, list(leaves.values()))
-    expected = unfused(made.config.unit, dict(zip(leaves, found, strict=True)))
-    assert_equal(made, loss.item(), {name: d.numpy() for name, d in expected.items()})
+    loss = product.reference(product.config, leaves, product.batch, product.noise,
+                             **product.options)
+    their_gradients = torch.autograd.grad(loss, list(leaves.values()))
+    expected = unfused(product.config.unit, dict(zip(leaves, their_gradients, strict=True)))
+    assert_equal(product, loss.item(), {name: d.numpy() for name, d in expected.items()})
 
 
-def in_their_layout(made: Run) -> dict[str, Any]:
-    tensors = {name: torch.tensor(value) for name, value in made.parameters.items()}
+def in_their_layout(product: Run) -> dict[str, Any]:
+    tensors = {name: torch.tensor(value) for name, value in product.parameters.items()}
     return {name: leaf.requires_grad_() for name, leaf in
-            fused(made.config.unit, tensors).items()}
+            fused(product.config.unit, tensors).items()}
 
 
 def test_the_kernels_of_pytorch_do_not_clip():
-    made = run(variant("luong", "full", clip_elements=ACTING))
+    product = run(variant("luong", "full", clip_elements=ACTING))
     with pytest.raises(ValueError, match="clip_elements: expected none"):
-        luong.loss(made.config, in_their_layout(made), made.batch)
+        luong.loss(product.config, in_their_layout(product), product.batch)

@@ -15,8 +15,8 @@ from grads.verification.shapes import SHAPES
 
 def test_distance_is_a_part_of_the_tensors_largest():
     expected = {"a": np.array([1.0, -100.0]), "b": np.array([0.1]), "none": np.zeros((0, 3))}
-    found = {"a": np.array([2.0, -100.0]), "b": np.array([0.102]), "none": np.zeros((0, 3))}
-    assert distance(found, expected) == pytest.approx(0.02)
+    actual = {"a": np.array([2.0, -100.0]), "b": np.array([0.102]), "none": np.zeros((0, 3))}
+    assert distance(actual, expected) == pytest.approx(0.02)
     assert distance(expected, expected) == 0.0
     assert distance({"a": np.array([1e-9])}, {"a": np.zeros(1)}) == math.inf
     assert math.isnan(distance({"a": np.array([np.nan]), "b": np.ones(1)},

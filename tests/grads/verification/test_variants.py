@@ -23,15 +23,15 @@ def pairs(options):
 
 
 def test_valid_is_the_product_without_what_is_refused():
-    found = valid(refuses, CHOICES)
-    assert len(found) == 10 and found[0] == {"a": 1, "b": True, "c": "x"}
-    assert all(not (one["a"] == 3 and one["b"]) for one in found)
+    combinations = valid(refuses, CHOICES)
+    assert len(combinations) == 10 and combinations[0] == {"a": 1, "b": True, "c": "x"}
+    assert all(not (options["a"] == 3 and options["b"]) for options in combinations)
 
 
 def test_pairwise_holds_every_pair_in_few():
-    found = pairwise(refuses, CHOICES)
-    assert set.union(*map(pairs, found)) == set.union(*map(pairs, valid(refuses, CHOICES)))
-    assert len(found) <= 7
+    combinations = pairwise(refuses, CHOICES)
+    assert set.union(*map(pairs, combinations)) == set.union(*map(pairs, valid(refuses, CHOICES)))
+    assert len(combinations) <= 7
 
 
 def test_one_choice_or_none():
@@ -40,25 +40,26 @@ def test_one_choice_or_none():
 
 
 def test_all_combinations_of_what_goes_together():
-    found = pairwise(refuses, CHOICES._replace(together=("a", "b", "c")))
-    assert len(found) == 10
-    found = pairwise(refuses, CHOICES._replace(together=("b", "c")))
-    assert {(one["b"], one["c"]) for one in found} == set(product((True, False), "xy"))
+    combinations = pairwise(refuses, CHOICES._replace(together=("a", "b", "c")))
+    assert len(combinations) == 10
+    combinations = pairwise(refuses, CHOICES._replace(together=("b", "c")))
+    assert {(options["b"], options["c"])
+            for options in combinations} == set(product((True, False), "xy"))
 
 
 @pytest.mark.parametrize("architecture", MODELS)
 @pytest.mark.parametrize("tier", ["tiny", "real"])
 def test_the_catalogue_holds_every_pair(architecture, tier):
     """Against the whole product, however large."""
-    one, variants = MODELS[architecture], MODELS[architecture].variants()[tier]
-    found = set.union(*map(pairs, pairwise(one.config, variants)))
+    model, variants = MODELS[architecture], MODELS[architecture].variants()[tier]
+    covered = set.union(*map(pairs, pairwise(model.config, variants)))
     expected = set()
     for values in product(*variants.choices.values()):
         options = dict(zip(variants.choices, values, strict=True))
-        missing = pairs(options) - found - expected
+        missing = pairs(options) - covered - expected
         if missing:
             try:
-                one.config(**options)
+                model.config(**options)
             except ValueError:
                 continue
             expected |= missing

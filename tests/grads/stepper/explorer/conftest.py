@@ -44,7 +44,8 @@ OWN = {  # a model whose encoder reads from both ends, the last word first; loca
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, Any], Path]]:
+def page_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
+                                                                   tuple[dict[str, Any], Path]]:
     """By name of PAGES: the data of a page, and the page."""
     directory = tmp_path_factory.mktemp("explorer")
     kept: dict[str, tuple[dict[str, Any], Path]] = {}
@@ -164,7 +165,7 @@ WALK = f"""() => {{
 
 
 @pytest.fixture(scope="session")
-def opened(browser: Any, made: Any) -> Iterator[Callable[..., Opened]]:
+def opened(browser: Any, page_for: Any) -> Iterator[Callable[..., Opened]]:
     """Opens a page of PAGES: opened("lstm", "#step=3", viewport={...}); in the window that
     showed it before, if it was as large, unless a `fresh` one is wanted, which nobody else gets."""
     windows: dict[str, Opened] = {}
@@ -177,9 +178,9 @@ def opened(browser: Any, made: Any) -> Iterator[Callable[..., Opened]]:
         kept = alone if fresh else windows
         if window in kept:
             kept[window].context.close()
-        kept[window] = Opened(browser, made(name)[1], address, **options)
+        kept[window] = Opened(browser, page_for(name)[1], address, **options)
         return kept[window]
 
     yield open_page
-    for one in (*windows.values(), *alone.values()):
-        one.context.close()
+    for opened_window in (*windows.values(), *alone.values()):
+        opened_window.context.close()

@@ -51,6 +51,6 @@ def test_a_finding_is_found(browser: Any) -> None:
     page = browser.new_page()
     page.set_content("<html lang=en><title>Title</title><style>@media (prefers-color-scheme: dark)"
                      " { h1 { color: #eee } }</style><main><h1>Title</h1><button></button></main>")
-    assert [one.partition(":")[0] for one in findings(page)] == [
+    assert [finding.partition(":")[0] for finding in findings(page)] == [
         "button-name, light", "color-contrast, dark"]
     page.close()

@@ -35,8 +35,9 @@ def lines(data: dict[str, Any], text: str) -> list[int]:
     return [k for k, step in enumerate(data["steps"], 1) if step["text"].startswith(text)]
 
 
-def test_edges_from_every_source_state_into_the_step_that_attends(opened: Any, made: Any) -> None:
-    data, _ = made("attention")
+def test_edges_from_every_source_state_into_the_step_that_attends(opened: Any,
+                                                                  page_for: Any) -> None:
+    data, _ = page_for("attention")
     for known in data["attention"]:
         window = opened("attention", f"#step={known['step'] + 1}")
         edges = window.page.evaluate(EDGES)
@@ -48,10 +49,10 @@ def test_edges_from_every_source_state_into_the_step_that_attends(opened: Any, m
     assert opened("attention", "#step=40").page.evaluate(EDGES) == []  # the encoder still reads
 
 
-def test_the_heat_map_fills_as_one_steps(opened: Any, made: Any) -> None:
-    data, _ = made("attention")
+def test_the_heat_map_fills_as_one_steps(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("attention")
     filled = "document.querySelectorAll('.alignment .known').length"
-    steps = [one["step"] + 1 for one in data["attention"]]
+    steps = [step["step"] + 1 for step in data["attention"]]
     window = opened("attention", "#step=1")
     assert window.page.evaluate(filled) == 0
     for k, step in enumerate(steps):
@@ -66,30 +67,30 @@ def test_the_heat_map_fills_as_one_steps(opened: Any, made: Any) -> None:
     assert rows_ == ["we", "read", "the", "page", "</s>"]
 
 
-def test_rows_bear_the_words_of_their_own_side(opened: Any, made: Any) -> None:
-    data, _ = made("attention")
+def test_rows_bear_the_words_of_their_own_side(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("attention")
     encoder, decoder = lines(data, "W_e, (T, b) = tables_of(parameters, side, factors)"), lines(
         data, "W_e, T, b = weights(parameters, \"decoder\")")
     for steps, words in ((encoder, SOURCE), (decoder, TARGET)):
         labels = opened("attention", f"#step={steps[0]}").page.evaluate(LABELS, "W_e")
-        assert labels and all(one == words for one in labels)
+        assert labels and all(label == words for label in labels)
     for text, words in (("dW_e = INPUTS[reads(factors)].backward(x[s - 1]", SOURCE),
                         ("dW_e = embed_grad([END, *y]", TARGET)):
         for step in lines(data, text):
             labels = opened("attention", f"#step={step}").page.evaluate(LABELS, "dW_e")
-            assert labels and all(one == words for one in labels), (text, step)
+            assert labels and all(label == words for label in labels), (text, step)
 
 
-def test_words_belong_to_their_side_where_all_sizes_are_equal(opened: Any, made: Any) -> None:
+def test_words_belong_to_their_side_where_all_sizes_are_equal(opened: Any, page_for: Any) -> None:
     """Four words read, four in the vocabulary to be written, four rows of gates or of a state."""
     source, target = ["da", "ist", "die", "Seite"], ["<unk>", "</s>", "a", "page"]
 
     def labels(name: str, text: str, tensor: str) -> list[list[str]]:
-        steps = lines(made(name)[0], text)
+        steps = lines(page_for(name)[0], text)
         assert steps, text
         window = opened(name, f"#all=1&step={steps[-1]}")
-        found: list[list[str]] = window.page.evaluate(LABELS, tensor)
-        return found
+        read: list[list[str]] = window.page.evaluate(LABELS, tensor)
+        return read
 
     assert labels("local", "s = np.arange(S)", "s") == [source]
     assert labels("local", "s = W_hy @ h", "s") == [target]
@@ -103,21 +104,21 @@ def test_words_belong_to_their_side_where_all_sizes_are_equal(opened: Any, made:
     assert labels("rnnsearch", "alpha = softmax(e)", "alpha") == [source]
 
 
-def test_what_a_line_cites_stands_in_full_beside_it(opened: Any, made: Any) -> None:
+def test_what_a_line_cites_stands_in_full_beside_it(opened: Any, page_for: Any) -> None:
     cited = "all => all.map((x) => x.innerText)"
     for name, text, titles, words in (
             ("location", "K = np.eye(", ["Footnote 5", "Erratum 7"], "uses the top part of it"),
             ("lstm", "da = g_prime(a) * du", ["Erratum 4"], "at the pre-activation, while"),
             ("rnn", "dW_e = embed_grad", ["Remark (b)"], "W_e".replace("_", "")),
             ("lstm", "dT_h = da @ h_prev.T", ["Lemma 1"], "(2.11, 2.12)")):
-        window = opened(name, f"#step={lines(made(name)[0], text)[0]}")
-        found = window.page.eval_on_selector_all(".cited", cited)
-        assert [one.partition("\n")[0].partition(":")[0] for one in found] == titles
-        assert words in "".join(found)
+        window = opened(name, f"#step={lines(page_for(name)[0], text)[0]}")
+        citations = window.page.eval_on_selector_all(".cited", cited)
+        assert [citation.partition("\n")[0].partition(":")[0] for citation in citations] == titles
+        assert words in "".join(citations)
 
 
-def test_without_input_feeding_nothing_is_fed(opened: Any, made: Any) -> None:
-    data, _ = made("unfed")
+def test_without_input_feeding_nothing_is_fed(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("unfed")
     assert "without input feeding" in data["title"] and "--no-feeding" in data["command"]
     step = lines(data, "z = np.vstack([v, fed])")[0] - 1
     assert data["steps"][step]["formula"].startswith("{unfed}")
@@ -125,8 +126,8 @@ def test_without_input_feeding_nothing_is_fed(opened: Any, made: Any) -> None:
     assert opened("attention").page.query_selector(".edge.fed")
 
 
-def test_the_end_of_the_backward_is_labelled_and_not_endless(opened: Any, made: Any) -> None:
-    data, _ = made("attention")
+def test_the_end_of_the_backward_is_labelled_and_not_endless(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("attention")
     window = opened("attention", f"#step={len(data['steps'])}", viewport={"width": 1400,
                                                                           "height": 900})
     assert window.page.evaluate("document.documentElement.scrollHeight") < 3200
@@ -137,18 +138,18 @@ def test_the_end_of_the_backward_is_labelled_and_not_endless(opened: Any, made: 
 
 
 def test_the_softmax_of_attention_has_its_own_equation() -> None:
-    found = {step["formula"]: step for step in data("attention")["steps"]
-             if step["text"].startswith("e = np.exp(")}
-    assert len(found) == 2
-    for formula, step in found.items():
+    softmaxes = {step["formula"]: step for step in data("attention")["steps"]
+                 if step["text"].startswith("e = np.exp(")}
+    assert len(softmaxes) == 2
+    for formula, step in softmaxes.items():
         attends = "{attend}" in formula
         assert ((step["cell"] or {}).get("part") == "attention") == attends
 
 
 def test_titles_say_the_variant() -> None:
-    one = build("attention", sentence="a ||| b", score="concat", window="local-p", layers=1,
-                hidden=1)
-    assert "(concat, local-p, with input feeding)" in one["title"]
+    page_data = build("attention", sentence="a ||| b", score="concat", window="local-p", layers=1,
+                      hidden=1)
+    assert "(concat, local-p, with input feeding)" in page_data["title"]
     assert build("attention-step", score="dot")["title"].endswith("dot, global")
     context = data("gru-context")
     assert "with a context" in context["title"] and len(context["variants"]) == 3
@@ -169,15 +170,15 @@ def test_a_projection_is_not_called_nats(name: str, tmp_path: Any, browser: Any)
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 1400, "height": 900}},
                                      {"viewport": NARROW}])
-def test_no_equation_is_cut_without_a_mark(options: Any, opened: Any, made: Any) -> None:
-    steps = made("attention")[0]["steps"]
+def test_no_equation_is_cut_without_a_mark(options: Any, opened: Any, page_for: Any) -> None:
+    steps = page_for("attention")[0]["steps"]
     first = [[step["formula"] for step in steps].index(formula) + 1
              for formula in dict.fromkeys(step["formula"] for step in steps) if formula]
     assert opened("attention", "", **options).page.evaluate(CUT, first) == []
 
 
-def test_begins_where_the_mathematics_begins(opened: Any, made: Any) -> None:
-    data, _ = made("attention")
+def test_begins_where_the_mathematics_begins(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("attention")
     window = opened("attention")
     first = window.step()
     assert first > 1 and data["steps"][first - 1]["formula"]
@@ -194,8 +195,8 @@ def test_begins_where_the_mathematics_begins(opened: Any, made: Any) -> None:
     assert window.step() == 2 and "all=1" in window.address()
 
 
-def test_jumps(opened: Any, made: Any) -> None:
-    data, _ = made("attention")
+def test_jumps(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("attention")
     window = opened("attention")
     options = dict(window.page.eval_on_selector_all(
         "#jump option", "all => all.map(x => [x.textContent, x.value])"))
@@ -208,7 +209,7 @@ def test_jumps(opened: Any, made: Any) -> None:
     assert window.page.inner_text(".formula .tag") == "(4.5)"
 
 
-def test_a_phone_shows_the_equation_first(opened: Any, made: Any) -> None:
+def test_a_phone_shows_the_equation_first(opened: Any, page_for: Any) -> None:
     """On its first screen, above the bar of buttons."""
     for name in ("lstm", "attention"):
         window = opened(name, "", viewport=NARROW)
@@ -233,9 +234,9 @@ def test_a_page_of_ones_own_function(browser: Any, tmp_path: Any) -> None:
         body = window.page.inner_text("body")
         assert "null" not in body and str(tmp_path) not in body
         red = "document.querySelectorAll('.status.wrong, .tensor.wrong').length"
-        found = 0
+        red_marks = 0
         for _ in window.walk():
             window.page.keyboard.press("ArrowLeft")
-            found += window.page.evaluate(red)
-        assert (found > 0) == (verdict == "WRONG") and window.complaints == []
+            red_marks += window.page.evaluate(red)
+        assert (red_marks > 0) == (verdict == "WRONG") and window.complaints == []
         window.context.close()

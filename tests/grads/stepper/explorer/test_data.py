@@ -71,11 +71,11 @@ def test_a_long_run_is_shown_at_the_ends_of_its_loops(monkeypatch):
     assert "(s: 4 of 7, t: 4 of 7)" in d["notes"][0]
     assert {dict(step["loops"])["t"] for step in d["steps"] if step["loops"][:1] and
             step["loops"][0][0] == "t"} == {1, 2, 6, 7}
-    assert [one["t"] for one in d["attention"]] == list(range(1, 8))
-    for one in d["attention"]:
-        assert len(one["weights"]) == 7 and sum(one["weights"]) == pytest.approx(1, abs=1e-3)
-    assert {one["status"] for one in d["verifications"]} <= STATUSES
-    terms = {d["tensors"][one["target"]]["name"]: len(one["terms"]) for one in d["sums"]}
+    assert [step["t"] for step in d["attention"]] == list(range(1, 8))
+    for row in d["attention"]:
+        assert len(row["weights"]) == 7 and sum(row["weights"]) == pytest.approx(1, abs=1e-3)
+    assert {check["status"] for check in d["verifications"]} <= STATUSES
+    terms = {d["tensors"][total["target"]]["name"]: len(total["terms"]) for total in d["sums"]}
     assert terms["dW_hy"] == 7
 
 
@@ -109,8 +109,8 @@ def test_equations_sources_and_network_of_the_lstm():
 def test_the_forward_step_that_a_backward_step_differentiates(text, partner):
     d = data("lstm")
     step = d["steps"][step_of(d, text, t=3)]
-    found = d["steps"][step["partner"]]
-    assert found["text"].startswith(partner) and dict(found["loops"])["t"] == 3
+    forward_step = d["steps"][step["partner"]]
+    assert forward_step["text"].startswith(partner) and dict(forward_step["loops"])["t"] == 3
 
 
 def test_what_the_forward_kept_for_the_backward():
@@ -133,15 +133,15 @@ def test_translation_has_both_sides():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_gradient_is_verified(name):
-    found = data(name)["verifications"]
-    assert {verification["status"] for verification in found} <= STATUSES
-    verified = [verification for verification in found if verification["status"] == "verified"]
-    assert len(verified) > len(found) / 2
+    checks = data(name)["verifications"]
+    assert {verification["status"] for verification in checks} <= STATUSES
+    verified = [verification for verification in checks if verification["status"] == "verified"]
+    assert len(verified) > len(checks) / 2
     assert max(verification["error"] for verification in verified) < 1e-10
     for verification in verified:
         largest = np.abs(values(name, verification["target"])).max(initial=0.0)  # of none: 0
         assert verification["central_error"] < 1e-5 + ROUNDING / max(largest, 1e-300)
-    assert all(one["complex"] for one in verified), "compared, and not with nothing"
+    assert all(check["complex"] for check in verified), "compared, and not with nothing"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -149,8 +149,9 @@ def test_numbers_are_those_of_a_plain_run(name):
     d, derivation = data(name), find(name)
     example = derivation.run(sizes=Sizes(), seed=1).example
     result = derivation.forward(*example.arguments, **example.named)
-    made = derivation.backward(*derivation.given(example, result))
-    gradients = made if isinstance(made, dict) else made[0]
+    result_of_backward = derivation.backward(*derivation.given(example, result))
+    gradients = result_of_backward if isinstance(result_of_backward,
+                                                 dict) else result_of_backward[0]
     assert d["loss"] == pytest.approx(float(result[0]), rel=1e-8)
     last = {tensor["name"]: i for i, tensor in enumerate(d["tensors"])}
     total = "saved" if name == "nmt" else "gradients"
@@ -173,7 +174,7 @@ def evaluated(name, tree):
     if kind == "n":
         return rest[0]
     if kind in binary:
-        return binary[kind](*(evaluated(name, one) for one in rest))
+        return binary[kind](*(evaluated(name, branch) for branch in rest))
     if kind == "f":
         assert rest[0] in FUNCTIONS
         x = evaluated(name, rest[1])
@@ -184,7 +185,7 @@ def evaluated(name, tree):
                 "g": lambda x: np.vstack([s[:quarter], np.tanh(x[quarter:])]),
                 "g_prime": lambda x: np.vstack([(s * (1 - s))[:quarter],
                                                 1 - np.tanh(x[quarter:]) ** 2])}[rest[0]](x)
-    parts = [evaluated(name, one) for one in (rest[1] if kind == "stack" else rest)]
+    parts = [evaluated(name, branch) for branch in (rest[1] if kind == "stack" else rest)]
     if kind == "at":
         return parts[0][tuple(int(index) for index in parts[1:])]
     if kind == "softmax":
@@ -212,29 +213,30 @@ def test_expansions_give_the_numbers_of_their_tensors():
 def test_sums_add_up(name):
     d = data(name)
     assert len(d["sums"]) >= 5
-    for one in d["sums"]:
-        total = sum(np.array(term["value"]) for term in one["terms"])
-        np.testing.assert_allclose(total, values(name, one["target"]).ravel(), rtol=1e-4, atol=1e-5)
+    for summed in d["sums"]:
+        total = sum(np.array(term["value"]) for term in summed["terms"])
+        np.testing.assert_allclose(total, values(name, summed["target"]).ravel(), rtol=1e-4,
+                                   atol=1e-5)
 
 
 def test_sums_over_time_have_one_term_for_each_step():
     d = data("lstm")
-    iterations = {d["tensors"][one["target"]]["name"]: [term["loops"] for term in one["terms"]]
-             for one in d["sums"]}
+    iterations = {d["tensors"][total["target"]]["name"]: [term["loops"] for term in total["terms"]]
+             for total in d["sums"]}
     assert set(iterations) == {"dT", "db", "dW_e", "dW_hy", "db_hy"}
-    assert all(found == [[["t", t]] for t in (4, 3, 2, 1)] for found in iterations.values())
+    assert all(loops == [[["t", t]] for t in (4, 3, 2, 1)] for loops in iterations.values())
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 def test_curves_are_v_shaped_for_differences_and_flat_for_the_complex_step(name):
     d = data(name)
-    shown = [one for one in d["verifications"] if one["error"] is not None]
+    shown = [check for check in d["verifications"] if check["error"] is not None]
     for verification in shown:
         errors = [-17, *verification["curve"]["complex"][8:]]
-        assert max(one for one in errors if one is not None) < -10
-    curves = [one["curve"]["central"] for one in shown
-              if abs(values(name, one["target"]).ravel()[one["curve"]["entry"]]) > 1e-3]
-    best = [min(-17 if one is None else one for one in central) for central in curves]
+        assert max(error for error in errors if error is not None) < -10
+    curves = [check["curve"]["central"] for check in shown
+              if abs(values(name, check["target"]).ravel()[check["curve"]["entry"]]) > 1e-3]
+    best = [min(-17 if error is None else error for error in central) for central in curves]
     ends = [-17 if central[-1] is None else central[-1] for central in curves]
     assert len(best) > 10 and max(best) < -6 and np.median(ends) > -3
 
@@ -242,7 +244,7 @@ def test_curves_are_v_shaped_for_differences_and_flat_for_the_complex_step(name)
 def test_loss_along_a_weight_has_the_gradient_for_its_slope():
     d, derivation = data("lstm"), find("lstm")
     assert d["line_offsets"][4] == 0
-    verification = next(one for one in d["verifications"] if one["name"] == "gradients['T']")
+    verification = next(check for check in d["verifications"] if check["name"] == "gradients['T']")
     gradient = values("lstm", verification["target"]).ravel()
     assert len(verification["lines"]) == gradient.size
     run = derivation.run(sizes=Sizes(), seed=1)

@@ -22,23 +22,23 @@ def matrix(data: dict[str, Any], head: dict[str, Any], which: str) -> np.ndarray
     return np.reshape(values(data, head[which]["tensor"]), (len(head["rows"]), -1))
 
 
-def test_a_map_for_each_head(made: Any) -> None:
-    data, _ = made("transformer")
+def test_a_map_for_each_head(page_for: Any) -> None:
+    data, _ = page_for("transformer")
     x, read, predicted = ["die", "Seite"], ["</s>", "a", "page"], ["a", "page", "</s>"]
-    found = {(one["side"], one["source"], one["head"]): one for one in data["heads"]}
-    assert list(found) == [(side, source, head) for side, source in (
+    maps = {(head["side"], head["source"], head["head"]): head for head in data["heads"]}
+    assert list(maps) == [(side, source, head) for side, source in (
         ("encoder", False), ("decoder", False), ("decoder", True)) for head in (1, 2)]
-    for (side, source, _), one in found.items():
+    for (side, source, _), head_map in maps.items():
         rows = x if side == "encoder" else predicted if source else read
-        assert (one["rows"], one["columns"]) == (rows, x if source else rows)
-        weights, gradients = (matrix(data, one, name) for name in ("weights", "gradients"))
+        assert (head_map["rows"], head_map["columns"]) == (rows, x if source else rows)
+        weights, gradients = (matrix(data, head_map, name) for name in ("weights", "gradients"))
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-8)
         np.testing.assert_allclose(gradients.sum(axis=1), 0.0, atol=1e-8)
         causal = side == "decoder" and not source
-        assert one["weights"]["dead"] == ([1, 2, 5] if causal else [])
-        assert not weights.ravel()[one["weights"]["dead"]].any()
-        for place, function in ((one["weights"], "head_forward"),
-                                (one["gradients"], "head_forward_grad")):
+        assert head_map["weights"]["dead"] == ([1, 2, 5] if causal else [])
+        assert not weights.ravel()[head_map["weights"]["dead"]].any()
+        for place, function in ((head_map["weights"], "head_forward"),
+                                (head_map["gradients"], "head_forward_grad")):
             first, last = (data["sources"][data["steps"][place[end]]["source"]]["function"]
                            for end in ("first", "last"))
             assert first == last == function
@@ -46,17 +46,18 @@ def test_a_map_for_each_head(made: Any) -> None:
 
 def test_of_many_cells_the_ends_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "CELLS", 20)
-    found = build("transformer", sentence="a ||| b", layers=6, hidden=2, seed=1)["heads"]
-    assert {one["layer"] for one in found} == {1, 3}
+    head_maps = build("transformer", sentence="a ||| b", layers=6, hidden=2, seed=1)["heads"]
+    assert {head["layer"] for head in head_maps} == {1, 3}
 
 
 def test_heads_by_themselves_have_numbered_words() -> None:
-    [one] = build("attention-head", seed=1)["heads"]
-    assert one["rows"] == one["columns"] == ["1", "2", "3"] and one["weights"]["dead"] == [1, 2, 5]
+    [head] = build("attention-head", seed=1)["heads"]
+    assert head["rows"] == head["columns"] == ["1", "2", "3"]
+    assert head["weights"]["dead"] == [1, 2, 5]
 
 
-def test_the_maps_fill_forward_and_backward(opened: Any, made: Any) -> None:
-    data, _ = made("transformer")
+def test_the_maps_fill_forward_and_backward(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("transformer")
     window = opened("transformer", "#step=1")
     for number in (1, data["heads"][2]["weights"]["first"] + 2,
                    data["heads"][3]["gradients"]["last"] + 1):
@@ -65,14 +66,14 @@ def test_the_maps_fill_forward_and_backward(opened: Any, made: Any) -> None:
         here = number - 1
         backward = data["steps"][here]["pass"] == "backward"
         expected = []
-        for one in data["heads"]:
-            now = one["gradients" if backward else "weights"]
-            expected.append([one["weights"]["last"] <= here, one["gradients"]["last"] <= here,
+        for head in data["heads"]:
+            now = head["gradients" if backward else "weights"]
+            expected.append([head["weights"]["last"] <= here, head["gradients"]["last"] <= here,
                              now["first"] <= here <= now["last"]])
         assert window.page.evaluate(DRAWN) == expected
-    for one, cells in zip(data["heads"], window.page.evaluate(CELLS), strict=True):
+    for head, cells in zip(data["heads"], window.page.evaluate(CELLS), strict=True):
         crossed = [k for k, (name, _) in enumerate(cells) if name == "dead"]
-        assert crossed == one["weights"]["dead"]
+        assert crossed == head["weights"]["dead"]
         np.testing.assert_allclose([weight for _, weight in cells],
-                                   matrix(data, one, "weights").ravel(), atol=1e-6)
+                                   matrix(data, head, "weights").ravel(), atol=1e-6)
     assert window.page.locator(".drawing").is_hidden()

@@ -50,22 +50,22 @@ def test_every_variable_of_a_drawing_flows_forward_and_back(
         name: str, drawing: str, count: int) -> None:
     """Its gradient has its shape, and belongs to it by the verification, if it has one."""
     d = data(name)
-    root = dict(enumerate(one["same_as"] for one in d["tensors"]))
-    of = {one["target"]: one["of"] for one in d["verifications"] if one["of"] is not None}
+    root = dict(enumerate(tensor["same_as"] for tensor in d["tensors"]))
+    of = {check["target"]: check["of"] for check in d["verifications"] if check["of"] is not None}
 
     def original(tensor: int) -> int:
         return tensor if root[tensor] is None else original(root[tensor])
 
-    found = runs(name, drawing)
-    assert len(found) == count
-    for run in found:
+    drawn_runs = runs(name, drawing)
+    assert len(drawn_runs) == count
+    for run in drawn_runs:
         assert list(run["flows"]) == list(dict.fromkeys(
             flow.variable for flow in DRAWINGS[drawing].flows))
         for variable, (value, forward, gradient, backward) in run["flows"].items():
             assert None not in (value, forward, gradient, backward), variable
             assert d["steps"][forward]["pass"] == "forward"
             assert d["steps"][backward]["pass"] == "backward"
-            shapes = [d["tensors"][one]["shape"] for one in (value, gradient)]
+            shapes = [d["tensors"][tensor]["shape"] for tensor in (value, gradient)]
             assert shapes[0] == shapes[1], variable
             if gradient in of and not variable.startswith("z."):
                 assert original(of[gradient]) == original(value), variable
@@ -126,8 +126,8 @@ def click(window: Any, variable: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
 def test_a_click_on_a_line_leads_to_its_code_and_number(
-        size: dict[str, int], opened: Any, made: Any) -> None:
-    d, _ = made("lstm")
+        size: dict[str, int], opened: Any, page_for: Any) -> None:
+    d, _ = page_for("lstm")
     for backward in (False, True):
         start = next(k for k, step in enumerate(d["steps"])
                      if step["text"] == ("do = np.tanh(c) * dh" if backward else
@@ -151,9 +151,9 @@ def test_a_click_on_a_line_leads_to_its_code_and_number(
 
 
 def test_the_line_of_a_step_is_lit_and_gradients_are_as_wide_as_their_norms(
-        opened: Any, made: Any) -> None:
-    d, _ = made("lstm")
-    step = max(k for k, one in enumerate(d["steps"]) if one["text"] == "dh_prev = T_h.T @ da")
+        opened: Any, page_for: Any) -> None:
+    d, _ = page_for("lstm")
+    step = max(k for k, line in enumerate(d["steps"]) if line["text"] == "dh_prev = T_h.T @ da")
     window = opened("lstm", f"#step={step + 1}")
     lit = window.page.eval_on_selector_all(
         "#inside .flow.now", "all => all.map(x => x.dataset.variable)")
@@ -161,7 +161,7 @@ def test_the_line_of_a_step_is_lit_and_gradients_are_as_wide_as_their_norms(
         "#inside .flow.read", "all => all.map(x => x.dataset.variable)")
     assert (lit, read) == (["h_prev"], ["a"])
     flows = d["inside"]["runs"][d["steps"][step]["inside"][0]]["flows"]
-    norms = {name: np.linalg.norm(values_of(d, one[2])) for name, one in flows.items()}
+    norms = {name: np.linalg.norm(values_of(d, flow[2])) for name, flow in flows.items()}
     widths = dict(window.page.eval_on_selector_all(
         "#inside .flow.backward",
         "all => all.map(x => [x.dataset.variable, x.style.getPropertyValue('--wide')])"))
@@ -171,9 +171,9 @@ def test_the_line_of_a_step_is_lit_and_gradients_are_as_wide_as_their_norms(
         assert float(widths[name].removesuffix("px")) == pytest.approx(wide, rel=1e-3)
 
 
-def test_lines_by_the_keyboard_alone(opened: Any, made: Any) -> None:
-    d, _ = made("lstm")
-    step = next(k for k, one in enumerate(d["steps"]) if one["text"] == "h = o * np.tanh(c)")
+def test_lines_by_the_keyboard_alone(opened: Any, page_for: Any) -> None:
+    d, _ = page_for("lstm")
+    step = next(k for k, line in enumerate(d["steps"]) if line["text"] == "h = o * np.tanh(c)")
     window = opened("lstm", f"#step={step + 1}")
     window.page.evaluate("document.querySelector('#algorithm .lines').focus()")
     for _ in range(60):
@@ -188,9 +188,9 @@ def test_lines_by_the_keyboard_alone(opened: Any, made: Any) -> None:
     assert window.page.evaluate("document.activeElement.dataset.variable") == "o"
 
 
-def test_a_bug_marks_the_lines_that_it_makes_wrong(opened: Any, made: Any) -> None:
-    d, _ = made("lstm")
-    last = max(k for k, one in enumerate(d["steps"]) if one["text"] == "dh_prev = T_h.T @ da")
+def test_a_bug_marks_the_lines_that_it_makes_wrong(opened: Any, page_for: Any) -> None:
+    d, _ = page_for("lstm")
+    last = max(k for k, line in enumerate(d["steps"]) if line["text"] == "dh_prev = T_h.T @ da")
     window = opened("lstm", f"#step={last + 1}&break=sign")
     assert window.page.query_selector("#inside .flow.wrong[data-variable='h_prev']")
     window.page.select_option("#break", "")

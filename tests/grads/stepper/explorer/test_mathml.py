@@ -39,8 +39,8 @@ def linear(element: ElementTree.Element) -> str:
 
 def read(text: str, numbers: tuple[str, ...] = ()) -> str | None:
     """A statement's formula in a line; None where it has none."""
-    made = typeset(text, numbers)
-    return made and " ".join(linear(piece) for piece in ElementTree.fromstring(made))
+    markup = typeset(text, numbers)
+    return markup and " ".join(linear(piece) for piece in ElementTree.fromstring(markup))
 
 
 @pytest.mark.parametrize(("text", "formula"), [
@@ -91,12 +91,12 @@ def test_a_page_shows_the_formula_of_each_line(browser: Any, tmp_path: Path) -> 
     lines = {step["text"] for step in data["steps"] if "bookkeeping" not in step}
     assert lines - set(data["typeset"]) == {"h = {-1: h0}", "return states, (x, h, W, U)"}
     window = Opened(browser, explore(name, tmp_path / "page.html"), "")
-    step = next(k for k, one in enumerate(data["steps"]) if one["text"].startswith("dU += "))
+    step = next(k for k, line in enumerate(data["steps"]) if line["text"].startswith("dU += "))
     window.page.evaluate("(step) => { location.hash = `#step=${step}`; }", step + 1)
     window.page.wait_for_selector(f"#where b:text-is('Step {step + 1}')")
     shown = window.page.eval_on_selector_all(
         "#equation math", "all => all.map((one) => one.textContent)")
-    assert [re.sub(r"\s", "", one) for one in shown] == ["dU", "←dU", "+daht−1⊤"]
+    assert [re.sub(r"\s", "", piece) for piece in shown] == ["dU", "←dU", "+daht−1⊤"]
     above, below = window.page.evaluate("""() => {
         const [base, index, raised] = [...document.querySelector("#equation msubsup").children]
             .map((one) => one.getBoundingClientRect());

@@ -101,14 +101,14 @@ def test_every_kind_of_translator(name, tmp_path):
     recipe = {"data": {"corpus": "cldr", **data}, "model": {**sizes, **model}}
     system = fresh(tmp_path / "run", recipe, System, Recipe)
     x, y = ["one", "two", "nine"], ["three", "ten"] if system.spellings else ["three"]
-    found, loss = checked(tmp_path / "run", " ".join(x), " ".join(y))
+    opened_model, loss = checked(tmp_path / "run", " ".join(x), " ".join(y))
     [batch] = system.batches([(x, y)], 1).in_order()
     words, characters, _ = system.model.loss(system.parameters, batch)[1].losses
     assert loss == pytest.approx(float(words + (characters or 0)), rel=1e-6)
-    assert found.unknown == ["nine", *y[1:]]
-    assert found.derivation.name == (derivation or "translator")
+    assert opened_model.unknown == ["nine", *y[1:]]
+    assert opened_model.derivation.name == (derivation or "translator")
     if derivation:
-        assert found.derivation.forward is DERIVATIONS[derivation].forward
+        assert opened_model.derivation.forward is DERIVATIONS[derivation].forward
 
 
 def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
@@ -129,14 +129,14 @@ def test_every_kind_of_language_model(name, tmp_path):
               "model": {"architecture": "language_model", "layers": 2, "hidden_size": 2,
                         "embedding_size": 3, **model}}
     system = fresh(tmp_path / "run", recipe, LanguageSystem, LanguageModelRecipe)
-    found, loss = checked(tmp_path / "run", "one two nine", None)
+    opened_model, loss = checked(tmp_path / "run", "one two nine", None)
     assert loss == pytest.approx(system.nats(system.ids(["one two nine"], ""))[0], rel=1e-6)
-    assert found.derivation.name == (derivation or "language-model")
+    assert opened_model.derivation.name == (derivation or "language-model")
 
 
 def verified(d):
     """Whether every gradient that is compared is right, and some are."""
-    errors = [one["error"] for one in d["verifications"] if one["error"] is not None]
+    errors = [check["error"] for check in d["verifications"] if check["error"] is not None]
     statuses = {verification["status"] for verification in d["verifications"]}
     return len(errors) > 50 and max(errors) < 1e-10 and not statuses & {"wrong", "unpaired"}
 
@@ -192,9 +192,9 @@ def test_either_checkpoint_is_opened(directory, weakened, name):
 
 
 def test_the_last_checkpoint(directory, weakened):
-    given = {"model": weakened / "lm", "sentence": "eins zwei"}
-    best, last = build("lstm", **given), build("lstm", **given, checkpoint="last")
-    assert build("lstm", **given, checkpoint="best")["loss"] == best["loss"] != last["loss"]
+    request = {"model": weakened / "lm", "sentence": "eins zwei"}
+    best, last = build("lstm", **request), build("lstm", **request, checkpoint="last")
+    assert build("lstm", **request, checkpoint="best")["loss"] == best["loss"] != last["loss"]
     assert last["loss"] == build("lstm", model=directory / "lm", sentence="eins zwei")["loss"]
     assert "--checkpoint last" in last["command"] and "--checkpoint" not in best["command"]
 

@@ -54,32 +54,32 @@ def values(data: dict[str, Any], tensor: int, variant: dict[str, Any] | None = N
     if changed:
         return np.array(changed)
     shared = data["tensors"][tensor].get("same_as")
-    own = data["tensors"][tensor]["value"]
-    return np.array(own, float) if shared is None else values(data, shared, variant)
+    recorded = data["tensors"][tensor]["value"]
+    return np.array(recorded, float) if shared is None else values(data, shared, variant)
 
 
 def numeric(data: dict[str, Any], step: int) -> list[int]:
     """The tensors that a step writes and that hold numbers."""
-    return [one for one in data["steps"][step]["targets"]
-            if data["tensors"][one]["shape"] is not None]
+    return [tensor_id for tensor_id in data["steps"][step]["targets"]
+            if data["tensors"][tensor_id]["shape"] is not None]
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, made: Any) -> None:
+def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, page_for: Any) -> None:
     window = opened(name, fresh=True)
     for key in ("End", "Shift+ArrowLeft", "ArrowLeft", "Home", "Shift+ArrowRight"):
         window.page.keyboard.press(key)
     window.page.select_option("#break", index=1)
-    assert window.requests == [made(name)[1].as_uri()]
+    assert window.requests == [page_for(name)[1].as_uri()]
     assert window.complaints == []
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "attention"])
-def test_every_step_of_every_page(name: str, opened: Any, made: Any) -> None:
+def test_every_step_of_every_page(name: str, opened: Any, page_for: Any) -> None:
     """The numbers of the trace; also with numbers put into its line, which the page shows only if
     they give the same. Nothing that was never there, no directory, no page without end, no
     complaint."""
-    data, path = made(name)
+    data, path = page_for(name)
     window = opened(name, "#all=1&step=1", fresh=True, viewport={"width": 1400, "height": 900})
     walked = window.walk()
     assert len(walked) == len(data["steps"]) and window.complaints == []
@@ -94,17 +94,19 @@ def test_every_step_of_every_page(name: str, opened: Any, made: Any) -> None:
             np.testing.assert_allclose([number(title) for title in titles],
                                        values(data, int(tensor)), rtol=1e-9, atol=0)
         computed = (entry.get("expansions") or [None])[0]
-        shapes = [data["tensors"][one]["shape"] for one in entry["targets"]]
-        whole = not any("full_shape" in data["tensors"][one["tensor"]] for one in entry["reads"])
-        if computed and whole and len(shapes) == 1 and shapes[0] and 0 not in shapes[0]:
+        shapes = [data["tensors"][tensor_id]["shape"] for tensor_id in entry["targets"]]
+        complete = not any("full_shape" in data["tensors"][read["tensor"]]
+                           for read in entry["reads"])
+        if computed and complete and len(shapes) == 1 and shapes[0] and 0 not in shapes[0]:
             assert shown["numbers"], entry["text"]
 
 
 def processor(session: Any) -> float:
     """Milliseconds that a window's thread has worked on scripts, styles and layout."""
-    found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    metrics = {metric["name"]: metric["value"]
+               for metric in session.send("Performance.getMetrics")["metrics"]}
     parts = ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
-    return 1000 * sum(float(found[part]) for part in parts)
+    return 1000 * sum(float(metrics[metric]) for metric in parts)
 
 
 def slow_steps(page: Any, step_to: str, steps: list[int], tables: float) -> list[int]:
@@ -126,24 +128,24 @@ def slow_steps(page: Any, step_to: str, steps: list[int], tables: float) -> list
         page.evaluate(step_to, step - 1)
         return taken(step_to, step) > tables * taken(TABLE, step)
 
-    found = [step for step in steps if all(slow(step) for _ in range(10))]
+    too_slow = [step for step in steps if all(slow(step) for _ in range(10))]
     session.detach()
-    return found
+    return too_slow
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize(("name", "tables"), [
     ("lstm", 3), ("attention", 3), ("transformer", 5), ("trained", 5), ("own", 5)])
 def test_a_step_takes_less_than_30_or_50_ms(
-        name: str, tables: float, opened: Any, made: Any) -> None:
+        name: str, tables: float, opened: Any, page_for: Any) -> None:
     """40 steps from the first to the last."""
-    steps = np.linspace(2, len(made(name)[0]["steps"]), 40).astype(int).tolist()
+    steps = np.linspace(2, len(page_for(name)[0]["steps"]), 40).astype(int).tolist()
     assert slow_steps(opened(name, "#all=1").page, TO, steps, tables) == []
 
 
-def test_numbers_put_into_a_product(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
-    step = next(k for k, one in enumerate(data["steps"]) if one["text"] == "dh = W_hy.T @ ds")
+def test_numbers_put_into_a_product(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
+    step = next(k for k, line in enumerate(data["steps"]) if line["text"] == "dh = W_hy.T @ ds")
     window = opened("lstm", f"#step={step + 1}")
     window.page.click('.side.writes [data-entry="1"]')
     labels = window.page.eval_on_selector_all(
@@ -159,20 +161,20 @@ def test_numbers_put_into_a_product(opened: Any, made: Any) -> None:
     assert total == pytest.approx(values(data, tensor)[1], rel=1e-6)
 
 
-def test_sum_over_time_has_one_bar_for_each_step(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
+def test_sum_over_time_has_one_bar_for_each_step(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
     window = opened("lstm", f"#step={len(data['steps'])}")
     window.page.click(".side.writes figure:nth-of-type(2) .cell")  # gradients['T']
     bars = window.page.query_selector_all("#equation .bar.term")
     assert len(bars) == len(data["network"]["columns"]) == 4
 
 
-def test_sums_say_what_they_are_over(opened: Any, made: Any) -> None:
+def test_sums_say_what_they_are_over(opened: Any, page_for: Any) -> None:
     """In a Transformer a sum over heads is none over time; its labels stay inside of its column."""
-    data, _ = made("transformer")
-    found = next(one["target"] for one in data["sums"]
-                 if {name for name, _ in one["terms"][0]["loops"]} == {"l", "k", "i"})
-    step = next(k for k, one in enumerate(data["steps"]) if found in one["targets"])
+    data, _ = page_for("transformer")
+    target = next(total["target"] for total in data["sums"]
+                  if {name for name, _ in total["terms"][0]["loops"]} == {"l", "k", "i"})
+    step = next(k for k, line in enumerate(data["steps"]) if target in line["targets"])
     page = opened("transformer", f"#all=1&step={step + 1}").page
     assert "Sum over heads" in page.eval_on_selector_all(
         "#equation h3", "all => all.map((one) => one.textContent)")
@@ -180,13 +182,13 @@ def test_sums_say_what_they_are_over(opened: Any, made: Any) -> None:
     left = "(all) => Math.min(...all.map((one) => one.getBoundingClientRect().left))"
     assert page.eval_on_selector_all("#equation .bars text", left) >= page.eval_on_selector_all(
         "#equation", left)
-    page = opened("lstm", f"#step={len(made('lstm')[0]['steps'])}").page
+    page = opened("lstm", f"#step={len(page_for('lstm')[0]['steps'])}").page
     titles = page.eval_on_selector_all("#equation h3", "all => all.map((one) => one.textContent)")
     assert "Sum over time" in titles
 
 
-def test_what_a_line_renames_is_printed_once(opened: Any, made: Any) -> None:
-    data, _ = made("gru")
+def test_what_a_line_renames_is_printed_once(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("gru")
     assert data["steps"][0]["text"].endswith("= unit")
     page = opened("gru", "#all=1&step=1").page
     assert page.query_selector(".side.writes") and not page.query_selector(".side.kept")
@@ -204,10 +206,10 @@ def test_back_goes_one_step_back(opened: Any) -> None:
             "step => document.querySelector('#where b').textContent === `Step ${step}`", arg=step)
 
 
-def test_without_javascript_the_lines_are_there(browser: Any, made: Any) -> None:
+def test_without_javascript_the_lines_are_there(browser: Any, page_for: Any) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(made("lstm")[1].as_uri())
+    page.goto(page_for("lstm")[1].as_uri())
     assert "c = f * c_prev + i * h_hat" in page.inner_text("body")
     assert not page.is_visible(".transport")
     context.close()
@@ -242,21 +244,21 @@ def test_the_first_screen_shows_line_equation_and_numbers(
         assert code["top"] < 0.5 * size[1] and code["width"] > 500
 
 
-def test_a_backward_line_lights_its_forward_partner(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
-    step = next(k for k, one in enumerate(data["steps"]) if one["text"] == "df = c_prev * dc")
+def test_a_backward_line_lights_its_forward_partner(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
+    step = next(k for k, line in enumerate(data["steps"]) if line["text"] == "df = c_prev * dc")
     window = opened("lstm", f"#step={step + 1}")
-    lit = [window.page.inner_text(f".line.{one} .code").strip() for one in ("current", "partner")]
+    lit = [window.page.inner_text(f".line.{role} .code").strip() for role in ("current", "partner")]
     assert lit == ["df = c_prev * dc", "c = f * c_prev + i * h_hat"]
     assert window.page.inner_text(".formula .tag") == "(2.43)"
     assert window.page.query_selector(".formula math") is not None  # for those who listen
     kept = window.page.query_selector_all(".side.kept [data-tensor]")
-    cached = {str(one) for one in data["steps"][step]["cached"]}
-    assert cached and cached <= {one.get_attribute("data-tensor") for one in kept}
+    cached = {str(tensor_id) for tensor_id in data["steps"][step]["cached"]}
+    assert cached and cached <= {element.get_attribute("data-tensor") for element in kept}
 
 
-def test_keys(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
+def test_keys(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
     window = opened("lstm", "#all=1")
     steps, seen = [], window.page.keyboard
     for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight", "Home", "ArrowLeft"):
@@ -281,8 +283,8 @@ def test_up_and_down_go_from_number_to_number(opened: Any) -> None:
     assert window.step() == 40
 
 
-def test_links(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
+def test_links(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
     window = opened("lstm", "#step=37&break=sign")
     assert window.step() == 37
     assert "sign" in window.page.input_value("#break")
@@ -296,9 +298,10 @@ def test_links(opened: Any, made: Any) -> None:
     assert opened("lstm", "#step=99999").step() == len(data["steps"])
 
 
-def test_break_it_changes_values(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
-    variant = next(one for one in data["variants"] if one["id"].startswith("sign"))
+def test_break_it_changes_values(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
+    variant = next(candidate for candidate in data["variants"]
+                   if candidate["id"].startswith("sign"))
     first = variant["first_wrong"]
     window = opened("lstm", f"#step={first + 1}")
     right = window.written()
@@ -322,9 +325,9 @@ def test_break_it_changes_values(opened: Any, made: Any) -> None:
     assert window.written() == right
 
 
-def test_verification_strip(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
-    verification = next(one for one in data["verifications"] if one["name"] == "ds")
+def test_verification_strip(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
+    verification = next(check for check in data["verifications"] if check["name"] == "ds")
     window = opened("lstm", f"#step={verification['step'] + 1}")
     said = window.page.inner_text("#verification .status")
     assert "✓ verified" in said and "(complex step; central differences agree with it to " in said
@@ -336,24 +339,24 @@ def test_verification_strip(opened: Any, made: Any) -> None:
     assert end.page.query_selector("#verification .series.tangent") is not None
 
 
-def test_gradient_flow_draws_every_series(opened: Any, made: Any) -> None:
-    data, _ = made("lstm")
+def test_gradient_flow_draws_every_series(opened: Any, page_for: Any) -> None:
+    data, _ = page_for("lstm")
     series = data["flow"]["series"]
     window = opened("lstm")
     assert len(window.page.query_selector_all("#flow .chart .norm")) == len(series)
-    bounds = sum(one["bound"] is not None for one in series)
+    bounds = sum(curve["bound"] is not None for curve in series)
     assert len(window.page.query_selector_all("#flow .chart .bound")) == bounds > 0
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_nothing_is_wider_than_its_space(name: str, opened: Any, made: Any) -> None:
+def test_nothing_is_wider_than_its_space(name: str, opened: Any, page_for: Any) -> None:
     """In a narrow window and a wide one, at the first step of each line."""
-    steps = made(name)[0]["steps"]
+    steps = page_for(name)[0]["steps"]
     lines = [[step["text"] for step in steps].index(text) + 1
              for text in dict.fromkeys(step["text"] for step in steps)]
     for address, options in (("", {"viewport": NARROW}), ("#break=sign", {})):
-        found = opened(name, address, **options).page.evaluate(EXCESS, lines)
-        assert {step: excess for step, excess in found if excess > 0} == {}
+        excesses = opened(name, address, **options).page.evaluate(EXCESS, lines)
+        assert {step: excess for step, excess in excesses if excess > 0} == {}
 
 
 def test_no_motion_for_those_who_ask_for_none(opened: Any) -> None:

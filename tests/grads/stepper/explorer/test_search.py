@@ -31,16 +31,16 @@ VARIANTS: list[dict[str, Any]] = [
     {"beam": 3, "length_factor": 0.25}, {"nbest": 5}]
 
 
-def settings(searched: Path, name: str = "attention", **given: Any) -> SearchSettings:
-    return SearchSettings(searched / name, **{"sentence": SENTENCE, **given})
+def settings(searched: Path, name: str = "attention", **choices: Any) -> SearchSettings:
+    return SearchSettings(searched / name, **{"sentence": SENTENCE, **choices})
 
 
 build = cache(build_search)  # the same page serves several tests
 
 
-def options_of(given: dict[str, Any]) -> list[str]:
+def options_of(choices: dict[str, Any]) -> list[str]:
     """Settings as the options of a command line."""
-    return [text for key, value in given.items()
+    return [text for key, value in choices.items()
             for text in (f"--{key.replace('_', '-')}", str(value))]
 
 
@@ -57,18 +57,20 @@ def translate(searched: Path, monkeypatch: Any, capsys: Any) -> Any:
     return call
 
 
-@pytest.mark.parametrize("given", VARIANTS, ids=str)
+@pytest.mark.parametrize("choices", VARIANTS, ids=str)
 def test_what_is_found_is_what_nmt_translate_prints(
-    given: dict[str, Any], searched: Path, translate: Any
+    choices: dict[str, Any], searched: Path, translate: Any
 ) -> None:
-    data = build(settings(searched, **given))
-    found = data["searches"]["beam"]["found"]
-    printed = translate("--model", searched / "attention", *options_of(given))
-    lines = [f"0 ||| {one['text']} ||| log_p= {one['log_p']:.4f} cut= {int(not one['finished'])} "
-             f"||| {one['score']:.4f}\n" for one in found] if "nbest" in given else [
-        f"{one['text']}\n" for one in found]
+    data = build(settings(searched, **choices))
+    hypotheses = data["searches"]["beam"]["found"]
+    printed = translate("--model", searched / "attention", *options_of(choices))
+    lines = [f"0 ||| {hypothesis['text']} ||| log_p= {hypothesis['log_p']:.4f} "
+             f"cut= {int(not hypothesis['finished'])} "
+             f"||| {hypothesis['score']:.4f}\n"
+             for hypothesis in hypotheses] if "nbest" in choices else [
+        f"{hypothesis['text']}\n" for hypothesis in hypotheses]
     assert printed == "".join(lines)
-    plain = {**given, "beam": 1, "length_normalisation": 0}
+    plain = {**choices, "beam": 1, "length_normalisation": 0}
     plain.pop("nbest", None)
     [alone] = data["searches"]["greedy"]["found"]
     assert translate("--model", searched / "attention", *options_of(plain)) == alone["text"] + "\n"
@@ -79,8 +81,9 @@ def test_an_ensemble(searched: Path, translate: Any) -> None:
     data = build(settings(searched, ensemble=(searched / "second",), average="logs"))
     printed = translate("--model", pair[0], searched / "second", "--average", "logs",
                         "--nbest", "1")
-    [one] = data["searches"]["beam"]["found"]
-    assert f"log_p= {one['log_p']:.4f} cut" in printed and f" {one['text']} " in printed
+    [hypothesis] = data["searches"]["beam"]["found"]
+    assert f"log_p= {hypothesis['log_p']:.4f} cut" in printed
+    assert f" {hypothesis['text']} " in printed
     assert data["settings"]["model"] == ["attention", "second"]
     assert "--ensemble second --sentence" in data["command"]
     with pytest.raises(UserError, match=r"expected the data\.reverse_source of"):
@@ -97,17 +100,17 @@ def test_every_number_is_the_search_s_own(name: str, searched: Path) -> None:
     data = build(settings(searched, name, beam=3, nbest=3))
     system = System.open(searched / name)
     options = SearchOptions(beam=3, nbest=3, minimum_steps=2)
-    for one, translation in zip(data["searches"]["beam"]["found"], direct(system, options),
-                                strict=True):
-        assert (one["log_p"], one["score"], one["finished"]) == (
+    for hypothesis, translation in zip(data["searches"]["beam"]["found"], direct(system, options),
+                                       strict=True):
+        assert (hypothesis["log_p"], hypothesis["score"], hypothesis["finished"]) == (
             translation.log_probability, translation.score, translation.finished)
         steps = data["searches"]["beam"]["steps"]
-        path = path_of(steps, *one["at"])
-        assert words_of(steps, tuple(one["at"])) == translation.words == one["words"]
+        path = path_of(steps, *hypothesis["at"])
+        assert words_of(steps, tuple(hypothesis["at"])) == translation.words == hypothesis["words"]
         assert path[-1]["log_p"] == translation.log_probability
-        assert sum(part["word_log_p"] for part in path) == pytest.approx(path[-1]["log_p"])
-        weights = [steps[k]["weights"] and steps[k]["weights"][part["parent"]]
-                   for k, part in enumerate(path)]
+        assert sum(step["word_log_p"] for step in path) == pytest.approx(path[-1]["log_p"])
+        weights = [steps[k]["weights"] and steps[k]["weights"][step["parent"]]
+                   for k, step in enumerate(path)]
         if translation.alignment is None:
             assert not any(weights) and not data["attention"]
             assert "This model has no attention." in data["notes"]
@@ -132,12 +135,12 @@ def path_of(steps: list[dict[str, Any]], step: int, at: int) -> list[dict[str, A
 def test_the_words_cost_what_force_decoding_says(searched: Path) -> None:
     system = System.open(searched / "attention")
     data = build(settings(searched, beam=4, nbest=4))
-    for one in data["searches"]["beam"]["found"]:
-        if one["finished"]:
-            [forced] = system.force([(SENTENCE.split(), one["words"])])
-            path = path_of(data["searches"]["beam"]["steps"], *one["at"])
+    for hypothesis in data["searches"]["beam"]["found"]:
+        if hypothesis["finished"]:
+            [forced] = system.force([(SENTENCE.split(), hypothesis["words"])])
+            path = path_of(data["searches"]["beam"]["steps"], *hypothesis["at"])
             assert forced.steps is not None
-            np.testing.assert_allclose([part["word_log_p"] for part in path], forced.steps,
+            np.testing.assert_allclose([step["word_log_p"] for step in path], forced.steps,
                                        rtol=1e-4, atol=1e-5)
 
 
@@ -146,46 +149,49 @@ def test_greedy_is_greedy_search(searched: Path) -> None:
         data = build(settings(searched, name, beam=4, length_normalisation=2.0))
         system = System.open(searched / name)
         sources = make_sources([system.source_ids(SENTENCE.split())], False)
-        [found] = greedy(system.model, system.parameters, sources, SearchOptions(minimum_steps=2))
-        [one] = data["searches"]["greedy"]["found"]
-        assert one["words"] == system.target.tokens(found.tokens)
-        assert one["score"] == one["log_p"] == pytest.approx(found.log_probability, rel=1e-6)
+        [expected] = greedy(system.model, system.parameters, sources,
+                            SearchOptions(minimum_steps=2))
+        [hypothesis] = data["searches"]["greedy"]["found"]
+        assert hypothesis["words"] == system.target.tokens(expected.tokens)
+        assert hypothesis["score"] == hypothesis["log_p"]
+        assert hypothesis["log_p"] == pytest.approx(expected.log_probability, rel=1e-6)
 
 
-@pytest.mark.parametrize("given", VARIANTS, ids=str)
-def test_why_each_was_kept_or_pruned(given: dict[str, Any], searched: Path) -> None:
+@pytest.mark.parametrize("choices", VARIANTS, ids=str)
+def test_why_each_was_kept_or_pruned(choices: dict[str, Any], searched: Path) -> None:
     """Held to the definitions, each step by itself."""
-    for search in build(settings(searched, **given))["searches"].values():
+    for search in build(settings(searched, **choices))["searches"].values():
         K, steps, at_end = search["beam"], search["steps"], set()
         for number, step in enumerate(steps, 1):
             candidates, last = step["candidates"], number == len(steps)
-            log_p = [one["log_p"] for one in candidates]
+            log_p = [candidate["log_p"] for candidate in candidates]
             assert log_p == sorted(log_p, reverse=True) and len(candidates) > K
-            growing = [one for one in candidates if not one["end"]][:K]
+            growing = [candidate for candidate in candidates if not candidate["end"]][:K]
             going = {"cut" if number == search["limit"] else "stopped"} if last else {"grows"}
-            assert {one["fate"] for one in growing} == going
-            for rank, one in enumerate(candidates):
-                if not one["end"] and one not in growing:
-                    assert one["fate"] == "outside"
-                if one["end"]:
-                    accepted = one["fate"] in ("finished", "surpassed")
-                    assert accepted == (rank < K) and (accepted or one["fate"] == "end outside")
+            assert {candidate["fate"] for candidate in growing} == going
+            for rank, candidate in enumerate(candidates):
+                if not candidate["end"] and candidate not in growing:
+                    assert candidate["fate"] == "outside"
+                if candidate["end"]:
+                    accepted = candidate["fate"] in ("finished", "surpassed")
+                    assert accepted == (rank < K) and (accepted or candidate["fate"]
+                                                       == "end outside")
                     listed = [number - 1, rank] in [ended["at"] for ended in step["ended"]]
-                    assert listed == (one["fate"] == "finished")
+                    assert listed == (candidate["fate"] == "finished")
             assert step["done"] == last
             at_end |= going if last else set()
         scores = sorted((ended["score"] for ended in steps[-1]["ended"]), reverse=True)
-        assert scores == [one["score"] for one in search["found"]]
+        assert scores == [hypothesis["score"] for hypothesis in search["found"]]
         if at_end == {"stopped"}:
             assert steps[-1]["reachable"] <= scores[-1]
 
 
 def test_all_fates_occur(searched: Path) -> None:
     """So that the tests above cannot pass for want of cases."""
-    found = {one["fate"] for given in VARIANTS
-             for search in build(settings(searched, **given))["searches"].values()
-             for step in search["steps"] for one in step["candidates"]}
-    assert found == {"grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped"}
+    fates = {candidate["fate"] for choices in VARIANTS
+             for search in build(settings(searched, **choices))["searches"].values()
+             for step in search["steps"] for candidate in step["candidates"]}
+    assert fates == {"grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped"}
 
 
 def test_a_page_is_small_and_its_words_are_no_markup(searched: Path) -> None:
@@ -209,12 +215,12 @@ def test_the_command(searched: Path, tmp_path: Path, capsys: Any) -> None:
 
 def test_without_a_model_the_package_s_own_is_searched(monkeypatch: Any, capsys: Any) -> None:
     data = build(SearchSettings())
-    [one] = data["searches"]["beam"]["found"]
+    [hypothesis] = data["searches"]["beam"]["found"]
     directory = package.DIRECTORY / "attention"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(OWN_SENTENCE.encode())))
     assert nmt("translate", "--model", directory, "--beam", "3") == 0
-    assert capsys.readouterr().out == one["text"] + "\n"
-    assert one["log_p"] > data["searches"]["greedy"]["found"][0]["log_p"] + 0.1
+    assert capsys.readouterr().out == hypothesis["text"] + "\n"
+    assert hypothesis["log_p"] > data["searches"]["greedy"]["found"][0]["log_p"] + 0.1
     assert data["unknown"] == [] and data["attention"]
     assert data["notes"][0] == package.note("attention")
     assert data["command"] == "grads explore search -o search.html"
@@ -229,11 +235,13 @@ def test_in_the_terminal(searched: Path, capsys: Any) -> None:
     rows = [re.fullmatch(r" *\d+ .* +(-?\d+\.\d+) +(-?\d+\.\d+)  (\D+?)(, score .*)?", line)
             for line in lines]
     said = [(float(row[1]), float(row[2]), row[3]) for row in rows if row]
-    assert said == [(round(one["word_log_p"], 4), round(one["log_p"], 4), FATES[one["fate"]])
-                    for step in beam["steps"] for one in step["candidates"]]
+    assert said == [(round(candidate["word_log_p"], 4), round(candidate["log_p"], 4),
+                     FATES[candidate["fate"]])
+                    for step in beam["steps"] for candidate in step["candidates"]]
     assert lines[0] == "sentence: read as <unk>: ten."
-    [one] = beam["found"]
-    assert f"beam 3: {one['text']}, log p {one['log_p']:.4f}, score {one['score']:.4f}" in lines
+    [hypothesis] = beam["found"]
+    assert (f"beam 3: {hypothesis['text']}, log p {hypothesis['log_p']:.4f}, "
+            f"score {hypothesis['score']:.4f}") in lines
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

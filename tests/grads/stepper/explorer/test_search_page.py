@@ -40,11 +40,11 @@ def pages(
 ) -> dict[str, tuple[dict[str, Any], Path]]:
     """By name of a model: the data of its page, and the page."""
     directory = tmp_path_factory.mktemp("pages")
-    made = {name: (build_search(SearchSettings(searched / name, sentence=SENTENCE, **given)),
-                   directory / f"{name}.html") for name, given in GIVEN.items()}
-    for data, path in made.values():
+    built = {name: (build_search(SearchSettings(searched / name, sentence=SENTENCE, **choices)),
+                    directory / f"{name}.html") for name, choices in GIVEN.items()}
+    for data, path in built.values():
         write_page(data, path, SEARCH)
-    return made
+    return built
 
 
 @pytest.fixture
@@ -77,20 +77,22 @@ def test_each_step_shows_what_the_search_recorded(opened: Any, pages: Any) -> No
     for step in range(1, longest + 1):
         assert window.step() == step
         for name, search in data["searches"].items():
-            so_far = [one for past in search["steps"][:step] for one in past["candidates"]]
-            assert window.page.evaluate(NODES, name) == [one["word"] for one in so_far]
+            so_far = [candidate for past in search["steps"][:step]
+                      for candidate in past["candidates"]]
+            assert window.page.evaluate(NODES, name) == [candidate["word"] for candidate in so_far]
             if step > len(search["steps"]):
                 text = window.page.inner_text("#candidates .ended")
                 assert f"Ended at step {len(search['steps'])}" in text
                 continue
             candidates = search["steps"][step - 1]["candidates"]
             rows = window.page.evaluate(ROWS, name)
-            assert [row["word"] for row in rows] == [one["word"] for one in candidates]
-            for row, one in zip(rows, candidates, strict=True):
+            assert [row["word"] for row in rows] == [candidate["word"] for candidate in candidates]
+            for row, candidate in zip(rows, candidates, strict=True):
                 shown = [number(f"x = {title}") for title in row["numbers"]]
-                expected = [one["word_log_p"], one["log_p"], one["score"]][: len(shown)]
+                expected = [candidate["word_log_p"], candidate["log_p"],
+                            candidate["score"]][: len(shown)]
                 np.testing.assert_allclose(shown, expected, rtol=1e-8, atol=1e-12)
-                parent = search["steps"][step - 2]["candidates"][one["parent"]]["word"] \
+                parent = search["steps"][step - 2]["candidates"][candidate["parent"]]["word"] \
                     if step > 1 else ""
                 assert row["before"].endswith(parent)
         window.page.keyboard.press("ArrowRight")
@@ -106,16 +108,16 @@ def test_a_hypothesis_is_chosen_in_the_tree_and_in_the_list(opened: Any, pages: 
                             (2, 2, f".lane.beam .hypothesis >> nth={node}")):
         window.page.click(place)
         window.page.mouse.move(0, 0)
-        one = steps[step - 1]["candidates"][at]
+        candidate = steps[step - 1]["candidates"][at]
         assert window.address() == f"#step={step}&at={at + 1}"
         words = window.page.eval_on_selector_all(
             "#hypothesis .value", "all => all.map(x => x.textContent)")
-        assert len(words) == step and words[-1] == one["word"]
+        assert len(words) == step and words[-1] == candidate["word"]
         put_in = window.page.get_attribute("#hypothesis .put-in", "title")
-        assert number(f"x = {put_in}") == pytest.approx(one["log_p"], rel=1e-8)
+        assert number(f"x = {put_in}") == pytest.approx(candidate["log_p"], rel=1e-8)
         weights = window.page.evaluate(WEIGHTS)
         assert len(weights) == step
-        assert weights[-1] == steps[step - 1]["weights"][one["parent"]]
+        assert weights[-1] == steps[step - 1]["weights"][candidate["parent"]]
     heads = window.page.eval_on_selector_all(
         "#attention thead th", "all => all.map(x => [x.textContent, x.className])")
     assert heads == [["one", ""], ["two", ""], ["ten", "unknown"], ["<script>", ""]]
@@ -163,7 +165,7 @@ def test_what_was_found(opened: Any, pages: Any) -> None:
     for name, search in data["searches"].items():
         texts = window.page.eval_on_selector_all(
             f".found dd[data-of={name}] a", "all => all.map(x => x.textContent)")
-        assert texts == [one["text"] for one in search["found"]]
+        assert texts == [hypothesis["text"] for hypothesis in search["found"]]
     best = window.page.query_selector_all(".lane.beam .hypothesis.best")
     assert len(best) == data["searches"]["beam"]["found"][0]["at"][0] + 1
     assert data["searches"]["beam"]["found"][0]["text"] in window.page.inner_text("#about")

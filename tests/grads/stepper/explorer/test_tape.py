@@ -103,22 +103,22 @@ def assert_same(example: RunExample, arguments: Any, machine: Any) -> None:
     table = Table(run, example.shown.steps)
     program = live_json(example, table)
     assert program is not None
-    given = replace(run.example, arguments=arguments)
-    leaves = TapedRun(replace(run, example=given)).leaves.values()
+    changed_example = replace(run.example, arguments=arguments)
+    leaves = TapedRun(replace(run, example=changed_example)).leaves.values()
     computed = machine(program, [[leaf.node, np.ravel(np.asarray(leaf)).tolist()]
                                  for leaf in leaves])
     derivation = run.derivation
     forward = trace(derivation.forward, *arguments, follow=derivation.follow, keep=example.keep,
-                    **given.named)
-    backward = trace(derivation.backward, *derivation.given(given, forward.result),
+                    **changed_example.named)
+    backward = trace(derivation.backward, *derivation.given(changed_example, forward.result),
                      follow=derivation.follow, keep=example.keep)
-    made = {FORWARD: forward, BACKWARD: backward}
+    traces = {FORWARD: forward, BACKWARD: backward}
     count = 0
     for number, values in enumerate(computed):
         (name, origin), entry = table.origins[number], table.entries[number]
         if entry["shape"] is None:
             continue
-        expected = np.ravel(np.asarray(made[name].target(origin).value, float))
+        expected = np.ravel(np.asarray(traces[name].target(origin).value, float))
         if values is None:  # it depends on nothing that can be changed
             np.testing.assert_array_equal(expected, table.values(number))
             continue
@@ -163,12 +163,12 @@ def array() -> Taped:
     lambda a: np.split(a, 3, axis=1)[1], lambda a: a @ a.T, lambda a: -a**2 / 3, np.exp,
     lambda a: a.sum(axis=1, keepdims=True)])
 def test_a_line_gives_what_numpy_gives(act: Callable[[Any], Any], machine: Any) -> None:
-    made = act(array())
-    tape = made.tape
+    recorded = act(array())
+    tape = recorded.tape
     program = {"lines": tape.lines, "shapes": tape.shapes, "tables": tape.tables,
-               "inputs": [{"line": 0, "values": list(range(6))}], "nodes": [made.node]}
+               "inputs": [{"line": 0, "values": list(range(6))}], "nodes": [recorded.node]}
     expected = act(np.arange(6.0).reshape(2, 3))
-    assert np.asarray(made).shape == np.shape(expected)
+    assert np.asarray(recorded).shape == np.shape(expected)
     np.testing.assert_allclose(machine(program, [])[0], np.ravel(expected), rtol=1e-15)
 
 

@@ -29,23 +29,24 @@ SHOWN = """() => ({
 @pytest.mark.parametrize("name", ["trained", "own"])
 @pytest.mark.parametrize("options", SIZES, ids=["narrow", "dark"])
 def test_no_complaint_and_nothing_wider_than_its_space(
-    name: str, options: dict[str, Any], opened: Any, made: Any
+    name: str, options: dict[str, Any], opened: Any, page_for: Any
 ) -> None:
-    steps = made(name)[0]["steps"]
+    steps = page_for(name)[0]["steps"]
     texts = [step["text"] for step in steps]
     lines = [texts.index(text) + 1 for text in dict.fromkeys(texts)]
     window = opened(name, "#all=1", **options)
     assert max(window.page.evaluate(EXCESS, lines)) <= 0
     window.page.keyboard.press("End")
     assert window.step() == len(steps)
-    assert window.complaints == [] and window.requests == [made(name)[1].as_uri()]
-    assert made(name)[1].stat().st_size < 1_000_000
+    assert window.complaints == [] and window.requests == [page_for(name)[1].as_uri()]
+    assert page_for(name)[1].stat().st_size < 1_000_000
 
 
 @pytest.mark.parametrize("name", ["trained", "own"])
-def test_weights_stand_at_the_words_that_they_are_of(name: str, opened: Any, made: Any) -> None:
-    data = made(name)[0]
-    source = [one["word"] for one in data["network"]["columns"] if one["side"] == "encoder"]
+def test_weights_stand_at_the_words_that_they_are_of(name: str, opened: Any, page_for: Any) -> None:
+    data = page_for(name)[0]
+    source = [column["word"] for column in data["network"]["columns"]
+              if column["side"] == "encoder"]
     written = source[::-1] if name == "own" else source
     window = opened(name, f"#step={data['attention'][1]['step'] + 1}")
     shown = window.page.evaluate(SHOWN)
@@ -61,17 +62,17 @@ def test_weights_stand_at_the_words_that_they_are_of(name: str, opened: Any, mad
         assert said(title, f"weight of {word}: ") == pytest.approx(weight, rel=0.01, abs=1e-3)
 
 
-def test_an_encoder_from_both_ends_has_arrows_both_ways(opened: Any, made: Any) -> None:
-    data = made("own")[0]
+def test_an_encoder_from_both_ends_has_arrows_both_ways(opened: Any, page_for: Any) -> None:
+    data = page_for("own")[0]
     columns, layers = data["network"]["columns"], data["network"]["layers"]
-    encoder = sum(one["side"] == "encoder" for one in columns)
+    encoder = sum(column["side"] == "encoder" for column in columns)
     forward = len(columns) - encoder - 1
     along = opened("own").page.evaluate(SHOWN)["along"]
     assert along == layers * (2 * (encoder - 1) + forward)
     assert data["network"]["both_ends"] and data["network"]["mirrored"]
 
 
-def test_notes_and_words_of_an_own_model(opened: Any, made: Any) -> None:
+def test_notes_and_words_of_an_own_model(opened: Any, page_for: Any) -> None:
     text = opened("own").page.text_content("body")
     assert "read as <unk>: <, b, >." in text
     assert "bidirectional encoder, bridge, attention (general, local-m)" in text

@@ -23,19 +23,19 @@ H = 24
 
 def weights(unit: dict[str, Any], radius: float) -> dict[str, np.ndarray]:
     """A unit's inputs by name, its recurrent weights of that radius."""
-    found = {}
-    for one in unit["inputs"]:
-        shape = unit["shapes"][unit["lines"][one["line"]][1]]
-        found[one["name"]] = np.array(one["values"]).reshape(shape)
-        if one["name"] in unit["radius"]:
-            found[one["name"]][:, -H:] *= radius
-    return found
+    arrays = {}
+    for entry in unit["inputs"]:
+        shape = unit["shapes"][unit["lines"][entry["line"]][1]]
+        arrays[entry["name"]] = np.array(entry["values"]).reshape(shape)
+        if entry["name"] in unit["radius"]:
+            arrays[entry["name"]][:, -H:] *= radius
+    return arrays
 
 
 def expected(data: dict[str, Any], length: int, radius: float, bias: float) -> dict[str, float]:
     """|dh| after so many steps back, by unit."""
     x = np.array(data["words"])[:length, :, None]
-    one, two, three = (weights(unit, radius) for unit in data["units"])
+    rnn_weights, two, three = (weights(unit, radius) for unit in data["units"])
     zero = np.zeros((H, 1))
     start = np.array(data["direction"])[:, None]
     b, b_z = two["b"].copy(), three["b_z"] + bias
@@ -43,12 +43,12 @@ def expected(data: dict[str, Any], length: int, radius: float, bias: float) -> d
     unit = Unit(**{name: three[name] for name in Unit._fields} | {"b_z": b_z})
     h, s, states = [zero], [zero], [(zero, zero)]
     for x_t in x:
-        h.append(rnn(x_t, h[-1], one["T"]))
+        h.append(rnn(x_t, h[-1], rnn_weights["T"]))
         states.append(lstm(*states[-1], x_t, two["T"], b))
         s.append(gru(x_t, s[-1], unit))
     dh, ds, (dg, dc) = start, start, (start, zero)
     for t in range(length, 0, -1):
-        dh = rnn_grad(dh, x[t - 1], h[t - 1], one["T"])[0]
+        dh = rnn_grad(dh, x[t - 1], h[t - 1], rnn_weights["T"])[0]
         dg, dc, *_ = lstm_grad(dg, dc, *states[t - 1], x[t - 1], two["T"], b)
         ds = gru_grad(ds, x[t - 1], s[t - 1], unit)[1]
     return {"RNN": size(dh), "LSTM": size(dg), "GRU": size(ds)}

@@ -17,19 +17,20 @@ from tests.grads.stepper.explorer.conftest import Opened
 # --- wrong backward passes ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, one in DERIVATIONS.items() if one.breaks])
+@pytest.mark.parametrize("name",
+                         [name for name, derivation in DERIVATIONS.items() if derivation.breaks])
 def test_variants_are_wrong_at_and_after_their_first_step_and_right_before(name):
     d = data(name)
     assert len({variant["id"] for variant in d["variants"]}) == len(d["variants"]) >= 3
     maker = {i: number for number, step in enumerate(d["steps"]) for i in step["targets"]}
     for variant in d["variants"]:
-        made = [maker[i] for i in variant["wrong"]]
-        assert made == sorted(made) and made[0] == variant["first_wrong"]
+        steps = [maker[i] for i in variant["wrong"]]
+        assert steps == sorted(steps) and steps[0] == variant["first_wrong"]
         wrong = set(variant["wrong"])
         assert set(variant["values"]) <= wrong
         for i in wrong:
-            right, other = values(name, i), values(name, i, variant)
-            assert np.abs(right - other).max() > 1e-9 * max(np.abs(right).max(), 1e-3)
+            right, changed = values(name, i), values(name, i, variant)
+            assert np.abs(right - changed).max() > 1e-9 * max(np.abs(right).max(), 1e-3)
         compared = {i for i, verification in enumerate(d["verifications"])
                   if verification["error"] is not None and verification["target"] in wrong}
         assert compared == set(variant["verifications"]) and compared, variant["id"]
@@ -38,14 +39,14 @@ def test_variants_are_wrong_at_and_after_their_first_step_and_right_before(name)
 
 def test_variant_numbers_are_those_of_the_wrong_function():
     d, derivation = data("lstm"), find("lstm")
-    variant = next(one for one in d["variants"] if one["id"] == "dc-not-carried")
+    variant = next(candidate for candidate in d["variants"] if candidate["id"] == "dc-not-carried")
     edits = derivation.broken("dc not carried")
     result = derivation.run(sizes=Sizes(), seed=1, edits=edits).backward.result[0]
     last = {tensor["name"]: i for i, tensor in enumerate(d["tensors"])}
     for key, gradient in result.items():
         np.testing.assert_allclose(values("lstm", last[f"gradients['{key}']"], variant), gradient,
                                    rtol=2e-3, atol=1e-5)
-    assert next((one["text"], one["step"]) for one in variant["edited"]) == (
+    assert next((edit["text"], edit["step"]) for edit in variant["edited"]) == (
         "dc = tanh_prime(c) * o * dh", step_of(d, "dc = dc + tanh_prime", t=4))
 
 
@@ -75,19 +76,19 @@ PREDICTED = """() => {
 
 @pytest.mark.parametrize("name", list(DERIVATIONS))
 def test_every_derivation_asks_and_has_bugs_to_find(name, browser, tmp_path):
-    made = data(name)
-    assert any(one["edited"] for one in made["variants"]) == bool(find(name).breaks)
-    write_page(made, tmp_path / "page.html", DERIVATION)
-    one = Opened(browser, tmp_path / "page.html", "#step=1")
-    one.page.keyboard.press("p")
-    kinds = one.page.evaluate(PREDICTED)
+    page_data = data(name)
+    assert any(variant["edited"] for variant in page_data["variants"]) == bool(find(name).breaks)
+    write_page(page_data, tmp_path / "page.html", DERIVATION)
+    window = Opened(browser, tmp_path / "page.html", "#step=1")
+    window.page.keyboard.press("p")
+    kinds = window.page.evaluate(PREDICTED)
     assert len(kinds) >= 2 and set(kinds) <= {"shape", "sign", "formula", "value"}
-    assert bool(one.page.query_selector("#mode-hunt")) == bool(find(name).breaks)
+    assert bool(window.page.query_selector("#mode-hunt")) == bool(find(name).breaks)
     if find(name).breaks:
-        one.page.click("#mode-hunt")
-        assert one.page.is_visible("#mark")
-    assert one.complaints == []
-    one.context.close()
+        window.page.click("#mode-hunt")
+        assert window.page.is_visible("#mark")
+    assert window.complaints == []
+    window.context.close()
 
 
 # --- gradient flow ------------------------------------------------------------------------------
@@ -95,13 +96,14 @@ def test_every_derivation_asks_and_has_bugs_to_find(name, browser, tmp_path):
 
 def test_gradients_flow_below_the_bound_and_through_open_forget_gates():
     flow = data("lstm")["flow"]
-    by_unit = {(one["unit"], one["forget_bias"], one["radius"]): one for one in flow["series"]}
-    for one in flow["series"]:
-        assert len(one["norms"]) == len(flow["lags"]) and one["norms"][0] == 1
-        if one["unit"] == "rnn":
-            assert one["bound"][1] == pytest.approx(one["radius"])
+    by_unit = {(curve["unit"], curve["forget_bias"], curve["radius"]): curve
+               for curve in flow["series"]}
+    for curve in flow["series"]:
+        assert len(curve["norms"]) == len(flow["lags"]) and curve["norms"][0] == 1
+        if curve["unit"] == "rnn":
+            assert curve["bound"][1] == pytest.approx(curve["radius"])
             assert all(norm <= bound * 1.001
-                       for norm, bound in zip(one["norms"], one["bound"], strict=True))
+                       for norm, bound in zip(curve["norms"], curve["bound"], strict=True))
     assert by_unit["rnn", None, 0.5]["norms"][20] < 1e-6
     assert by_unit["lstm", 4.0, 0.5]["norms"][20] > 1e-2
     assert by_unit["lstm", 0.0, 0.5]["norms"][20] < 1e-3
@@ -127,9 +129,9 @@ def test_sentence_sizes_and_command():
     {"window": "local-p", "score": "concat"}, {"window": "local-m"}, {"score": "additive"},
     {"score": "location"}])
 def test_scores_and_windows(settings):
-    found = build("attention-step", **settings)["verifications"]
-    assert {"verified"} <= {verification["status"] for verification in found} <= STATUSES
-    assert max(verification["error"] or 0 for verification in found) < 1e-10
+    checks = build("attention-step", **settings)["verifications"]
+    assert {"verified"} <= {verification["status"] for verification in checks} <= STATUSES
+    assert max(verification["error"] or 0 for verification in checks) < 1e-10
 
 
 def test_large_tensors_are_sliced_and_that_is_said():
@@ -138,7 +140,7 @@ def test_large_tensors_are_sliced_and_that_is_said():
     cut = [tensor for tensor in d["tensors"] if "full_shape" in tensor]
     assert any(tensor["full_shape"] == [160, 42] for tensor in cut)
     assert max(len(tensor["value"] or []) for tensor in d["tensors"]) <= 256
-    verifications = [one for one in d["verifications"] if one["status"] == "verified"]
+    verifications = [check for check in d["verifications"] if check["status"] == "verified"]
     assert min(verification.get("checked", 9) for verification in verifications) == 2
     assert {verification["status"] for verification in d["verifications"]} <= STATUSES
     assert len(json.dumps(d, separators=(",", ":"))) < 1_500_000

@@ -40,22 +40,22 @@ from nmt.serving.page import SERVE
 
 def statements() -> set[str]:
     """Every statement of the derivations, as the tracer writes it."""
-    found = set()
+    texts = set()
     for path in Path(str(grads.derivations.__file__)).parent.glob("*.py"):
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, (ast.Assign, ast.AnnAssign)):
                 lines = (ast.get_source_segment(source, node) or "").split("\n")
-                found.add(" ".join(" ".join(re.sub(r"\s+#.*", "", line) for line in lines).split()))
-    return found
+                texts.add(" ".join(" ".join(re.sub(r"\s+#.*", "", line) for line in lines).split()))
+    return texts
 
 
 PLACE = re.compile(r"^\{([\w-]+)\} ")
 
 
 def test_equations_belong_to_lines_that_exist() -> None:
-    assert {PLACE.sub("", one) for one in formulas()} - statements() == set()
-    places = {found[1] for one in formulas() if (found := PLACE.match(one))}
+    assert {PLACE.sub("", formula) for formula in formulas()} - statements() == set()
+    places = {match[1] for formula in formulas() if (match := PLACE.match(formula))}
     functions = {name.removesuffix("_grad") for module in MODULES for name in vars(module)}
     assert places - functions - {*DERIVATIONS, *SCORES, "unfed"} == set()
 
@@ -76,8 +76,8 @@ def test_errata_are_those_of_the_document() -> None:
 
 
 def test_everything_that_an_equation_s_words_cite_is_said() -> None:
-    cites = [one for formula in formulas().values() for one in names(formula["note"])]
-    assert len(cites) > 50 and all(said(one) for one in cites)
+    cites = [cited for formula in formulas().values() for cited in names(formula["note"])]
+    assert len(cites) > 50 and all(said(cited) for cited in cites)
     assert {"Corollary 1", "Lemma 1", "Remark 3", "footnote 5", "erratum 1"} <= set(cites)
 
 
@@ -85,8 +85,8 @@ def test_citations_in_their_order() -> None:
     assert cited("(2.13) on u (errata 11 and 36), footnote 14; (2.41), Corollary 1, 4.2.13") == [
         "Corollary 1", "erratum 11", "erratum 36", "footnote 14"]
     assert cited("remark (b): sparse update, erratum 99") == ["remark (b)"]
-    found = said("Corollary 1")
-    assert found and found["text"] == ["v = W h has dh = W^T dv, dW = dv h^T (2.13, 2.14)."]
+    citation = said("Corollary 1")
+    assert citation and citation["text"] == ["v = W h has dh = W^T dv, dW = dv h^T (2.13, 2.14)."]
 
 
 def test_white_space_does_not_matter_but_the_line_does() -> None:
@@ -94,14 +94,14 @@ def test_white_space_does_not_matter_but_the_line_does() -> None:
     assert key("c = f * c_prev - i * h_hat") is None
 
 
-def test_most_lines_with_an_equation_number_have_an_equation(made: Any) -> None:
+def test_most_lines_with_an_equation_number_have_an_equation(page_for: Any) -> None:
     for name in ("lstm", "attention"):
-        lines = {step["text"] for step in made(name)[0]["steps"] if step["equations"]}
+        lines = {step["text"] for step in page_for(name)[0]["steps"] if step["equations"]}
         assert {line for line in lines if key(line) is None} == set()
 
 
-def test_page_holds_the_data_and_only_the_equations_in_use(made: Any) -> None:
-    data, path = made("lstm")
+def test_page_holds_the_data_and_only_the_equations_in_use(page_for: Any) -> None:
+    data, path = page_for("lstm")
     page = path.read_text(encoding="utf-8")
     assert element(page, "data") == json.loads(json.dumps(data))
     inside = element(page, "formulas")
@@ -109,8 +109,8 @@ def test_page_holds_the_data_and_only_the_equations_in_use(made: Any) -> None:
     assert "<math" in inside["c = f * c_prev + i * h_hat"]["html"]
 
 
-def test_page_loads_nothing(made: Any) -> None:
-    page = made("attention")[1].read_text(encoding="utf-8")
+def test_page_loads_nothing(page_for: Any) -> None:
+    page = page_for("attention")[1].read_text(encoding="utf-8")
     assert len(page.encode()) < LIMIT
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"|@import|url\((?!data:|#)[^)]*\)', page) == []
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -128,32 +128,32 @@ def test_every_asset_is_in_a_page() -> None:
             for path in directory.glob("*.js")} == used
 
 
-def test_same_data_makes_the_same_page(made: Any) -> None:
-    data, path = made("lstm")
+def test_same_data_makes_the_same_page(page_for: Any) -> None:
+    data, path = page_for("lstm")
     assert page_of(data, DERIVATION) == path.read_text(encoding="utf-8")
 
 
-def test_title_is_escaped(made: Any) -> None:
-    page = page_of({**made("lstm")[0], "title": "</title><script>alert(1)</script>"},
+def test_title_is_escaped(page_for: Any) -> None:
+    page = page_of({**page_for("lstm")[0], "title": "</title><script>alert(1)</script>"},
                    DERIVATION)
     assert "<script>alert" not in page and "&lt;script&gt;" in page
 
 
-def test_too_large_a_page_is_refused_and_the_file_left(made: Any, tmp_path: Path) -> None:
+def test_too_large_a_page_is_refused_and_the_file_left(page_for: Any, tmp_path: Path) -> None:
     path = tmp_path / "large.html"
     path.write_text("as it was")
     rng = random.Random(0)
     noise = [rng.random() for _ in range(300_000)]
     with pytest.raises(UserError, match=r"large\.html: expected a page under 1 MB"):
-        write_page({**made("lstm")[0], "noise": noise}, path, DERIVATION)
+        write_page({**page_for("lstm")[0], "noise": noise}, path, DERIVATION)
     assert path.read_text() == "as it was" and len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("left", [1, 2])
 def test_changes_then_bugs_are_left_out_where_they_make_a_page_too_large(
-    left: int, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    left: int, page_for: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, path = made("lstm")
+    data, path = page_for("lstm")
     assert data["variants"] and data["live"]
     monkeypatch.setattr(explorer, "build", lambda name: data)
     names = [name for name, _, _ in explorer.SPARED][:left]
@@ -169,10 +169,10 @@ def test_changes_then_bugs_are_left_out_where_they_make_a_page_too_large(
     assert inside["tensors"] == json.loads(json.dumps(data["tensors"]))
 
 
-def test_a_path_that_cannot_be_written(made: Any, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written(page_for: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        write_page(made("lstm")[0], tmp_path / "file" / "page.html", DERIVATION)
+        write_page(page_for("lstm")[0], tmp_path / "file" / "page.html", DERIVATION)
 
 
 def test_nan_is_refused() -> None:
@@ -181,7 +181,7 @@ def test_nan_is_refused() -> None:
 
 
 @pytest.mark.parametrize("layout", [DERIVATION, VANISHING, SEARCH, SERVE],
-                         ids=lambda one: one.templates[0])
+                         ids=lambda layout: layout.templates[0])
 def test_modules_import_only_what_stands_before_them(layout: Layout) -> None:
     modules = layout.modules
     text = {name: read(layout, f"{name}.js") for name in modules}
@@ -190,7 +190,8 @@ def test_modules_import_only_what_stands_before_them(layout: Layout) -> None:
             assert module in modules[:place], f"{name} imports {module}"
             exported = set(re.findall(r"^export (?:async )?(?:function|const|class) (\w+)",
                                       text[module], re.MULTILINE))
-            assert {one.strip() for one in wanted.split(",")} <= exported, f"{name} of {module}"
+            assert {imported.strip()
+                    for imported in wanted.split(",")} <= exported, f"{name} of {module}"
     assert "import {" not in inlined(layout)
 
 
@@ -222,15 +223,15 @@ def test_trees_of_several_targets() -> None:
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_wrong_tensors_have_other_numbers(name: str, made: Any) -> None:
+def test_wrong_tensors_have_other_numbers(name: str, page_for: Any) -> None:
     """A tensor's wrong numbers are its own in the variant, or those of one that it passes on."""
-    data, _ = made(name)
+    data, _ = page_for(name)
 
     def wrong(tensor: int, values: dict[int, Any]) -> Any:
         shared = data["tensors"][tensor].get("same_as")
         return values.get(tensor) or (None if shared is None else wrong(shared, values))
 
     for variant in data["variants"]:
-        missing = [data["tensors"][one]["name"] for one in variant["wrong"]
-                   if not wrong(one, variant["values"])]
+        missing = [data["tensors"][tensor_id]["name"] for tensor_id in variant["wrong"]
+                   if not wrong(tensor_id, variant["values"])]
         assert missing == [], variant["id"]

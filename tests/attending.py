@@ -34,12 +34,12 @@ def backward(h, dc, memory, first=1, stepwise=False):
     """dh, the gradient of the states, those of the weights; all at once, or step by step."""
     T = h.shape[1]
     steps = [slice(t, t + 1) for t in range(T)] if stepwise else [slice(0, T)]
-    caches = [memory.attend(h[:, one], first + one.start)[1] for one in steps]
-    sums, found = memory.accumulators(), []
-    for one, cache in reversed(list(zip(steps, caches, strict=True))):
-        found.insert(0, memory.attend_backward(dc[:, one], cache, sums))
-    dstates, gradients = memory.gradients(dc, h, caches, [step for _, step in found], sums)
-    return np.concatenate([dh for dh, _ in found], axis=1), dstates, gradients
+    caches = [memory.attend(h[:, span], first + span.start)[1] for span in steps]
+    sums, upstreams = memory.accumulators(), []
+    for span, cache in reversed(list(zip(steps, caches, strict=True))):
+        upstreams.insert(0, memory.attend_backward(dc[:, span], cache, sums))
+    dstates, gradients = memory.gradients(dc, h, caches, [step for _, step in upstreams], sums)
+    return np.concatenate([dh for dh, _ in upstreams], axis=1), dstates, gradients
 
 
 def literal_of(variant):

@@ -21,10 +21,11 @@ def findings(page: Any, schemes: Iterable[str] = RUNS) -> list[str]:
     if package is None or package.origin is None:
         pytest.skip("axe-core (extra `browser`) is not installed")
     page.evaluate(Path(package.origin).with_name("axe.min.js").read_text("utf-8"))
-    found = []
+    messages = []
     for scheme in schemes:
         page.emulate_media(color_scheme=scheme)
         violations = page.evaluate("(options) => axe.run(options)", RUNS[scheme])["violations"]
-        found += [f"{one['id']}, {scheme}: {[node['html'][:160] for node in one['nodes'][:5]]}"
-                  for one in violations if one["impact"] in GRAVE]
-    return found
+        messages += [f"{violation['id']}, {scheme}: "
+                     f"{[node['html'][:160] for node in violation['nodes'][:5]]}"
+                     for violation in violations if violation["impact"] in GRAVE]
+    return messages

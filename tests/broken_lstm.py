@@ -102,17 +102,17 @@ def noisy(a: np.ndarray, seed: int = 3) -> np.ndarray:
     return a + noise * allow(a)
 
 
-def evidence(name: str, analytic: np.ndarray, **more: Any) -> Evidence:
+def evidence(name: str, analytic: np.ndarray, **options: Any) -> Evidence:
     """Of one tensor of the LSTM above; without more, it has no outputs to tell apart."""
-    numeric = more.pop("numeric", noisy(TRUE[name]))
+    numeric = options.pop("numeric", noisy(TRUE[name]))
     return Evidence(name, analytic, numeric, allow(numeric), LABELS[name], inputs=P,
-                    all_labels=LABELS, **{"facts": {"lengths": LENGTHS}, **more})
+                    all_labels=LABELS, **{"facts": {"lengths": LENGTHS}, **options})
 
 
-def hints(name: str, analytic: np.ndarray, **more: Any) -> list[str]:
-    found = diagnose(evidence(name, analytic, **more))
-    assert len(found) <= 3
-    return found
+def hints(name: str, analytic: np.ndarray, **options: Any) -> list[str]:
+    said = diagnose(evidence(name, analytic, **options))
+    assert len(said) <= 3
+    return said
 
 
 def broken(name: str, where: Any, change: Any) -> np.ndarray:
@@ -122,6 +122,6 @@ def broken(name: str, where: Any, change: Any) -> np.ndarray:
     return wrong
 
 
-def plain(analytic: np.ndarray, numeric: np.ndarray, **more: Any) -> list[str]:
+def plain(analytic: np.ndarray, numeric: np.ndarray, **options: Any) -> list[str]:
     """Hints on a user's own array, without labels unless given."""
-    return diagnose(Evidence("w", analytic, numeric, allow(numeric), **more))
+    return diagnose(Evidence("w", analytic, numeric, allow(numeric), **options))

@@ -60,7 +60,7 @@ RNNSEARCH: dict[str, dict[str, Any]] = {
 
 def attention_variants() -> dict[str, dict[str, Any]]:
     """Every score in every window that it goes with, with feeding and not, 1-2 layers."""
-    found = {}
+    variants = {}
     scores, windows = (*CHOICES, "concat, identity"), (*WINDOWS, "local-p, renormalised")
     for score, window, feeding, layers in product(scores, windows, (True, False), (1, 2)):
         options = {"score": score.split(",")[0], "attention": window.split(",")[0],
@@ -69,8 +69,8 @@ def attention_variants() -> dict[str, dict[str, Any]]:
         options |= {"renormalise": True} if "renormalised" in window else {}
         plain = window == "global" and score in ("dot", "general")  # above
         if not plain and not (score == "location" and window != "global"):
-            found[f"{score}, {window}{', feeding' * feeding}, {layers} layers"] = options
-    return found
+            variants[f"{score}, {window}{', feeding' * feeding}, {layers} layers"] = options
+    return variants
 
 
 VARIANTS = attention_variants()

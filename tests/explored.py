@@ -61,13 +61,13 @@ def step_of(d: dict[str, Any], text: str, **loops: int) -> int:
 
 def checked(path: Path, sentence: str, target: str | None) -> tuple[Trained, float]:
     """What a model runs on, and its loss, of which every gradient is one."""
-    found = open_model(path, sentence, target, "best")
-    run = found.derivation.run()
+    model = open_model(path, sentence, target, "best")
+    run = model.derivation.run()
     verifications = run.verifications(central=False, most=1)
-    errors = [one.error for one in verifications if one.error is not None]
+    errors = [check.error for check in verifications if check.error is not None]
     assert len(errors) > 50 and max(errors) < 1e-10
-    assert {one.status for one in verifications} <= STATUSES
-    return found, float(run.loss(run.forward.result))
+    assert {check.status for check in verifications} <= STATUSES
+    return model, float(run.loss(run.forward.result))
 
 
 def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any,
@@ -88,7 +88,8 @@ def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any,
         vocabulary.write(path / f"{name}.vocab")
     save_recipe(loaded, path / "recipe.yaml")
     rng = np.random.default_rng(1)
-    arrays = {f"parameters/{name}": rng.normal(scale=0.5, size=one.shape).astype(one.dtype)
-              for name, one in system.parameters.items()}
+    arrays = {f"parameters/{name}": rng.normal(scale=0.5,
+                                               size=parameter.shape).astype(parameter.dtype)
+              for name, parameter in system.parameters.items()}
     checkpoint.save(path / BEST, arrays, {"model": system.metadata()})
     return kind.open(path)

@@ -47,26 +47,27 @@ class Step(NamedTuple):
 
 def steps(text: str) -> list[Step]:
     """The commands of a page's console blocks, in their order."""
-    found = []
+    commands_of_page = []
     for minutes, kind, body in BLOCK.findall(text):
         if kind == "console":
-            for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-                command, _, expected = part.replace("\\\n", " ").partition("\n")
-                found.append(Step(command, expected, bool(minutes)))
-    return found
+            for block in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                command, _, expected = block.replace("\\\n", " ").partition("\n")
+                commands_of_page.append(Step(command, expected, bool(minutes)))
+    return commands_of_page
 
 
 def run(step: Step, directory: Path) -> str:
     """What is wrong with a command's output, "" for nothing."""
-    own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-           "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                   "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", step.command], cwd=directory, text=True,
-                          env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env=os.environ | environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT,
                           stdin=subprocess.DEVNULL, check=False)
-    given, expected = done.stdout, step.expected
+    printed, expected = done.stdout, step.expected
     if step.minutes:  # decimals of a training hang on the processor
-        given, expected = (DECIMALS.sub("N", text) for text in (given, expected))
-    if doctest.OutputChecker().check_output(expected, given, FLAGS):
+        printed, expected = (DECIMALS.sub("N", text) for text in (printed, expected))
+    if doctest.OutputChecker().check_output(expected, printed, FLAGS):
         return ""
     return f"$ {step.command}\nexpected:\n{step.expected}got:\n{done.stdout}"
 
@@ -83,22 +84,22 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
     rest = BLOCK.sub("", text)
     shell += "\n".join(line.strip() for line in rest.split("\n") if line.startswith("    "))
     for line in shell.replace("\\\n", " ").split("\n"):
-        for part in line.split("; do "):
-            found = OURS.match(part.strip())
-            if found and " [" not in part and "$" not in part:  # a synopsis; of a loop
-                yield found[1], words(found[2])
+        for piece in line.split("; do "):
+            match = OURS.match(piece.strip())
+            if match and " [" not in piece and "$" not in piece:  # a synopsis; of a loop
+                yield match[1], words(match[2])
 
 
 def words(text: str) -> list[str]:
     """A command's arguments, up to a comment, a pipe or a redirection."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
-    found: list[str] = []
+    parsed: list[str] = []
     for word in lexer:
         if set(word) <= set("();<>|&"):
             break
-        found.append(word)
-    return found
+        parsed.append(word)
+    return parsed
 
 
 def main(pages: Sequence[str]) -> int:
@@ -106,11 +107,12 @@ def main(pages: Sequence[str]) -> int:
     faults = 0
     for page in [Path(page) for page in pages] or PAGES:
         with tempfile.TemporaryDirectory() as directory:
-            found = follow(page.resolve(), Path(directory), minutes=True)
+            differences = follow(page.resolve(), Path(directory), minutes=True)
         if steps(page.read_text("utf-8")):
-            print(f"{page}: {'as printed' if not found else f'{len(found)} differ'}", flush=True)
-        print("\n".join(found), end="\n" if found else "")
-        faults += len(found)
+            print(f"{page}: {'as printed' if not differences else f'{len(differences)} differ'}",
+                  flush=True)
+        print("\n".join(differences), end="\n" if differences else "")
+        faults += len(differences)
     return int(faults > 0)
 
 

@@ -102,9 +102,9 @@ def norms(rng, rows, width, strided):
     for kind, weights in (("layer", (g, b)), ("rms", (g,)), ("scale", (radius,)),
                           ("scale", (2.5,))):
         name = f"attention.norms.{kind}_norm"
-        given = short if kind == "scale" else x
-        yield Case(f"{name}_forward", (given, *weights))
-        _, cache = function_of(f"{name}_forward").__wrapped__(given, *weights)
+        argument = short if kind == "scale" else x
+        yield Case(f"{name}_forward", (argument, *weights))
+        _, cache = function_of(f"{name}_forward").__wrapped__(argument, *weights)
         yield Case(f"{name}_backward", (dy, cache))
 
 
@@ -132,8 +132,8 @@ def updates(rng, rows, width, strided):
         optimizer = kind(0.7, weight_decay=decay)
         move, factor = "nmt.training.optimizers.Optimizer.update_", np.array(0.3)
         for count in (1, 3):
-            own = [(m(), *kept(optimizer)) for _ in range(count)]
-            yield Case(f"{move}dense", (optimizer, own, [m() for _ in own], factor, 3))
+            states = [(m(), *kept(optimizer)) for _ in range(count)]
+            yield Case(f"{move}dense", (optimizer, states, [m() for _ in states], factor, 3))
         for ids in (some if some.size else np.array([rows - 1]), np.arange(rows)):
             yield Case(f"{move}rows", (optimizer, (m(), *kept(optimizer)), ids, m(len(ids)), factor,
                                        3))
@@ -155,8 +155,8 @@ def cast(tree, dtype):
         if tree.dtype != np.float64:
             return tree
         if tree.ndim == 2 and not tree.flags.c_contiguous:
-            whole = np.empty((tree.shape[0], tree.shape[1] + 3), dtype)
-            view = whole[:, 2 : 2 + tree.shape[1]]
+            padded = np.empty((tree.shape[0], tree.shape[1] + 3), dtype)
+            view = padded[:, 2 : 2 + tree.shape[1]]
             view[...] = tree
             return view
         return tree.astype(dtype)
@@ -185,9 +185,9 @@ def function_returns(case):
 
 def assert_close(pairs, dtype):
     """Each array of the first of a pair equals that of the second, masks and ids to the bit."""
-    for one, other in pairs:
-        if other.dtype.kind == "f":
-            np.testing.assert_allclose(one, other, rtol=50 * TOLERANCE[dtype],
+    for actual, expected in pairs:
+        if expected.dtype.kind == "f":
+            np.testing.assert_allclose(actual, expected, rtol=50 * TOLERANCE[dtype],
                                        atol=TOLERANCE[dtype])
         else:
-            np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(actual, expected)

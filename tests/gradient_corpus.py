@@ -69,25 +69,25 @@ class Pair:
         if wrong is None:
             return text
         start, stop = self.part
-        found = text.count(wrong.old, start, stop)
-        if found != 1:
-            raise ValueError(f"{self.name}: expected {wrong.old!r} once, found it {found} times")
+        count = text.count(wrong.old, start, stop)
+        if count != 1:
+            raise ValueError(f"{self.name}: expected {wrong.old!r} once, found it {count} times")
         return text[:start] + text[start:stop].replace(wrong.old, wrong.new) + text[stop:]
 
     def functions(self, wrong: Wrong | None = None) -> Functions:
         """The two functions, with a mistake if one is given."""
-        made: dict[str, Any] = {"__name__": f"corpus_{self.file.stem}"}
-        exec(compile(self.source(wrong), str(self.file), "exec"), made)
+        namespace: dict[str, Any] = {"__name__": f"corpus_{self.file.stem}"}
+        exec(compile(self.source(wrong), str(self.file), "exec"), namespace)
         ends = ("", "_gradient") if self.scalar else ("_forward", "_backward")
-        return Functions(*(made[self.name + end] for end in ends))
+        return Functions(*(namespace[self.name + end] for end in ends))
 
 
 @cache
 def module(file: Path) -> ModuleType:
     """A file of the corpus, executed."""
-    made = ModuleType(file.stem)
-    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), vars(made))
-    return made
+    loaded = ModuleType(file.stem)
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), vars(loaded))
+    return loaded
 
 
 def pairs_of(file: Path) -> Iterator[Pair]:
@@ -102,7 +102,7 @@ def pairs_of(file: Path) -> Iterator[Pair]:
         if isinstance(target, ast.Name) and target.id.endswith("_wrong"):
             name = target.id.removesuffix("_wrong")
             yield Pair(name, file, name in names, (begin, starts[node.lineno - 1]),
-                       tuple(Wrong(*one) for one in names[target.id]))
+                       tuple(Wrong(*fields) for fields in names[target.id]))
             begin = starts[node.end_lineno or node.lineno]
 
 

@@ -17,10 +17,10 @@ def in_lanes(f, inputs, changed):
     count = len(next(iter(changed.values())))
     copies = {name: np.repeat(a[None], count, axis=0) for name, a in inputs.items()
               if a.dtype.kind in "fc"}
-    given = {**inputs, **{name: LaneArray(np.array(np.moveaxis(a, 0, -1), order="C"))
-                          for name, a in (copies | changed).items()}}
+    arguments = {**inputs, **{name: LaneArray(np.array(np.moveaxis(a, 0, -1), order="C"))
+                              for name, a in (copies | changed).items()}}
     try:
-        outputs = f(given)
+        outputs = f(arguments)
     except LanesError:
         raise
     except Exception as error:
@@ -40,14 +40,14 @@ def alone(f, inputs, changed):
 def compare(f, inputs, changed, tolerance=1e-13):
     """Equal but for rounding, relative to the largest of all versions; imaginary parts apart."""
     expected = alone(f, inputs, changed)
-    found = in_lanes(f, inputs, changed)
-    assert found.keys() == expected.keys()
+    actual = in_lanes(f, inputs, changed)
+    assert actual.keys() == expected.keys()
     for name, array in expected.items():
-        ours = found[name]
+        ours = actual[name]
         assert (ours.shape, ours.dtype) == (array.shape, array.dtype), name
-        for part, a, b in (("real", ours.real, array.real), ("imag", ours.imag, array.imag)):
+        for component, a, b in (("real", ours.real, array.real), ("imag", ours.imag, array.imag)):
             scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-            if part == "imag":  # a slope much smaller than its terms is what they left over
+            if component == "imag":  # a slope much smaller than its terms is what they left over
                 real = np.abs(array.real[np.isfinite(array.real)]).max(initial=0.0)
                 scale = max(scale, LEFT * H * real)
             np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale, err_msg=name)
@@ -61,9 +61,9 @@ def versions(rng, value, step, count=P):
 
 def one_entry_each(value, step):
     """As many versions as there are entries, each with its own perturbed."""
-    found = np.repeat(value[None], value.size, axis=0) + 0 * step
-    found.reshape(value.size, -1)[np.diag_indices(value.size)] += step
-    return found
+    copies = np.repeat(value[None], value.size, axis=0) + 0 * step
+    copies.reshape(value.size, -1)[np.diag_indices(value.size)] += step
+    return copies
 
 
 def named(f):

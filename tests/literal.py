@@ -44,31 +44,31 @@ def dense(gradient):
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient
 
 
-def assert_close(found, expected, tolerance=TOLERANCE):
+def assert_close(actual, expected, tolerance=TOLERANCE):
     """Equal to machine precision, beside the largest entry; nothing is compared with nothing."""
-    found, expected = np.asarray(dense(found)), np.asarray(dense(expected))
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype
+    actual, expected = np.asarray(dense(actual)), np.asarray(dense(expected))
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
     assert np.abs(expected).max() > 0
-    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+    assert np.abs(actual - expected).max() <= tolerance * np.abs(expected).max()
 
 
-def assert_same_gradients(found, expected, tolerance=TOLERANCE):
+def assert_same_gradients(actual, expected, tolerance=TOLERANCE):
     """The same names, and equal arrays."""
-    assert set(found) == set(expected)
+    assert set(actual) == set(expected)
     for name in expected:
         try:
-            assert_close(found[name], expected[name], tolerance)
+            assert_close(actual[name], expected[name], tolerance)
         except AssertionError as error:
             raise AssertionError(f"d{name}: {error}") from error
 
 
-def translator_config(sizes, **more):
+def translator_config(sizes, **options):
     """The configuration of the kernels for a derivation's example of these sizes."""
     return ModelConfig(layers=sizes.layers, hidden_size=sizes.hidden, score=sizes.score,
                        embedding_size=sizes.embedding, attention=sizes.window, window=sizes.D,
                        biases=sizes.biases, input_feeding=sizes.input_feeding,
-                       output_bias=sizes.biases, **more)
+                       output_bias=sizes.biases, **options)
 
 
 def assert_as_derived(model, parameters, pair, reverse, J, gradients):
@@ -78,17 +78,17 @@ def assert_as_derived(model, parameters, pair, reverse, J, gradients):
     written = x[::-1] if reverse else x  # a batch turns its sources round
     loss, cache = model.loss(parameters, make_batch([(written, y)], [0], reverse))
     assert float(loss) == pytest.approx(J, rel=1e-13)
-    found = model.backward(cache)
-    assert found.keys() == gradients.keys()
+    actual = model.backward(cache)
+    assert actual.keys() == gradients.keys()
     for name in gradients:
-        np.testing.assert_allclose(dense(found[name]), gradients[name], rtol=1e-10, atol=1e-14,
+        np.testing.assert_allclose(dense(actual[name]), gradients[name], rtol=1e-10, atol=1e-14,
                                    err_msg=name)
 
 
 def total(gradients):
     """The sum of several mappings of gradients."""
     gradients = list(gradients)
-    return {name: sum(dense(each[name]) for each in gradients) for name in gradients[0]}
+    return {name: sum(dense(gradient[name]) for gradient in gradients) for name in gradients[0]}
 
 
 def clipping(grad, limit):
@@ -98,10 +98,10 @@ def clipping(grad, limit):
     """
 
     def clipped(dh, *others):
-        found = grad(elements_clipped(dh, limit), *others)
-        if len(found) < 5:
-            return found
-        dh_prev, dc_prev, *rest = found
+        gradients = grad(elements_clipped(dh, limit), *others)
+        if len(gradients) < 5:
+            return gradients
+        dh_prev, dc_prev, *rest = gradients
         return dh_prev, elements_clipped(dc_prev, limit), *rest
 
     return clipped

@@ -26,10 +26,10 @@ def null_device(path: Path) -> Path:
 def fifo(path: Path) -> Iterator[list[bytes]]:
     """A FIFO with a reader; afterwards the list holds what was read."""
     os.mkfifo(path)
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(path.read_bytes()), daemon=True)
+    contents: list[bytes] = []
+    reader = threading.Thread(target=lambda: contents.append(path.read_bytes()), daemon=True)
     reader.start()
-    yield found
+    yield contents
     reader.join(30)
     assert not reader.is_alive(), "nothing was written into the FIFO"
 

@@ -37,31 +37,31 @@ def dense(gradient):
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient
 
 
-def summed(made, world):
+def summed(drawn, world):
     """Loss and gradients of a drawn model's batch, by a world's ranks."""
-    part, own = world.share(made.batch), None
-    if part is not None:
-        part = replace(part, state=world.share_of_state(part.state))
-        loss, cache = made.model.loss(made.parameters, part)
-        own = sums_of(loss, cache, made.model.backward(cache))
-    return world.sum(own, made.parameters)
+    share, sums = world.share(drawn.batch), None
+    if share is not None:
+        share = replace(share, state=world.share_of_state(share.state))
+        loss, cache = drawn.model.loss(drawn.parameters, share)
+        sums = sums_of(loss, cache, drawn.model.backward(cache))
+    return world.sum(sums, drawn.parameters)
 
 
 def check_every_architecture() -> int:
     """Shares of a ragged batch of three sentences sum to the batch, with one rank empty of four."""
-    ragged = [one for one in entries("tiny") if one.shape == "ragged"]
-    chosen = [one for name in {one.architecture: 0 for one in ragged}
-              for one in [one for one in ragged if one.architecture == name][::6]]
+    ragged = [entry for entry in entries("tiny") if entry.shape == "ragged"]
+    chosen = [entry for name in {chosen_entry.architecture: 0 for chosen_entry in ragged}
+              for entry in [entry for entry in ragged if entry.architecture == name][::6]]
     for entry in chosen:
-        made = random_model(entry)
-        whole, parts = summed(made, ALONE), summed(made, Ranks(Mpi(MPI.COMM_WORLD)))
+        drawn = random_model(entry)
+        alone, parts = summed(drawn, ALONE), summed(drawn, Ranks(Mpi(MPI.COMM_WORLD)))
         for name in ("loss", "word_loss"):
-            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12,
+            np.testing.assert_allclose(getattr(parts, name), getattr(alone, name), rtol=1e-12,
                                        err_msg=entry.name)
-        assert (parts.length_loss is None) == (whole.length_loss is None)
-        if whole.length_loss is not None:
-            np.testing.assert_allclose(parts.length_loss, whole.length_loss, rtol=1e-12)
-        for name, gradient in whole.gradients.items():
+        assert (parts.length_loss is None) == (alone.length_loss is None)
+        if alone.length_loss is not None:
+            np.testing.assert_allclose(parts.length_loss, alone.length_loss, rtol=1e-12)
+        for name, gradient in alone.gradients.items():
             np.testing.assert_allclose(dense(parts.gradients[name]), dense(gradient), rtol=1e-12,
                                        atol=1e-12, err_msg=f"{entry.name}: {name}")
         RANKS.check_same("sums", [float(np.sum(dense(g))) for g in parts.gradients.values()])
@@ -113,16 +113,17 @@ def check_training(directory: Path, kinds: list[str]) -> None:
     """Parameters after two epochs are one process's, whatever an update is divided by."""
     for kind in kinds:
         for accumulate in (1, 2)[: 1 + (kind != "tokens")]:
-            own = directory / f"{kind}-{accumulate}"
-            alone = trainer(own / f"alone-{RANKS.rank}", ALONE, kind, accumulate=accumulate)
-            ranks = trainer(own / "ranks", RANKS, kind, accumulate=accumulate)
+            run_directory = directory / f"{kind}-{accumulate}"
+            alone = trainer(run_directory / f"alone-{RANKS.rank}", ALONE, kind,
+                            accumulate=accumulate)
+            ranks = trainer(run_directory / "ranks", RANKS, kind, accumulate=accumulate)
             alone.train()
             ranks.train()
             for name, parameter in alone.parameters.items():
                 np.testing.assert_allclose(ranks.parameters[name], parameter, rtol=1e-12,
                                            atol=1e-12, err_msg=f"{kind}: {name}")
     if RANKS.first:
-        ours, theirs = (sorted(path.name for path in (own / which).iterdir())
+        ours, theirs = (sorted(path.name for path in (run_directory / which).iterdir())
                         for which in ("alone-0", "ranks"))
         assert ours == theirs == ["last.safetensors", "log.jsonl"], (ours, theirs)
 
@@ -130,24 +131,24 @@ def check_training(directory: Path, kinds: list[str]) -> None:
 def check_resume(directory: Path) -> None:
     """With dropout, of each rank its own, a run that crashed goes on to the same bits."""
     for kind, make in (("sentences", translator),
-                       ("streams", lambda **more: LanguageModel(
-                           LanguageModelConfig(**PLAIN | more), WORDS))):
+                       ("streams", lambda **options: LanguageModel(
+                           LanguageModelConfig(**PLAIN | options), WORDS))):
         model = make(dropout=0.3)
-        whole = trainer(directory / f"{kind}-whole", RANKS, kind, model=model)
-        whole.train()
-        own = directory / f"{kind}-cut"
-        crashing = trainer(own, RANKS, kind, CrashAt(4), model, checkpoint_every=2)
+        uncut = trainer(directory / f"{kind}-whole", RANKS, kind, model=model)
+        uncut.train()
+        run_directory = directory / f"{kind}-cut"
+        crashing = trainer(run_directory, RANKS, kind, CrashAt(4), model, checkpoint_every=2)
         try:
             crashing.train()
         except Crash:
             pass
-        resumed = trainer(own, RANKS, kind, model=model)
+        resumed = trainer(run_directory, RANKS, kind, model=model)
         resumed.resume()
         resumed.train()
-        for name, parameter in whole.parameters.items():
+        for name, parameter in uncut.parameters.items():
             np.testing.assert_array_equal(resumed.parameters[name], parameter)
         try:
-            trainer(own, ALONE, kind, model=model).resume()
+            trainer(run_directory, ALONE, kind, model=model).resume()
         except UserError as error:
             assert f"a run of {RANKS.size} ranks with 1, since" in str(error)
         else:

@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
     def seen(self) -> str:
         """All that has been on the screen, without codes."""
-        return CODE.sub(lambda found: "" if found[2] else found[0], self.written)
+        return CODE.sub(lambda match: "" if match[2] else match[0], self.written)
 
 
 def drawn(run: Callable[[], object], typed: Mapping[str, str] | None = None) -> Drawn:
@@ -48,7 +48,7 @@ def drawn(run: Callable[[], object], typed: Mapping[str, str] | None = None) -> 
             received += os.read(terminal, 65536)
         except OSError:  # the process has ended
             break
-        for text in [one for one in waiting if one.encode() in received]:
+        for text in [awaited for awaited in waiting if awaited.encode() in received]:
             os.write(terminal, waiting.pop(text).encode())
     else:
         os.kill(process, signal.SIGKILL)
@@ -81,8 +81,8 @@ def _child(run: Callable[[], object]) -> None:
 def screen(written: str) -> tuple[list[str], bool]:
     """The lines of a terminal that has received the text, and whether its cursor is visible."""
     lines, row, column, cursor = [""], 0, 0, True
-    for found in CODE.finditer(written):
-        how, code = found[1], found[2]
+    for match in CODE.finditer(written):
+        how, code = match[1], match[2]
         if code == "A":
             row -= int(how or 1)
         elif code == "K":
@@ -90,22 +90,22 @@ def screen(written: str) -> tuple[list[str], bool]:
             lines[row] = ""
         elif code == "H":
             row, column = 0, 0
-        elif found[0] == "\x1b[2J":
+        elif match[0] == "\x1b[2J":
             lines = [""]
         elif how == "?25":
             cursor = code == "h"
-        elif found[0] == "\x1b[?1049h":
+        elif match[0] == "\x1b[?1049h":
             before, lines, row, column = (lines, row, column), [""], 0, 0
-        elif found[0] == "\x1b[?1049l":
+        elif match[0] == "\x1b[?1049l":
             lines, row, column = before
-        elif found[0] == "\r":
+        elif match[0] == "\r":
             column = 0
         elif code is None:
-            if column == COLUMNS or found[0] == "\n":
-                row, column = row + 1, 0 if found[0] != "\n" else column
+            if column == COLUMNS or match[0] == "\n":
+                row, column = row + 1, 0 if match[0] != "\n" else column
                 lines += [""] * (row == len(lines))
-            if found[0] != "\n":
-                lines[row] = lines[row][:column].ljust(column) + found[0] + lines[row][column + 1:]
+            if match[0] != "\n":
+                lines[row] = lines[row][:column].ljust(column) + match[0] + lines[row][column + 1:]
                 column += 1
         else:
             assert code == "m", written  # a colour

@@ -37,8 +37,8 @@ def made_once(name: str, make: Callable[[], Value]) -> Value:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         if kept := file.read():
-            made: Value = pickle.loads(kept)
-            return made
-        made = make()
-        file.write(pickle.dumps(made))
-    return made
+            value: Value = pickle.loads(kept)
+            return value
+        value = make()
+        file.write(pickle.dumps(value))
+    return value

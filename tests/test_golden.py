@@ -64,11 +64,11 @@ def numbers(tree):
 
 def test_the_script_still_makes_these_values():
     pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
-    made, recorded = numbers(import_module("golden.make_golden").make()), numbers(GOLDEN)
-    assert made.keys() == recorded.keys()
-    assert len(made) > 300
+    computed, recorded = numbers(import_module("golden.make_golden").make()), numbers(GOLDEN)
+    assert computed.keys() == recorded.keys()
+    assert len(computed) > 300
     for path, number in recorded.items():
-        assert made[path] == pytest.approx(number, rel=1e-11, abs=1e-13), path
+        assert computed[path] == pytest.approx(number, rel=1e-11, abs=1e-13), path
 
 
 # --- training runs ------------------------------------------------------------------------------
@@ -90,10 +90,10 @@ def train(run):
     return np.array(losses), np.array(norms)
 
 
-def worst(found, expected):
+def worst(actual, expected):
     """The largest relative difference of ten numbers from the ten golden ones."""
-    assert len(found) == len(expected) == STEPS
-    return np.abs(found / np.array(expected) - 1).max()
+    assert len(actual) == len(expected) == STEPS
+    return np.abs(actual / np.array(expected) - 1).max()
 
 
 @pytest.mark.parametrize("name", RUNS)

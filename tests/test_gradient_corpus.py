@@ -51,11 +51,11 @@ def gradients(pair: Pair, wrong: Wrong | None = None) -> tuple[Arrays, Arrays, A
     """Gradients of one call, of a second one on the same cache, and the upstream gradients before
     and after."""
     case = case_of(pair, pair.functions(wrong))
-    given = upstream(pair, case)
-    d = copies(given)
+    upstreams = upstream(pair, case)
+    d = copies(upstreams)
     _, cache = case.forward(copies(case.inputs))
     first = copies(case.vjp(d, cache))
-    return first, copies(case.vjp(copies(given), cache)), given, d
+    return first, copies(case.vjp(copies(upstreams), cache)), upstreams, d
 
 
 def elsewhere(pair: Pair, wrong: Wrong | None) -> Arrays:
@@ -66,9 +66,9 @@ def elsewhere(pair: Pair, wrong: Wrong | None) -> Arrays:
     return copies(case.vjp(upstream(pair, case_of(pair, pair.functions())), cache))
 
 
-def errors(found: Arrays, right: Arrays) -> dict[str, float]:
+def errors(actual: Arrays, right: Arrays) -> dict[str, float]:
     """The largest difference in each tensor, of its largest gradient."""
-    return {name: float(np.abs(found[name] - d).max() / max(np.abs(d).max(), 1e-12))
+    return {name: float(np.abs(actual[name] - d).max() / max(np.abs(d).max(), 1e-12))
             for name, d in right.items()}
 
 
@@ -90,27 +90,27 @@ def coarse(case: Case) -> bool:
 def differentiated(pair: Pair, name: str) -> np.ndarray:
     """The gradient of one input by differences, at every entry of a small one."""
     case = case_of(pair, pair.functions())
-    inputs, given = copies(case.inputs), upstream(pair, case)
+    inputs, d_out = copies(case.inputs), upstream(pair, case)
 
     def loss(index: tuple[int, ...], h: float) -> float:
         moved = copies(inputs)
         moved[name][index] += h
-        return sum(float(np.sum(given[key] * out)) for key, out in case.outputs(moved).items())
+        return sum(float(np.sum(d_out[key] * out)) for key, out in case.outputs(moved).items())
 
     length = 0.05 if coarse(case) else 1e-3
-    found = np.full(inputs[name].shape, np.nan)
-    for index in list(np.ndindex(found.shape))[:60]:
+    slopes = np.full(inputs[name].shape, np.nan)
+    for index in list(np.ndindex(slopes.shape))[:60]:
         step = length * min(1.0, abs(inputs[name][index]) or 1.0)
-        found[index] = extrapolated(lambda h, i=index: loss(i, h), step)
-    return found
+        slopes[index] = extrapolated(lambda h, i=index: loss(i, h), step)
+    return slopes
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_right_functions_are_right(pair):
-    found, again, _, _ = gradients(pair)
-    largest = max(np.abs(d).max() for d in found.values())
+    actual, again, _, _ = gradients(pair)
+    largest = max(np.abs(d).max() for d in actual.values())
     limit = 1e-4 if coarse(case_of(pair, pair.functions())) else 1e-7
-    for name, d in found.items():
+    for name, d in actual.items():
         numeric = differentiated(pair, name)
         known = ~np.isnan(numeric)
         size = max(np.abs(d).max(), 1e-4 * largest)  # a gradient that is zero has rounding only
@@ -125,7 +125,8 @@ def variables(frame: Any) -> Iterator[tuple[str, Any]]:
     """The variables of a frame that are named like gradients, those of `self` included."""
     for name, value in list(frame.f_locals.items()):
         if name == "self":
-            yield from ((f"self.{own}", v) for own, v in vars(value).items() if own[0] == "d")
+            yield from ((f"self.{attribute}", v) for attribute, v in vars(value).items()
+                        if attribute[0] == "d")
         elif name[0] == "d" and isinstance(value, (np.ndarray, float, list, dict)):
             yield name, value
 
@@ -133,8 +134,8 @@ def variables(frame: Any) -> Iterator[tuple[str, Any]]:
 def plain(value: Any) -> Any:
     """A copy, to be compared later."""
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list) else np.array(value)
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else np.array(value)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -159,10 +160,10 @@ def recorded(pair: Pair, wrong: Wrong | None) -> list[Event]:
         now = {name: plain(value) for name, value in variables(frame)}
         if event == "call":
             arguments[id(frame)] = now
-        given = arguments[id(frame)]
+        arguments_before = arguments[id(frame)]
         events.append(((frame.f_code.co_name, frame.f_lineno), {
             name: value for name, value in now.items()
-            if name not in given or not same(value, given[name])}))
+            if name not in arguments_before or not same(value, arguments_before[name])}))
         return trace
 
     case = case_of(pair, pair.functions(wrong))
@@ -178,39 +179,39 @@ def recorded(pair: Pair, wrong: Wrong | None) -> list[Event]:
 def first_wrong(pair: Pair, wrong: Wrong) -> str:
     """The first variable that differs from the right backward's; else the first gradient."""
     events = recorded(pair, None), recorded(pair, wrong)
-    for (place, right), (there, found) in zip(*events, strict=False):
+    for (place, right), (there, actual) in zip(*events, strict=False):
         if place != there:  # another branch, or a loop of another length: compare the ends
             break
-        if names := different(right, found):
+        if names := different(right, actual):
             return names[0]
-    (_, right), (_, found) = (own[-1] for own in events)
+    (_, right), (_, actual) = (event_list[-1] for event_list in events)
     parameters = list(inspect.signature(pair.functions().backward).parameters)
-    names = sorted(different(right, found), key=lambda name: name in parameters)
-    right, found = gradients(pair)[0], gradients(pair, wrong)[0]
-    names += [f"d{name}" for name, error in errors(found, right).items() if error > LEAST]
+    names = sorted(different(right, actual), key=lambda name: name in parameters)
+    right, actual = gradients(pair)[0], gradients(pair, wrong)[0]
+    names += [f"d{name}" for name, error in errors(actual, right).items() if error > LEAST]
     return [*names, parameters[0]][0]  # all are right: it writes into the upstream gradient
 
 
-def different(right: Arrays, found: Arrays) -> list[str]:
+def different(right: Arrays, actual: Arrays) -> list[str]:
     """The names of variables that differ."""
-    return [name for name in {**right, **found}
-            if name not in right or name not in found or not same(right[name], found[name])]
+    return [name for name in {**right, **actual}
+            if name not in right or name not in actual or not same(right[name], actual[name])]
 
 
 @pytest.mark.parametrize("pair, wrong", WRONG, ids=MISTAKES)
 def test_wrong_functions_are_wrong(pair, wrong, monkeypatch):
     monkeypatch.setattr(np, "empty_like", np.zeros_like)  # or what is not assigned yet differs
     right = gradients(pair)[0]
-    found, again, before, after = gradients(pair, wrong)
+    actual, again, before, after = gradients(pair, wrong)
     written = any(not np.array_equal(before[name], after[name]) for name in before)
     if wrong.first == SECOND_CALL:
-        assert max(errors(found, right).values()) == 0, "wrong in the first call already"
+        assert max(errors(actual, right).values()) == 0, "wrong in the first call already"
         assert max(errors(again, right).values()) > LEAST
     elif wrong.first == FIRST_CALL:
-        assert max(errors(found, right).values()) == 0, "wrong in the first call already"
+        assert max(errors(actual, right).values()) == 0, "wrong in the first call already"
         assert max(errors(elsewhere(pair, wrong), elsewhere(pair, None)).values()) > LEAST
     else:
-        assert written or max(errors(found, right).values()) > LEAST
+        assert written or max(errors(actual, right).values()) > LEAST
         assert first_wrong(pair, wrong) == wrong.first
 
 

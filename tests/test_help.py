@@ -50,7 +50,7 @@ def test_every_argument_says_what_it_does() -> None:
 def test_the_first_line_names_what_has_to_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files come before `--model`, which takes all directories that follow."""
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
-    verb = {one.prog: one for one in verbs(nmt.cli.build_parser())}["nmt translate"]
+    verb = {parser.prog: parser for parser in verbs(nmt.cli.build_parser())}["nmt translate"]
     assert verb.format_help().splitlines()[0] == \
         "usage: nmt translate [FILE ...] --model DIR [DIR ...] [OPTION ...]"
 

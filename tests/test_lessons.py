@@ -36,7 +36,7 @@ VALUES: dict[str, dict[int, list[Any]]] = {
 }
 # Answers that no mistake of docs/lessons/mistakes.py describes: they get the general hint
 OTHERS: dict[str, dict[int, list[Any]]] = {
-    "01_rnn": {2: [3, "six"], 1: [lambda *given: np.zeros((8, 1)), 3.0]},
+    "01_rnn": {2: [3, "six"], 1: [lambda *arguments: np.zeros((8, 1)), 3.0]},
     "02_lstm": {1: [lambda dh, dc, o, f, c: (dc, dc, dc)], 2: [5.5, "five"]},
     "03_gradient_checking": {2: [np.ones((3, 3))]},
     "04_encoder_decoder": {2: [("ein", "Dach"), ("Haus", "ein")]},
@@ -199,16 +199,17 @@ def test_a_list_of_one_number_will_do_and_text_will_not(
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_form(path: Path, tool: Any) -> None:
-    made = tool.cells(path.read_text("utf-8"))
-    assert made[0]["source"].startswith(f"# {int(path.stem[:2])}. ")
-    turns = [k for k, cell in enumerate(made) if cell["source"].startswith("# Your turn")]
-    solutions = [k for k, cell in enumerate(made) if "solution" in cell["metadata"].get("tags", [])]
+    cells = tool.cells(path.read_text("utf-8"))
+    assert cells[0]["source"].startswith(f"# {int(path.stem[:2])}. ")
+    turns = [k for k, cell in enumerate(cells) if cell["source"].startswith("# Your turn")]
+    solutions = [k for k, cell in enumerate(cells)
+                 if "solution" in cell["metadata"].get("tags", [])]
     assert len(turns) == len(solutions) == 3
     for turn, solution in zip(turns, solutions, strict=True):
         assert solution == turn + 2
-        assert made[turn + 1]["source"].startswith("### Solution")
-        assert made[solution]["metadata"]["jupyter"] == {"source_hidden": True}
-    for cell in made:
+        assert cells[turn + 1]["source"].startswith("### Solution")
+        assert cells[solution]["metadata"]["jupyter"] == {"source_hidden": True}
+    for cell in cells:
         assert cell["source"].strip()
         if cell["cell_type"] == "markdown":
             assert cell["source"].count("$") % 2 == 0
@@ -223,14 +224,14 @@ def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:
     notebooks = [*LESSONS, LOG]
     assert {p.stem for p in tmp_path.iterdir()} == {p.stem for p in notebooks}
     for path in notebooks:
-        made = json.loads((tmp_path / f"{path.stem}.ipynb").read_text("utf-8"))
-        assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
-        assert set(made) == {"nbformat", "nbformat_minor", "metadata", "cells"}
-        ids = [cell["id"] for cell in made["cells"]]
+        notebook = json.loads((tmp_path / f"{path.stem}.ipynb").read_text("utf-8"))
+        assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+        assert set(notebook) == {"nbformat", "nbformat_minor", "metadata", "cells"}
+        ids = [cell["id"] for cell in notebook["cells"]]
         assert len(set(ids)) == len(ids)
         again = []
-        assert "pip" in made["cells"].pop(1)["source"]  # the setup, which the lesson has not
-        for cell in made["cells"]:
+        assert "pip" in notebook["cells"].pop(1)["source"]  # the setup, which the lesson has not
+        for cell in notebook["cells"]:
             keys = {"id", "cell_type", "metadata", "source"}
             if cell["cell_type"] == "markdown":
                 lines = [f"# {line}".rstrip() for line in cell["source"].split("\n")]
@@ -242,8 +243,8 @@ def test_notebooks_are_the_lessons(tool: Any, tmp_path: Path) -> None:
                 mark = "# %%" + (f" tags={json.dumps(tags)}" if tags else "")
             assert set(cell) == keys
             again.append("\n".join([mark, *lines]))
-        given = path.read_text("utf-8")
-        assert "".join("\n".join(again).split()) == "".join(given.split())
+        lesson = path.read_text("utf-8")
+        assert "".join("\n".join(again).split()) == "".join(lesson.split())
 
 
 def test_notebook_refuses_text_before_the_first_cell(tool: Any) -> None:
@@ -270,8 +271,9 @@ def test_the_notebook_of_the_log_draws_a_run(tmp_path: Path, monkeypatch: Any) -
     assert training.get_ydata().tolist() == pytest.approx(
         [record["loss"] for record in records if record["event"] == "update"])
     scores = [record["scores"] for record in records if record["event"] == "epoch"]
-    assert np.exp(validation.get_ydata()) == pytest.approx([one["perplexity"] for one in scores])
-    assert bleu.get_lines()[0].get_ydata().tolist() == [one["bleu"] for one in scores]
+    assert np.exp(validation.get_ydata()) == pytest.approx([score["perplexity"]
+                                                            for score in scores])
+    assert bleu.get_lines()[0].get_ydata().tolist() == [score["bleu"] for score in scores]
     plt.close("all")
 
 

@@ -34,10 +34,10 @@ NAMED = re.compile(rf"(?<![\w.*/-])(?:{PROGRAM}) (?:\\\n#? *)?([a-z][\w-]*)")
 
 def files() -> list[Path]:
     """The files of the product and its pages, but for measurements and written formulas."""
-    found = [ROOT / place for place in PLACES if (ROOT / place).is_file()]
+    paths = [ROOT / place for place in PLACES if (ROOT / place).is_file()]
     for place in PLACES:
-        found += [path for path in sorted((ROOT / place).rglob("*")) if path.suffix in SUFFIXES]
-    return [path for path in found if path.stat().st_size < 2**19]
+        paths += [path for path in sorted((ROOT / place).rglob("*")) if path.suffix in SUFFIXES]
+    return [path for path in paths if path.stat().st_size < 2**19]
 
 
 def fault(program: str, words: list[str]) -> str:
@@ -46,40 +46,40 @@ def fault(program: str, words: list[str]) -> str:
         names = [*takewhile(lambda word: re.fullmatch("[a-z][a-z-]*", word), words)]
         return next((name for name in names if name not in ABOUT), "")
     parser: argparse.ArgumentParser = PARSERS[program]
-    while verbs := next((one.choices for one in parser._actions
-                         if isinstance(one, argparse._SubParsersAction)), None):
+    while verbs := next((action.choices for action in parser._actions
+                         if isinstance(action, argparse._SubParsersAction)), None):
         if not words or not re.fullmatch("[a-z][a-z-]*", words[0]):
             return ""
         if words[0] not in verbs:
             return words[0]
         parser, words = verbs[words[0]], words[1:]
     options = (word.partition("=")[0] for word in words if re.match("--[a-z]", word))
-    return next((one for one in options if one not in parser._option_string_actions
-                 and not ("." in one and is_key(one[2:]))), "")
+    return next((word for word in options if word not in parser._option_string_actions
+                 and not ("." in word and is_key(word[2:]))), "")
 
 
 def is_key(key: str) -> bool:
     """Whether docs/recipe.md has a key, or a task's `name.` before it."""
-    return key.startswith("ratios.") or any(f"`{one}`" in KEYS
-                                            for one in (key, key.partition(".")[2]))
+    return key.startswith("ratios.") or any(f"`{candidate}`" in KEYS
+                                            for candidate in (key, key.partition(".")[2]))
 
 
 def faults(text: str) -> Iterator[str]:
     """The commands of a text that name what does not exist."""
     for pattern in (QUOTED, HEAD):
-        for found in pattern.finditer(text):
-            words = re.sub(r"\\?\n\s*#?", " ", found[3])
-            if wrong := fault(found[1] or found[2], follow.words(re.sub("['\"]", "", words))):
-                yield f"{' '.join(found[0].split())}: {wrong}"
-    for found in NAMED.finditer(text):
-        first = found[3]
-        if first not in PROSE and (wrong := fault(found[1] or found[2], [first])):
-            yield f"{found[0]}: {wrong}"
+        for match in pattern.finditer(text):
+            words = re.sub(r"\\?\n\s*#?", " ", match[3])
+            if wrong := fault(match[1] or match[2], follow.words(re.sub("['\"]", "", words))):
+                yield f"{' '.join(match[0].split())}: {wrong}"
+    for match in NAMED.finditer(text):
+        first = match[3]
+        if first not in PROSE and (wrong := fault(match[1] or match[2], [first])):
+            yield f"{match[0]}: {wrong}"
 
 
 def test_every_command_exists() -> None:
-    assert not [f"{path.relative_to(ROOT)}: {one}" for path in files()
-                for one in faults(path.read_text("utf-8"))]
+    assert not [f"{path.relative_to(ROOT)}: {message}" for path in files()
+                for message in faults(path.read_text("utf-8"))]
 
 
 def test_commands_are_found() -> None:

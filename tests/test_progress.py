@@ -120,9 +120,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_verb_is_listed() -> None:
-    found = {one.prog for build in (nmt.cli.build_parser, grads.cli.build_parser)
-             for one in verbs(build()) if one._subparsers is None}
-    assert found == SHOWN.keys() | OTHERS.keys()
+    listed = {parser.prog for build in (nmt.cli.build_parser, grads.cli.build_parser)
+              for parser in verbs(build()) if parser._subparsers is None}
+    assert listed == SHOWN.keys() | OTHERS.keys()
 
 
 @pytest.mark.parametrize("verb", SHOWN)
@@ -136,10 +136,10 @@ def test_a_verb_shows_what_it_is_at(
     if verb == "nmt bpe learn":
         pytest.importorskip("subword_nmt", reason="subword-nmt is not installed")
     _without_long_work(monkeypatch)
-    found = drawn(lambda: call(verb, *arguments))
-    assert found.status == 0, found.seen()
-    assert [bar for bar in bars if bar not in found.seen()] == []
-    _tidy(found)
+    terminal = drawn(lambda: call(verb, *arguments))
+    assert terminal.status == 0, terminal.seen()
+    assert [bar for bar in bars if bar not in terminal.seen()] == []
+    _tidy(terminal)
 
 
 def call(verb: str, *arguments: object) -> None:
@@ -148,11 +148,11 @@ def call(verb: str, *arguments: object) -> None:
     (nmt.cli.main if verb.startswith("nmt") else grads.cli.main)(words)
 
 
-def _tidy(found: Drawn) -> None:
+def _tidy(terminal: Drawn) -> None:
     """No code is shown as text, bars were redrawn and are gone, the cursor is visible."""
-    assert "\\x1b" not in found.written and "━" in found.written, found.written
-    assert not [line for line in found.lines if "━" in line], found.lines
-    assert found.cursor
+    assert "\\x1b" not in terminal.written and "━" in terminal.written, terminal.written
+    assert not [line for line in terminal.lines if "━" in line], terminal.lines
+    assert terminal.cursor
 
 
 @pytest.mark.parametrize("verb, arguments, bar, said", [
@@ -165,15 +165,15 @@ def _tidy(found: Drawn) -> None:
 def test_after_ctrl_c_the_terminal_is_as_before(
     verb: str, arguments: tuple[object, ...], bar: str, said: str, work: None, at_once: None
 ) -> None:
-    found = drawn(lambda: call(verb, *arguments), {bar: "\x03"})
-    assert found.status == 130 and said in found.lines[-2], found.lines
-    _tidy(found)
+    terminal = drawn(lambda: call(verb, *arguments), {bar: "\x03"})
+    assert terminal.status == 130 and said in terminal.lines[-2], terminal.lines
+    _tidy(terminal)
 
 
 def test_the_screen_of_a_walk_comes_and_goes(work: None, at_once: None) -> None:
-    found = drawn(lambda: call("grads walk", "gru"), {"q leave": "q"})
-    assert found.status == 0 and found.lines == [""], found.lines
-    _tidy(found)
+    terminal = drawn(lambda: call("grads walk", "gru"), {"q leave": "q"})
+    assert terminal.status == 0 and terminal.lines == [""], terminal.lines
+    _tidy(terminal)
 
 
 def _without_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_benchmarks_say_how_far_they_are(
         benchmarks.timing.interleave({"nothing": lambda: None}, 2, 0)
 
     monkeypatch.setattr(benchmarks.__main__, "find", lambda name: timed)
-    found = drawn(lambda: sys.exit(benchmarks.__main__.main(["kernels"])))
-    assert found.status == 0 and "kernels" in found.seen()
-    assert re.search("timing, iterations +[━╺]+ 1 of 2", found.seen())
-    _tidy(found)
+    terminal = drawn(lambda: sys.exit(benchmarks.__main__.main(["kernels"])))
+    assert terminal.status == 0 and "kernels" in terminal.seen()
+    assert re.search("timing, iterations +[━╺]+ 1 of 2", terminal.seen())
+    _tidy(terminal)

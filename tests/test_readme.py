@@ -30,9 +30,9 @@ def facts(table: str) -> list[str]:
                          ids=["README.md", "grads.md"])
 def test_the_example(page: Path, right: int, wrong: int,
                      capsys: pytest.CaptureFixture[str]) -> None:
-    found = EXAMPLE.search(page.read_text("utf-8"))
-    assert found
-    code, output = found.groups()
+    match = EXAMPLE.search(page.read_text("utf-8"))
+    assert match
+    code, output = match.groups()
     assert len([line for line in code.split("\n") if line.strip()]) <= 12
     exec(compile(code, page.name, "exec"), {})
     printed = capsys.readouterr().out
@@ -78,8 +78,8 @@ def parse(program: str, words: list[str]) -> list[str]:
         options = _parse(words) if program == "nmt" else build_parser().parse_args(words)
     except (SystemExit, UserError) as error:
         pytest.fail(f"{program} {' '.join(words)}: {error}")
-    given = getattr(options, "overrides", [])
-    return [word[2:].partition("=")[0] for word in given if word.startswith("--")]
+    overrides = getattr(options, "overrides", [])
+    return [word[2:].partition("=")[0] for word in overrides if word.startswith("--")]
 
 
 def test_an_output_that_differs_is_told(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from nmt.translator_training import build_vocabularies
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"
 WMT = DATA / "wmt_deen_10k"
-NAMES = {f"{part}_{side}": f"{file}.lc.norm.tok.{language}"  # of Multi30k's files
-         for part, file in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr"))
+NAMES = {f"{split}_{side}": f"{file}.lc.norm.tok.{language}"  # of Multi30k's files
+         for split, file in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr"))
          for side, language in (("source", "de"), ("target", "en"))}
 WORD_SIMILARITY = DATA / "word_similarity"
 GUM = DATA / "trees" / "gum_cc_by"
@@ -80,10 +80,11 @@ def test_rare_words_and_a_small_vocabulary() -> None:
     recipe = Recipe(DataConfig(directory=str(MULTI30K), **NAMES),
                     ModelConfig(layers=1, hidden_size=8, embedding_size=8))
     system = System.create(recipe, {"source": vocabulary, "target": Vocabulary(["a"])})
-    found = similarity(system, read_pairs(WORD_SIMILARITY / "rare.txt"))
-    assert (found.pairs, found.known, found.half_known) == (2034, 76, 840)
-    assert found.without_vector == 2034 - 76
-    assert all(np.isfinite([one.all, one.known]).all() for one in found.agreements)
+    result = similarity(system, read_pairs(WORD_SIMILARITY / "rare.txt"))
+    assert (result.pairs, result.known, result.half_known) == (2034, 76, 840)
+    assert result.without_vector == 2034 - 76
+    assert all(np.isfinite([agreement.all, agreement.known]).all()
+               for agreement in result.agreements)
 
 
 @need(TEXT)
@@ -99,7 +100,7 @@ def test_characters_of_shakespeare_make_streams() -> None:
 
 @need(TEXT)
 def test_words_of_war_and_peace() -> None:
-    sizes = [len(read_lines(TEXT / f"wap.{part}.txt")) for part in ("train", "valid", "test")]
+    sizes = [len(read_lines(TEXT / f"wap.{split}.txt")) for split in ("train", "valid", "test")]
     assert sizes == [36243, 7870, 8052]  # the last line of each has no line end
 
 
@@ -118,11 +119,11 @@ def test_gold_alignments_of_europarl_in_both_formats() -> None:
         read_gold(pharaoh, sizes)
     with pytest.raises(UserError, match=r"de-en.ref.wa:1: .*source word from 1 to \d+, got 0"):
         read_gold(naacl, sizes)
-    one, other = (read_gold(path, sizes, GoldOptions(first=0, drop=True))
-                  for path in (pharaoh, naacl))
-    assert one == other and one.dropped == 1
-    assert sum(len(pair.sure) for pair in one.gold) == 1232
-    assert all(pair.sure == pair.possible for pair in one.gold)
+    gold, other_format = (read_gold(path, sizes, GoldOptions(first=0, drop=True))
+                          for path in (pharaoh, naacl))
+    assert gold == other_format and gold.dropped == 1
+    assert sum(len(pair.sure) for pair in gold.gold) == 1232
+    assert all(pair.sure == pair.possible for pair in gold.gold)
 
 
 @need(HANSARDS)
@@ -147,7 +148,7 @@ def test_the_aligner_on_europarl() -> None:
     rates = {}
     for method in ("model1", "hmm"):
         both = align(sources[:5000], targets[:5000], AlignerOptions(method))
-        links = [grow_diag_final_and(*one) for one in zip(*both, strict=True)]
+        links = [grow_diag_final_and(*pair_of_links) for pair_of_links in zip(*both, strict=True)]
         rates[method] = alignment_score(links[:100], gold).error_rate
     assert 0.20 < rates["hmm"] < 0.30 < rates["model1"] < 0.42
 

@@ -75,8 +75,8 @@ class Window:
         self.page = browser.new_page(viewport=size or {"width": 1300, "height": 900})
         self.address = address
         self.said: list[str] = []
-        self.page.on("console", lambda one: self.said.append(one.text))
-        self.page.on("pageerror", lambda one: self.said.append(str(one)))
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", self.asked)
 
     def asked(self, request: Any) -> None:
@@ -116,8 +116,8 @@ def test_search_finds_words_and_leads_there(browser: Any, address: str) -> None:
     page = window.open("index.html")
     page.fill(".md-search__input", "location-based attention")
     page.wait_for_selector(HITS)
-    found = page.inner_text(".md-search-result__list")
-    assert "location" in found.lower()
+    results = page.inner_text(".md-search-result__list")
+    assert "location" in results.lower()
     page.goto(urljoin(page.url, page.locator(HITS).first.get_attribute("href")))
     assert page.url.startswith(address) and "location" in page.inner_text("article").lower()
     assert not window.said
@@ -170,8 +170,8 @@ def test_nothing_is_cut(barred: Any, site: Path) -> None:
         barred.goto(path.as_uri(), wait_until="domcontentloaded")
         for width in WIDTHS:
             barred.set_viewport_size({"width": width, "height": 844})
-            if found := barred.evaluate(CUT):
-                wrong[f"{path.relative_to(site)}, {width} px"] = found
+            if cut := barred.evaluate(CUT):
+                wrong[f"{path.relative_to(site)}, {width} px"] = cut
     assert not wrong
 
 

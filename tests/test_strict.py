@@ -200,11 +200,11 @@ def plain(tree: Any) -> list[Any]:
 @pytest.mark.parametrize("name", ALLOWED)
 def test_allowed_operations_equal_numpy(name: str, a: np.ndarray) -> None:
     expected = plain(ALLOWED[name](np, a))
-    found = plain(to_numpy(ALLOWED[name](strict, to_strict(a))))
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert np.asarray(one).dtype == np.asarray(other).dtype
-        np.testing.assert_array_equal(one, other)
+    actual = plain(to_numpy(ALLOWED[name](strict, to_strict(a))))
+    assert len(actual) == len(expected)
+    for actual_array, expected_array in zip(actual, expected, strict=True):
+        assert np.asarray(actual_array).dtype == np.asarray(expected_array).dtype
+        np.testing.assert_array_equal(actual_array, expected_array)
 
 
 def test_results_are_device_arrays(a: np.ndarray) -> None:
@@ -237,8 +237,8 @@ def test_reduceat_loses_digits_as_cupy_does() -> None:
     values = np.array([1e8, 1.0, 1.0], np.float32)
     starts = np.array([0, 1])
     assert np.add.reduceat(values, starts).tolist() == [1e8, 2.0]
-    found = to_numpy(strict.add.reduceat(to_strict(values), to_strict(starts)))
-    assert found.tolist() == [1e8, 0.0]
+    sums = to_numpy(strict.add.reduceat(to_strict(values), to_strict(starts)))
+    assert sums.tolist() == [1e8, 0.0]
 
 
 @pytest.mark.parametrize(("act", "expected"), [

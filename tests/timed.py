@@ -44,7 +44,7 @@ def prepare(case: Case, device: Device) -> dict[str, Any]:
     import backend
 
     with backend.using(device.backend):
-        made = case.prepare(device)
-    for call in made.calls.values():
+        prepared = case.prepare(device)
+    for call in prepared.calls.values():
         call()
-    return dict(made.differences)
+    return dict(prepared.differences)

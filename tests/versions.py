@@ -30,9 +30,9 @@ def interpreter(version: str) -> str | None:
     roots = (Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions").glob(
         f"{version}.*/bin/python")
     for command in (f"python{version}", *map(str, sorted(roots))):
-        found = shutil.which(command)
-        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
-            return found
+        program = shutil.which(command)
+        if program and subprocess.run([program, "-c", ""], capture_output=True).returncode == 0:
+            return program
     return None
 
 

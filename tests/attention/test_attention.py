@@ -69,13 +69,13 @@ def test_backward_is_the_derivation(variant, stepwise):
     for b, length in enumerate(LENGTHS):
         h_bar, d_source = as_written(states[:length, b].T, literal_of(variant)), 0.0
         for q in range(Q):
-            given = literal_of(variant), h[b, q][:, None], h_bar, w, FIRST + q
-            a = align(*given)
+            arguments = literal_of(variant), h[b, q][:, None], h_bar, w, FIRST + q
+            a = align(*arguments)
             d, d_column = h_bar.T @ dc[b, q][:, None], dc[b, q][:, None]
-            dh_q, d_h_bar, dw = align_grad(given[0], d, *given[1:])
+            dh_q, d_h_bar, dw = align_grad(arguments[0], d, *arguments[1:])
             np.testing.assert_allclose(dh[b, q], dh_q[:, 0], rtol=0, atol=1e-13)
             d_source = d_source + d_h_bar + d_column @ a.T
-            sums = {name: sums.get(name, 0.0) + one for name, one in dw.items()}
+            sums = {name: sums.get(name, 0.0) + gradient for name, gradient in dw.items()}
         d_source = as_written(d_source, literal_of(variant))
         np.testing.assert_allclose(dstates[:length, b], d_source.T, rtol=0, atol=1e-12)
         assert not dstates[length:, b].any()
@@ -104,12 +104,12 @@ def test_up_to_the_attentional_vector(score, lengths, dtype):
         d_source, h_bar = 0.0, states[:length, b].T
         for q in range(Q):
             column = h[b, q][:, None]
-            given = column, h_bar, W_c, w
-            assert_close(h_tilde.reshape(B, Q, H)[b, q], attend(variant, *given)[0][:, 0])
-            found = attend_grad(variant, dh_tilde[b, q][:, None], *given)
-            assert_close((dh + dh_attention)[b, q], found[0][:, 0])
-            d_source, dW_c = d_source + found[1], dW_c + found[2]
-            dW_a = dW_a + found[3].get("W_a", 0.0)
+            arguments = column, h_bar, W_c, w
+            assert_close(h_tilde.reshape(B, Q, H)[b, q], attend(variant, *arguments)[0][:, 0])
+            expected = attend_grad(variant, dh_tilde[b, q][:, None], *arguments)
+            assert_close((dh + dh_attention)[b, q], expected[0][:, 0])
+            d_source, dW_c = d_source + expected[1], dW_c + expected[2]
+            dW_a = dW_a + expected[3].get("W_a", 0.0)
         assert_close(dstates[:length, b], d_source.T)
     assert_close(da.T @ joined, dW_c)
     assert list(gradients) == list(parameters)

@@ -37,8 +37,8 @@ def test_it_writes_where_it_is_told():
     np.testing.assert_array_equal(out, attentional_forward(joined, W_c))
     djoined, where = attentional_backward(d, out, W_c, da)
     assert where is da
-    for found, expected in zip((djoined, da), attentional_backward(d, out, W_c), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip((djoined, da), attentional_backward(d, out, W_c), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -18,14 +18,15 @@ VARIANTS = [
     Variant("concat-identity", "local-p", 2, renormalise=True)]
 
 
-@pytest.mark.parametrize("B, Q, one", [(3, 4, 1), (3, 4, 5), (5, 2, 7), (2, 9, 30), (1, 1, 99),
-                                       (0, 3, 2), (3, 0, 2)])
-def test_rectangles_cover_every_pair_once(B, Q, one, monkeypatch):
+@pytest.mark.parametrize("B, Q, pair_size",
+                         [(3, 4, 1), (3, 4, 5), (5, 2, 7), (2, 9, 30), (1, 1, 99),
+                          (0, 3, 2), (3, 0, 2)])
+def test_rectangles_cover_every_pair_once(B, Q, pair_size, monkeypatch):
     monkeypatch.setattr(blocks, "ON_HOST", 20)
     covered = np.zeros((B, Q), dtype=int)
-    for b, t in rectangles(np, B, Q, one):
+    for b, t in rectangles(np, B, Q, pair_size):
         covered[b, t] += 1
-        assert covered[b, t].size * one <= max(20, one)  # one pair is always allowed
+        assert covered[b, t].size * pair_size <= max(20, pair_size)  # one pair is always allowed
     assert (covered == 1).all()
 
 
@@ -46,10 +47,10 @@ def run(variant, stepwise):
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("size", [1, 60, 100, 200])
 def test_blocks_do_not_change_what_is_computed(variant, size, monkeypatch):
-    whole = run(variant, False)
+    at_once = run(variant, False)
     monkeypatch.setattr(blocks, "ON_HOST", size)
     for stepwise in (False, True):
-        found = run(variant, stepwise)
-        for name, expected in whole.items():
-            away = np.abs(found[name] - expected).max()
+        actual = run(variant, stepwise)
+        for name, expected in at_once.items():
+            away = np.abs(actual[name] - expected).max()
             assert away <= 1e-13 * np.abs(expected).max(), name

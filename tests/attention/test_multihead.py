@@ -42,7 +42,7 @@ class Drawn:
     def __init__(self, heads, kind, dropout, dtype=np.float64):
         rng, self.heads, self.itself = np.random.default_rng(7), heads, kind == "future"
         weights = multihead_weights("m", D, heads, uniform(0.1))
-        self.parameters = {name: draw(rng, one.shape, dtype) for name, one in weights.items()}
+        self.parameters = {name: draw(rng, weight.shape, dtype) for name, weight in weights.items()}
         self.x, self.dy = draw(rng, (T, B, D), dtype), draw(rng, (T, B, D), dtype)
         self.memory = self.x if self.itself else draw(rng, (S, B, D), dtype)
         steps = len(self.memory)
@@ -82,36 +82,36 @@ class Drawn:
 def test_kernels_are_the_derivation(heads, kind, dropout, dtype):
     drawn = Drawn(heads, kind, dropout, dtype)
     y, cache = drawn.forward()
-    found = drawn.backward(drawn.dy, cache)
-    expected = {name: np.zeros_like(one) for name, one in found.items()}
+    gradients = drawn.backward(drawn.dy, cache)
+    expected = {name: np.zeros_like(gradient) for name, gradient in gradients.items()}
     for b in range(B):
-        given = drawn.literal(b)
-        Z, trace = multihead(*given)
+        arguments = drawn.literal(b)
+        Z, trace = multihead(*arguments)
         assert_close(y[:, b], Z)
-        dY, dX, *weights = multihead_grad(drawn.dy[:, b], *given, trace)
+        dY, dX, *weights = multihead_grad(drawn.dy[:, b], *arguments, trace)
         expected["x"][:, b] += dY
         expected["x" if drawn.itself else "memory"][:, b] += dX
         for name, d in parameters_of("m", *weights).items():
             expected[name] += d
-    assert_same_gradients(found, expected)
+    assert_same_gradients(gradients, expected)
 
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_derivations(heads):
     """Of one head and of many, of everything they read, dropped weights and dead places too."""
-    Y, X, own, W_O, b_O, *rest = Drawn(heads, "words", True).literal(2)
+    Y, X, head_weights, W_O, b_O, *rest = Drawn(heads, "words", True).literal(2)
     dZ = np.random.default_rng(3).normal(size=Y.shape)
-    names = [f"{name}{i}" for i in own for name in Head._fields]
+    names = [f"{name}{i}" for i in head_weights for name in Head._fields]
 
     def loss(a):
-        drawn = {i: Head(*(a[f"{name}{i}"] for name in Head._fields)) for i in own}
+        drawn = {i: Head(*(a[f"{name}{i}"] for name in Head._fields)) for i in head_weights}
         return (dZ * multihead(a["Y"], a["X"], drawn, a["W_O"], a["b_O"], *rest)[0]).sum()
 
-    given = (Y, X, own, W_O, b_O, *rest)
-    dY, dX, d_heads, dW_O, db_O = multihead_grad(dZ, *given, multihead(*given)[1])
+    arguments = (Y, X, head_weights, W_O, b_O, *rest)
+    dY, dX, d_heads, dW_O, db_O = multihead_grad(dZ, *arguments, multihead(*arguments)[1])
     inputs, gradients = ({"Y": y, "X": x, "W_O": w, "b_O": b, **dict(zip(
-        names, [leaf for one in heads_.values() for leaf in one], strict=True))}
-        for y, x, heads_, w, b in (given[:5], (dY, dX, d_heads, dW_O, db_O)))
+        names, [leaf for head in heads_.values() for leaf in head], strict=True))}
+        for y, x, heads_, w, b in (arguments[:5], (dY, dX, d_heads, dW_O, db_O)))
     check_gradients(loss, inputs, gradients).raise_if_wrong()
 
 
@@ -123,8 +123,8 @@ def test_one_head_of_the_derivation():
     dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, D, trace)
 
     def loss(a):
-        own = head._replace(W_V=a["W_V"])
-        return (dH * head_forward(a["Y"], a["X"], own, dead, D)[0]).sum()
+        changed_head = head._replace(W_V=a["W_V"])
+        return (dH * head_forward(a["Y"], a["X"], changed_head, dead, D)[0]).sum()
 
     check_gradients(
         loss,
@@ -145,16 +145,16 @@ def test_padding_and_the_future_are_not_attended_to():
     drawn = Drawn(2, "words", False)
     y, cache = drawn.forward()
     dmemory = drawn.backward(drawn.dy, cache)["memory"]
-    other = drawn.memory.copy()
+    changed = drawn.memory.copy()
     for b, length in enumerate(LENGTHS):
-        other[length:, b] = 1e6
+        changed[length:, b] = 1e6
         assert not dmemory[length:, b].any()
-    np.testing.assert_array_equal(drawn.forward(memory=other)[0], y)
+    np.testing.assert_array_equal(drawn.forward(memory=changed)[0], y)
     drawn = Drawn(2, "future", False)
     y, _ = drawn.forward()
-    other = drawn.x.copy()
-    other[2:] = 1e6
-    np.testing.assert_array_equal(drawn.forward(other)[0][:2], y[:2])
+    changed = drawn.x.copy()
+    changed[2:] = 1e6
+    np.testing.assert_array_equal(drawn.forward(changed)[0][:2], y[:2])
 
 
 def test_nothing_is_dead_where_nothing_is_padded():
@@ -189,7 +189,7 @@ def test_pytorch(heads, kind):
     """torch.nn.MultiheadAttention with moved weights; its bias of the keys changes nothing."""
     torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
     drawn = Drawn(heads, kind, False)
-    p = {name.removeprefix("m."): torch.tensor(one) for name, one in drawn.parameters.items()}
+    p = {name.removeprefix("m."): torch.tensor(array) for name, array in drawn.parameters.items()}
     module = torch.nn.MultiheadAttention(D, heads, dtype=torch.float64)
     module.load_state_dict({
         "in_proj_weight": torch.cat([p["W_q"], p["W_k"], p["W_v"]]),
@@ -201,14 +201,14 @@ def test_pytorch(heads, kind):
     y, _ = module(x, memory, memory, key_padding_mask=dead[:, 0] if kind == "words" else None,
                   attn_mask=dead[0] if kind == "future" else None)
     y.backward(torch.tensor(drawn.dy))
-    own, cache = drawn.forward()
-    found = drawn.backward(drawn.dy, cache)
-    assert_close(own, y.detach().numpy())
+    actual, cache = drawn.forward()
+    gradients = drawn.backward(drawn.dy, cache)
+    assert_close(actual, y.detach().numpy())
     expected = {"x": x.grad, "m.W_o": module.out_proj.weight.grad,
                 "m.b_o": module.out_proj.bias.grad}
-    for one, W, b in zip("qkv", module.in_proj_weight.grad.chunk(3),
-                         module.in_proj_bias.grad.chunk(3), strict=True):
-        expected |= {f"m.W_{one}": W, f"m.b_{one}": b}
+    for letter, W, b in zip("qkv", module.in_proj_weight.grad.chunk(3),
+                            module.in_proj_bias.grad.chunk(3), strict=True):
+        expected |= {f"m.W_{letter}": W, f"m.b_{letter}": b}
     expected |= {} if drawn.itself else {"memory": memory.grad}
     assert expected.pop("m.b_k").abs().max() < 1e-13  # PyTorch's, of the keys, moves no weight
-    assert_same_gradients(found, {name: d.numpy() for name, d in expected.items()})
+    assert_same_gradients(gradients, {name: d.numpy() for name, d in expected.items()})

@@ -24,7 +24,7 @@ def make(kind, dtype=np.float64):
     """Vectors, weights and an upstream gradient."""
     rng = np.random.default_rng(2)
     weights = norm_weights("n", kind, SHAPE[-1])
-    parameters = {name: draw(rng, one.shape, dtype) + 1.0 for name, one in weights.items()}
+    parameters = {name: draw(rng, weight.shape, dtype) + 1.0 for name, weight in weights.items()}
     return draw(rng, SHAPE, dtype), parameters, draw(rng, SHAPE, dtype)
 
 
@@ -45,18 +45,18 @@ def test_kernels_are_the_derivation(kind, dtype):
         assert_close(y[place], forward(column, *w)[:, 0])
         d_column, *dw = grad(dy[place][:, None], column, *w)
         assert_close(dx[place], d_column[:, 0])
-        sums = [before + one[:, 0] for before, one in zip(sums, dw, strict=True)]
+        sums = [before + gradient[:, 0] for before, gradient in zip(sums, dw, strict=True)]
     assert list(gradients) == list(parameters)
-    for found, expected in zip(gradients.values(), sums, strict=True):
-        assert_close(found, expected)
+    for actual, expected in zip(gradients.values(), sums, strict=True):
+        assert_close(actual, expected)
 
 
 @KINDS
 def test_derivations(kind):
     x, parameters, dy = make(kind)
     forward, grad = literal.NORMS[kind]
-    given, d = [x[0, 0][:, None], *columns(parameters)], dy[0, 0][:, None]
-    check_gradients(lambda *a: (d * forward(*a)).sum(), given, list(grad(d, *given)),
+    arguments, d = [x[0, 0][:, None], *columns(parameters)], dy[0, 0][:, None]
+    check_gradients(lambda *a: (d * forward(*a)).sum(), arguments, list(grad(d, *arguments)),
                     vanish=False).raise_if_wrong()
 
 
@@ -83,11 +83,11 @@ def test_a_short_vector_is_divided_by_eps(kind, length):
     np.testing.assert_allclose(y[0, 0], g * x[0, 0] / EPS, rtol=1e-14)
     np.testing.assert_allclose(dx[0, 0], g * dy[0, 0] / EPS, rtol=1e-14)
     if length:
-        given = [x[0, 0][:, None], *columns(parameters)]
+        arguments = [x[0, 0][:, None], *columns(parameters)]
         forward, grad = literal.NORMS[kind]
         d = dy[0, 0][:, None]
-        assert_close(dx[0, 0], grad(d, *given)[0][:, 0])
-        check_gradients(lambda *a: (d * forward(*a)).sum(), given, list(grad(d, *given)),
+        assert_close(dx[0, 0], grad(d, *arguments)[0][:, 0])
+        check_gradients(lambda *a: (d * forward(*a)).sum(), arguments, list(grad(d, *arguments)),
                         method="complex").raise_if_wrong()
 
 
@@ -120,13 +120,13 @@ def test_pytorch(kind):
     x, parameters, dy = make(kind)
     module = {"layer": torch.nn.LayerNorm, "rms": torch.nn.RMSNorm}[kind](5, eps=EPS).double()
     leaf = torch.tensor(x, requires_grad=True)
-    own = dict(zip(("weight", "bias"), parameters, strict=False))
-    module.load_state_dict({name: torch.tensor(parameters[of]) for name, of in own.items()})
+    names = dict(zip(("weight", "bias"), parameters, strict=False))
+    module.load_state_dict({name: torch.tensor(parameters[of]) for name, of in names.items()})
     expected = module(leaf)
     expected.backward(torch.tensor(dy))
     y, cache = norm_forward("n", kind, parameters, x)
     dx, gradients = norm_backward(dy, cache)
     assert_close(y, expected.detach().numpy())
     assert_close(dx, leaf.grad.numpy())
-    for name, of in own.items():
+    for name, of in names.items():
         assert_close(gradients[of], getattr(module, name).grad.numpy())

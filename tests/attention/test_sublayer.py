@@ -26,14 +26,14 @@ def make(norm, dtype=np.float64):
     """x, dy (T, B, d) and the weights of a feed-forward layer and of a norm."""
     rng = np.random.default_rng(3)
     weights = feed_forward_weights("f", D, F, uniform(0.1)) | norm_weights("n", norm, D)
-    parameters = {name: draw(rng, one.shape, dtype) for name, one in weights.items()}
+    parameters = {name: draw(rng, weight.shape, dtype) for name, weight in weights.items()}
     return draw(rng, (T, B, D), dtype), draw(rng, (T, B, D), dtype), parameters
 
 
 def literal(parameters):
     """The weights of the layer, and of the norm as columns."""
     w = [parameters[f"f.{name}"] for name in ("W_1", "b_1", "W_2", "b_2")]
-    return (FeedForward(*(one.T if one.ndim == 2 else one[None] for one in w)),
+    return (FeedForward(*(array.T if array.ndim == 2 else array[None] for array in w)),
             tuple(value[:, None] for name, value in parameters.items() if name.startswith("n.")))
 
 
@@ -44,7 +44,7 @@ def test_a_sublayer_is_the_derivation(norm, pre, dtype):
     x, dy, parameters = make(norm, dtype)
     y, cache = sublayer_forward("n", Placement(norm, pre), parameters, x,
                                 lambda read: feed_forward_forward("f", parameters, read))
-    dx, found = sublayer_backward(dy, cache, feed_forward_backward)
+    dx, gradients = sublayer_backward(dy, cache, feed_forward_backward)
     w_F, w_N = literal(parameters)
     forward, grad = PLACED["pre" if pre else "post"]
     expected = dict.fromkeys(parameters, 0.0)
@@ -55,26 +55,26 @@ def test_a_sublayer_is_the_derivation(norm, pre, dtype):
             "feed_forward", dy[:, b], x[:, b], w_F, {}, norm, w_N, kept)
         assert_close(dx[:, b], d_sentence)
         assert reads == {}
-        own = [d.T if k % 2 == 0 else d[0] for k, d in enumerate(d_F)]
-        for name, d in zip(parameters, [*own, *(d[:, 0] for d in d_N)], strict=True):
+        layer_gradients = [d.T if k % 2 == 0 else d[0] for k, d in enumerate(d_F)]
+        for name, d in zip(parameters, [*layer_gradients, *(d[:, 0] for d in d_N)], strict=True):
             expected[name] = expected[name] + d
-    assert_same_gradients(found, expected)
+    assert_same_gradients(gradients, expected)
 
 
 @pytest.mark.parametrize("placed", PLACED)
 def test_derivations(placed):
     x, dy, parameters = make("layer")
     w_F, w_N = literal(parameters)
-    given = dict(zip(("x", *FeedForward._fields, "g", "b"), (x[:, 0], *w_F, *w_N), strict=True))
+    inputs = dict(zip(("x", *FeedForward._fields, "g", "b"), (x[:, 0], *w_F, *w_N), strict=True))
     forward, grad = PLACED[placed]
 
     def run(a):
-        w = [a[name] for name in given]
+        w = [a[name] for name in inputs]
         return forward("feed_forward", w[0], FeedForward(*w[1:5]), {}, "layer", tuple(w[5:]))
 
-    dx, _, d_F, d_N = grad("feed_forward", dy[:, 0], x[:, 0], w_F, {}, "layer", w_N, run(given)[1])
-    check_gradients(lambda a: (dy[:, 0] * run(a)[0]).sum(), given,
-                    dict(zip(given, [dx, *d_F, *d_N], strict=True)),
+    dx, _, d_F, d_N = grad("feed_forward", dy[:, 0], x[:, 0], w_F, {}, "layer", w_N, run(inputs)[1])
+    check_gradients(lambda a: (dy[:, 0] * run(a)[0]).sum(), inputs,
+                    dict(zip(inputs, [dx, *d_F, *d_N], strict=True)),
                     vanish=False).raise_if_wrong()
 
 

@@ -60,13 +60,13 @@ def test_local_p_jumps_where_its_position_passes_an_integer(D):
 @pytest.mark.parametrize("window", ["local-m", "local-p"])
 def test_a_step_computes_with_its_window_only(score, window):
     """What a step makes has the window's size in a source of any length."""
-    made = []
+    shapes = []
     for S in (20, 200):
         h, _, _, memory = make(Variant(score, window, D=2), (S, S))
         _, cache = memory.attend(h)
         assert not any(S in array.shape for array in only(cache))
-        made.append([array.shape for array in only(cache)])
-    assert made[0] == made[1]
+        shapes.append([array.shape for array in only(cache)])
+    assert shapes[0] == shapes[1]
 
 
 def test_a_source_longer_than_the_location_knows():
@@ -109,8 +109,9 @@ def test_a_reversed_source_is_attended_to_at_the_same_written_words(variant):
     back = states.copy()
     for b, length in enumerate(lengths):
         back[:length, b] = states[:length, b][::-1]
-    other = memory_forward(back, np.array(lengths), variant._replace(reverse=True), parameters,
-                           "attention")
-    (c, cache), (c_other, again) = memory.attend(h, 2), other.attend(h, 2)
+    reversed_memory = memory_forward(back, np.array(lengths), variant._replace(reverse=True),
+                                     parameters,
+                                     "attention")
+    (c, cache), (c_other, again) = memory.attend(h, 2), reversed_memory.attend(h, 2)
     np.testing.assert_array_equal(c_other, c)
-    np.testing.assert_array_equal(other.alignment(again), memory.alignment(cache))
+    np.testing.assert_array_equal(reversed_memory.alignment(again), memory.alignment(cache))

@@ -40,11 +40,11 @@ def on_device(tree):
     return tree
 
 
-def arrays(found):
+def arrays(tree):
     """The arrays of what a function returns."""
-    if isinstance(found, (list, tuple)):
-        return [array for one in found for array in arrays(one)]
-    return [found] if isinstance(found, (np.ndarray, StrictArray)) else []
+    if isinstance(tree, (list, tuple)):
+        return [array for branch in tree for array in arrays(branch)]
+    return [tree] if isinstance(tree, (np.ndarray, StrictArray)) else []
 
 
 def compare(case, dtype, launcher):
@@ -55,12 +55,12 @@ def compare(case, dtype, launcher):
     expected = function.__wrapped__(*theirs)
     switch.register(StrictArray, launcher)
     launched = len(launcher.names)
-    found = function(*on_device(ours))
+    result = function(*on_device(ours))
     assert len(launcher.names) > launched, "the kernel was not taken"
     pairs = list(zip(leaves(ours, case.scratch), leaves(theirs, case.scratch), strict=True))
-    pairs += [(to_numpy(one), other) for one, other in zip(arrays(found), arrays(expected),
-                                                           strict=True)]
-    assert all(one.dtype == other.dtype for one, other in pairs)
+    pairs += [(to_numpy(actual), wanted) for actual, wanted in zip(arrays(result), arrays(expected),
+                                                                   strict=True)]
+    assert all(actual.dtype == wanted.dtype for actual, wanted in pairs)
     assert_close(pairs, dtype)
     return before, leaves(theirs)
 
@@ -79,7 +79,7 @@ def test_kernel_equals_source(kernels, rows, width, strided, dtype):
     rng = np.random.default_rng(rows * 1000 + width)
     for case in FUSED[kernels](rng, rows, width, strided):
         before, after = compare(case, dtype, HostLauncher())
-        assert any((one != other).any() for one, other in zip(before, after, strict=True)) \
+        assert any((old != new).any() for old, new in zip(before, after, strict=True)) \
             or function_returns(case), case.function
 
 

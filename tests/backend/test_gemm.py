@@ -126,9 +126,9 @@ def test_products_of_every_layout(m, k, n, batch, dtype, library):
         for _, b in layouts(rng, (*batch, k, n), dtype):
             expected = np.matmul(a, b)
             a_device, b_device = on_device(a), on_device(b)
-            found = products.matmul(a_device, b_device)
-            assert found.dtype == dtype and found.shape == expected.shape
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+            actual = products.matmul(a_device, b_device)
+            assert actual.dtype == dtype and actual.shape == expected.shape
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
             for _, out in layouts(rng, expected.shape, dtype):
                 if out.shape == expected.shape and out.flags.writeable:
                     assert products.matmul(a_device, b_device, out=(o := on_device(out))) is o

@@ -22,10 +22,10 @@ def nvrtc():
     """NVRTC out of one of its packages; None without."""
     for package in PACKAGES:
         try:
-            found = [f for f in files(package) or () if f.name.startswith("libnvrtc.so")]
+            libraries = [f for f in files(package) or () if f.name.startswith("libnvrtc.so")]
         except PackageNotFoundError:
             continue
-        for file in found:
+        for file in libraries:
             return ctypes.CDLL(str(file.locate()))
     return None
 
@@ -35,8 +35,8 @@ def compile_with_nvrtc(library, code, options):
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     assert library.nvrtcCreateProgram(ctypes.byref(program), code.encode(), b"kernels.cu", 0, None,
                                       None) == 0
-    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    status = library.nvrtcCompileProgram(program, len(options), given)
+    arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    status = library.nvrtcCompileProgram(program, len(options), arguments)
     library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(size.value)
     library.nvrtcGetProgramLog(program, log)

@@ -45,10 +45,10 @@ def test_few_rows_equal_a_plain_product(blocks: list[int], M: int, K: int, N: in
     a, b = draw(M, K, N)
     exact = a.astype(float) @ b.astype(float)
     wide, weights = np.full((M, N + 5), 7.0, np.float32), b.T.view(FewRows)
-    for found in (a @ weights.T, np.matmul(a, weights.T),
-                  np.matmul(a, weights.T, out=wide[:, 2:-3])):
-        assert type(found) is np.ndarray
-        np.testing.assert_allclose(found, exact, atol=2e-6 * K, rtol=1e-5)
+    for actual in (a @ weights.T, np.matmul(a, weights.T),
+                   np.matmul(a, weights.T, out=wide[:, 2:-3])):
+        assert type(actual) is np.ndarray
+        np.testing.assert_allclose(actual, exact, atol=2e-6 * K, rtol=1e-5)
     assert (wide[:, [0, 1, -3, -2, -1]] == 7.0).all()
     assert blocks == [M, M, M]
 
@@ -70,10 +70,10 @@ def test_what_is_no_product_is_plain(blocks: list[int]) -> None:
     weights = b.T.view(FewRows)
     np.testing.assert_array_equal(a @ np.ascontiguousarray(b).view(FewRows), a @ b)
     np.testing.assert_array_equal(weights @ a.T, b.T @ a.T)
-    for found, expected in ((2.0 * weights, 2.0 * b.T), (np.add.reduce(weights), b.T.sum(axis=0)),
-                            (np.tanh(weights[3]), np.tanh(b.T[3]))):
-        assert type(found) is np.ndarray
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in ((2.0 * weights, 2.0 * b.T), (np.add.reduce(weights), b.T.sum(axis=0)),
+                             (np.tanh(weights[3]), np.tanh(b.T[3]))):
+        assert type(actual) is np.ndarray
+        np.testing.assert_array_equal(actual, expected)
     assert blocks == []
 
 
@@ -91,25 +91,27 @@ def drawn_parameters() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("rows", [FEW, FEW + 1])
 def test_weights_for_a_search(kernels: str, rows: int, blocks: list[int]) -> None:
-    given = drawn_parameters()
-    found = for_search(given, rows)
-    assert list(found) == list(given)
+    parameters = drawn_parameters()
+    search_weights = for_search(parameters, rows)
+    assert list(search_weights) == list(parameters)
     few = rows == FEW and kernels == "SkylakeX"
-    for name, array in found.items():
-        np.testing.assert_array_equal(array, given[name])
+    for name, array in search_weights.items():
+        np.testing.assert_array_equal(array, parameters[name])
         changes = name == "output.W_hy" and (few or rows > FEW)
-        assert (array is given[name]) == (not changes)
+        assert (array is parameters[name]) == (not changes)
         assert isinstance(array, FewRows) == (few and name == "output.W_hy")
-    assert is_by_columns(found["output.W_hy"]) == (rows > FEW)
-    assert not is_by_columns(given["output.W_hy"])
-    again = for_search(found, rows)["output.W_hy"]
-    assert again is found["output.W_hy"]
+    assert is_by_columns(search_weights["output.W_hy"]) == (rows > FEW)
+    assert not is_by_columns(parameters["output.W_hy"])
+    again = for_search(search_weights, rows)["output.W_hy"]
+    assert again is search_weights["output.W_hy"]
     x = np.random.default_rng(1).normal(size=(rows, 200)).astype(np.float32)
-    np.testing.assert_allclose(x @ found["output.W_hy"].T, x @ given["output.W_hy"].T, atol=1e-4)
+    np.testing.assert_allclose(x @ search_weights["output.W_hy"].T,
+                               x @ parameters["output.W_hy"].T, atol=1e-4)
     assert blocks == [rows] * few
 
 
 def test_weights_for_another_blas(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = drawn_parameters()
+    parameters = drawn_parameters()
     monkeypatch.setattr(products, "_kernels", lambda: None)
-    assert for_search(given, FEW) is given and for_search(given, FEW + 1) is given
+    assert for_search(parameters, FEW) is parameters
+    assert for_search(parameters, FEW + 1) is parameters

@@ -25,12 +25,12 @@ def test_rows(name):
     np.testing.assert_array_equal(gather_rows(table, index.ids), table[ids])
     expected = np.zeros_like(table)
     np.add.at(expected, ids, d_rows)
-    found = sum_rows(d_rows, index, len(table))
-    assert found.shape == table.shape
-    assert found.ids.tolist() == sorted(set(ids.ravel().tolist()))
-    assert found.values.shape == (len(found.ids), 4)
-    np.testing.assert_allclose(found.dense(), expected, rtol=1e-13, atol=1e-15)
-    assert not found.dense()[np.setdiff1d(np.arange(9), ids)].any()
+    summed = sum_rows(d_rows, index, len(table))
+    assert summed.shape == table.shape
+    assert summed.ids.tolist() == sorted(set(ids.ravel().tolist()))
+    assert summed.values.shape == (len(summed.ids), 4)
+    np.testing.assert_allclose(summed.dense(), expected, rtol=1e-13, atol=1e-15)
+    assert not summed.dense()[np.setdiff1d(np.arange(9), ids)].any()
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -43,25 +43,25 @@ def test_rows_on_the_stand_in(name):
         index = row_index(ids)
     assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
     np.testing.assert_array_equal(to_numpy(gather_rows(to_strict(table), index.ids)), table[ids])
-    found = to_numpy(sum_rows(to_strict(d_rows), index, 9))
-    assert isinstance(found, RowGradient)
-    np.testing.assert_array_equal(found.ids, expected.ids)
-    np.testing.assert_allclose(found.values, expected.values, rtol=1e-13)
+    summed = to_numpy(sum_rows(to_strict(d_rows), index, 9))
+    assert isinstance(summed, RowGradient)
+    np.testing.assert_array_equal(summed.ids, expected.ids)
+    np.testing.assert_allclose(summed.values, expected.values, rtol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 def test_rows_keep_the_dtype(dtype):
     index = row_index(IDS["many duplicates"])
-    found = sum_rows(np.ones((7, 6, 4), dtype), index, 9)
-    assert found.values.dtype == found.dense().dtype == dtype
-    assert found.values.sum() == 7 * 6 * 4
+    summed = sum_rows(np.ones((7, 6, 4), dtype), index, 9)
+    assert summed.values.dtype == summed.dense().dtype == dtype
+    assert summed.values.sum() == 7 * 6 * 4
 
 
 def test_duplicates_are_summed_pairwise_not_in_one_running_sum():
     """A large row beside small ones does not swallow them (reduceat by differences would)."""
     ids = np.array([0, 1, 1])
-    found = sum_rows(np.array([[1e8], [1.0], [1.0]], np.float32), row_index(ids), 2)
-    assert found.values.ravel().tolist() == [1e8, 2.0]
+    summed = sum_rows(np.array([[1e8], [1.0], [1.0]], np.float32), row_index(ids), 2)
+    assert summed.values.ravel().tolist() == [1e8, 2.0]
 
 
 def test_many_repeated_ids_are_summed_as_one_by_one() -> None:
@@ -72,5 +72,5 @@ def test_many_repeated_ids_are_summed_as_one_by_one() -> None:
     rows = rng.normal(size=(len(ids), 3))
     expected = np.zeros((100, 3))
     np.add.at(expected, ids, rows)
-    found = sum_rows(rows, row_index(ids), 100).dense()
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    summed = sum_rows(rows, row_index(ids), 100).dense()
+    np.testing.assert_allclose(summed, expected, rtol=1e-12, atol=1e-13)

@@ -55,8 +55,8 @@ def test_a_buffer_in_use_is_left_alone(how):
     kept = KEPT[how](array)
     del array
     others = [workspace.empty(np, LARGE, np.float32) for _ in range(3)]
-    assert where not in [address(other) for other in others]
-    assert len({address(other) for other in others}) == 3
+    assert where not in [address(buffer) for buffer in others]
+    assert len({address(buffer) for buffer in others}) == 3
     del kept
     gc.collect()
     assert address(workspace.empty(np, LARGE, np.float32)) == where
@@ -124,10 +124,10 @@ def test_transposed(G, products):
     """The columns of a larger matrix, with rows that lie end to end where many products follow."""
     joined = np.random.default_rng(G).normal(size=(G, 12))
     weights = joined[:, 5:]
-    found = transposed(weights, products, 64, Workspace())
-    np.testing.assert_array_equal(found, weights.T)
-    assert np.shares_memory(found, joined) == (products < ENOUGH)
-    assert products < ENOUGH or found.strides[1] == joined.itemsize
+    actual = transposed(weights, products, 64, Workspace())
+    np.testing.assert_array_equal(actual, weights.T)
+    assert np.shares_memory(actual, joined) == (products < ENOUGH)
+    assert products < ENOUGH or actual.strides[1] == joined.itemsize
 
 
 def test_transposed_copies_do_not_share_memory():
@@ -142,15 +142,15 @@ def test_transposed_copies_do_not_share_memory():
 def test_products_of_one_row_need_no_copy():
     weights = np.random.default_rng(0).normal(size=(700, 200)).astype(np.float32)
     for rows, shared in ((1, True), (2, False), (64, False)):
-        found = transposed(weights, ENOUGH, rows, Workspace())
-        assert np.shares_memory(found, weights) == shared
-        np.testing.assert_array_equal(found, weights.T)
+        actual = transposed(weights, ENOUGH, rows, Workspace())
+        assert np.shares_memory(actual, weights) == shared
+        np.testing.assert_array_equal(actual, weights.T)
     assert np.shares_memory(transposed(weights.view(FewRows), ENOUGH, 64, Workspace()), weights)
 
 
 def test_a_device_transposes_its_factors_itself():
     weights = to_strict(np.random.default_rng(0).normal(size=(6, 4)))
     strict.counts.reset()
-    found = transposed(weights, 10 * ENOUGH, 64, Workspace())
-    np.testing.assert_array_equal(to_numpy(found), to_numpy(weights).T)
+    actual = transposed(weights, 10 * ENOUGH, 64, Workspace())
+    np.testing.assert_array_equal(to_numpy(actual), to_numpy(weights).T)
     assert strict.counts.to_host == strict.counts.to_device == 0

@@ -21,9 +21,9 @@ def double(slope):
 
 
 def test_quick(tmp_path):
-    path, made = run("checkers", tmp_path)
+    path, record = run("checkers", tmp_path)
     assert path.name == f"checkers-{blas_kernels()}.json"
-    (row,) = made["rows"]
+    (row,) = record["rows"]
     assert next(iter(row["checkers"])) == next(iter(row["seconds"])) == checkers.OURS
     assert row["right"] >= 3 and row["wrong"] == row["right"]
     assert row["checkers"].keys() == row["seconds"].keys()
@@ -35,9 +35,9 @@ def test_false_alarms_and_misses_are_named():
     nothing = {"false_alarms": [], "misses": []}
 
     def scored(check):
-        found = checkers.measure(check, right, wrong)
-        assert found.pop("slowest")["name"] == "right"
-        return found
+        scores = checkers.measure(check, right, wrong)
+        assert scores.pop("slowest")["name"] == "right"
+        return scores
 
     assert scored(lambda case: True) == nothing | {"misses": ["wrong"]}
     assert scored(lambda case: False) == nothing | {"false_alarms": ["right"]}
@@ -70,5 +70,5 @@ def test_a_scalars_backward_follows_the_upstream_gradient():
     corpus = checkers.load_module(checkers.CORPUS)
     pair = next(pair for pair in corpus.PAIRS if pair.scalar)
     case = checkers.make_case(pair)
-    one, three = (case.gradients(case.inputs, {"f": np.array(d)}) for d in (1.0, 3.0))
-    assert all(np.array_equal(three[name], 3.0 * one[name]) for name in one)
+    by_one, three = (case.gradients(case.inputs, {"f": np.array(d)}) for d in (1.0, 3.0))
+    assert all(np.array_equal(three[name], 3.0 * by_one[name]) for name in by_one)

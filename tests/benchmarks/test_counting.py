@@ -59,16 +59,16 @@ def test_exponents_are_fitted_above_the_window():
 
 def test_a_quick_run_writes_its_record_and_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(timing, "ITERATIONS", (2, 2))
-    path, made = run("attention", tmp_path)
+    path, record = run("attention", tmp_path)
     assert path.name == f"attention-{blas_kernels()}.json"
     assert {file.name for file in tmp_path.iterdir()} == {path.name, path.with_suffix(".png").name}
-    names = [row["case"] for row in made["rows"]]
+    names = [row["case"] for row in record["rows"]]
     assert len(names) == 3 * len(attention.VARIANTS) and set(names) > attention.VARIANTS.keys()
-    assert "output" not in made["options"]
-    for row in made["rows"]:
+    assert "output" not in record["options"]
+    for row in record["rows"]:
         assert row["seconds"].keys() == {"3", "6", "12"}
-        assert all(0 < one["low"] <= one["median"] <= one["high"]
-                   for one in row["seconds"].values())
+        assert all(0 < timing["low"] <= timing["median"] <= timing["high"]
+                   for timing in row["seconds"].values())
         assert set(row["operations"]) == (set(row["seconds"]) if row["case"] in attention.VARIANTS
                                           else set())
     assert "local-p general, time ~ S^" in capsys.readouterr().out

@@ -17,10 +17,10 @@ def test_a_rehearsal(tmp_path, capfd):
     """Tests of tests/gpu with the kernels compiled for the host, and a benchmark; then again."""
     words = ["gpu", "--rehearse", "--output", str(tmp_path), "--only", "sources", "CPU against"]
     main(words)
-    found = gpu.read(tmp_path / gpu.JOURNAL)
-    assert [one["state"] for one in found["sections"].values()] == ["done", "done"]
-    assert len(found["tests"]) == 2 * gpu.FEW
-    assert {one["outcome"] for one in found["tests"].values()} == {"passed"}
+    journal = gpu.read(tmp_path / gpu.JOURNAL)
+    assert [section["state"] for section in journal["sections"].values()] == ["done", "done"]
+    assert len(journal["tests"]) == 2 * gpu.FEW
+    assert {test["outcome"] for test in journal["tests"].values()} == {"passed"}
     record = json.loads((tmp_path / "crossover-stand-in.json").read_text("utf-8"))
     assert len(record["rows"]) == 4 and not record["cut"] and not record["failed"]
     assert all(list(row["seconds"]) == ["NumPy", "CuPy"] for row in record["rows"])
@@ -41,10 +41,10 @@ def test_every_section_is_within_nine_minutes_and_every_test_in_one():
 @pytest.fixture
 def states(monkeypatch):
     """Every section ends at once, in the state that is set for it, or done."""
-    found = {}
-    monkeypatch.setattr(gpu, "run_section", lambda section, *_: found.get(section.name, {
+    outcomes = {}
+    monkeypatch.setattr(gpu, "run_section", lambda section, *_: outcomes.get(section.name, {
         "state": "done", "seconds": 1.0}))
-    return found
+    return outcomes
 
 
 def test_what_was_cut_or_failed_is_done_again(states, tmp_path, capsys):
@@ -63,16 +63,17 @@ def test_what_was_cut_or_failed_is_done_again(states, tmp_path, capsys):
 
 def test_what_there_is_no_time_for_is_cut_and_said(states, tmp_path, capsys):
     gpu.run_sections(tmp_path, 0.0, False, [""])
-    found = gpu.read(tmp_path / gpu.JOURNAL)["sections"]
-    assert {one["state"] for one in found.values()} == {"cut"} and len(found) == len(gpu.SECTIONS)
+    sections = gpu.read(tmp_path / gpu.JOURNAL)["sections"]
+    assert {section["state"]
+            for section in sections.values()} == {"cut"} and len(sections) == len(gpu.SECTIONS)
     assert "0 s are over" in capsys.readouterr().out
 
 
 def test_a_section_that_hangs_is_ended(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu, "GRACE", 0.1)
     monkeypatch.setattr(gpu.subprocess, "Popen", sleeping(gpu.subprocess.Popen))
-    found = gpu.run_section(gpu.SECTIONS[2], 0.2, tmp_path, False)
-    assert found["state"] == "ended" and found["seconds"] < 20
+    outcome = gpu.run_section(gpu.SECTIONS[2], 0.2, tmp_path, False)
+    assert outcome["state"] == "ended" and outcome["seconds"] < 20
 
 
 def sleeping(popen):

@@ -21,9 +21,9 @@ def _threads():
 
 
 def test_quick(tmp_path, capsys):
-    path, made = run("gradcheck", tmp_path)
+    path, record = run("gradcheck", tmp_path)
     assert path.name == f"gradcheck-{blas_kernels()}.json"
-    (row,) = made["rows"]
+    (row,) = record["rows"]
     assert row["sizes"] == {"H": 2} and row["amount"] > 100
     assert list(row["seconds"]) == ["both methods", "complex step", "torch.autograd.gradcheck"]
     assert "torch.autograd.gradcheck" in capsys.readouterr().out

@@ -21,13 +21,13 @@ from nmt.models.translator import ModelConfig, Translator
 
 
 def test_views_of_one_buffer_count_once():
-    a, other = np.zeros((4, 10)), np.zeros(3, np.float32)
+    a, b = np.zeros((4, 10)), np.zeros(3, np.float32)
     assert covered([a]) == 320 and covered([a, a[1:3], a.T, a]) == 320
     assert covered([a[:2], a[1:3]]) == 240  # three rows
     assert covered([a[0], a[2]]) == 160  # not the row between them
     assert covered([a[:, :4]]) == 3 * 80 + 32  # from the first byte to the last
-    assert covered([a[::-1]]) == 320 and covered([a, other]) == 332 and covered([]) == 0
-    assert covered([np.zeros((0, 5)), other]) == 12
+    assert covered([a[::-1]]) == 320 and covered([a, b]) == 332 and covered([]) == 0
+    assert covered([np.zeros((0, 5)), b]) == 12
 
 
 def test_extents_are_numpys():
@@ -39,7 +39,8 @@ def test_extents_are_numpys():
 def test_all_arrays_of_a_cache_are_found():
     a, b, c = np.zeros(1), np.zeros(2), np.zeros(3)
     nested = {"x": [a, (b, None, 3, "name")], "y": RowGradient(c, a, (2, 3)), "w": Workspace()}
-    assert [array is other for array, other in zip(reachable(nested), (a, b, c, a), strict=True)]
+    assert [array is expected for array,
+            expected in zip(reachable(nested), (a, b, c, a), strict=True)]
     assert list(reachable([lambda: None, CELLS["lstm"]])) == []  # functions that hold nothing
     for unknown in (lambda: a, object()):
         with pytest.raises(TypeError, match=f"got {type(unknown).__name__}"):
@@ -51,8 +52,8 @@ def test_what_is_fed_is_among_them():
     model = Translator(ModelConfig(layers=1, hidden_size=4, embedding_size=3), 9, 9)
     parameters = model.initial_parameters(np.random.default_rng(1))
     _, cache = model.loss(parameters, make_batch([([3, 4], [5, 6, 7])], [0], False))
-    found = [array.shape for array in reachable(cache.decoder)]
-    assert (4, 1, 4 + 4) in found and found.count((1, 4)) == 4  # joined; h~_t of each step
+    shapes = [array.shape for array in reachable(cache.decoder)]
+    assert (4, 1, 4 + 4) in shapes and shapes.count((1, 4)) == 4  # joined; h~_t of each step
 
 
 def test_the_saved_activations_of_a_translator():
@@ -93,10 +94,10 @@ print(gauge.peak() / size)
 def test_the_gauge_sees_what_comes_and_goes():
     """In a process of its own, as a recipe is measured: an old one gives idle pages back."""
     root = Path(memory.__file__).parents[1]
-    found = subprocess.run([sys.executable, "-c", GAUGED], cwd=root, check=True, text=True,
-                           capture_output=True).stdout.split()
-    assert 0.98 <= float(found[0]) <= 1.2 and found[1] == "large"
-    assert float(found[2]) < 0.5
+    readings = subprocess.run([sys.executable, "-c", GAUGED], cwd=root, check=True, text=True,
+                              capture_output=True).stdout.split()
+    assert 0.98 <= float(readings[0]) <= 1.2 and readings[1] == "large"
+    assert float(readings[2]) < 0.5
 
 
 def test_a_system_without_a_high_water_mark_is_one_line(monkeypatch, tmp_path):

@@ -103,7 +103,8 @@ def test_every_part_of_a_model_is_seen_and_its_numbers_stay(name):
     watch = Stopwatch()
     with watching(watch), watch.part(REST):
         loss, gradients = pass_through(MODELS[name])
-    assert {part for part, seconds in watch.seconds.items() if seconds > 0} == EXPECTED[name]
+    assert {name_of_part for name_of_part, seconds in watch.seconds.items()
+            if seconds > 0} == EXPECTED[name]
     assert loss == expected_loss and gradients.keys() == expected.keys()
 
 
@@ -120,4 +121,5 @@ def test_all_borders_are_as_they_were_afterwards():
 
 
 def test_every_border_belongs_to_a_known_part():
-    assert {part for names in TIMED.values() for part in names.values()} <= set(PARTS)
+    assert {name_of_part for names in TIMED.values()
+            for name_of_part in names.values()} <= set(PARTS)

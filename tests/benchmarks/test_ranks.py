@@ -20,9 +20,9 @@ def test_the_fit_finds_what_times_were_made_from(algorithm) -> None:
                 "sums": [alpha * x + beta * y for x, y in costs],
                 "cpu": {"passes": a + b * batch / p}}
 
-    found = ranks.fit([row(1, 64), row(2, 64), row(4, 64), row(2, 128)])
-    assert found["algorithm"] == algorithm and found["error"] < 1e-9
-    assert [found[name] for name in ("alpha", "beta", "a", "b")] == \
+    fitted = ranks.fit([row(1, 64), row(2, 64), row(4, 64), row(2, 128)])
+    assert fitted["algorithm"] == algorithm and fitted["error"] < 1e-9
+    assert [fitted[name] for name in ("alpha", "beta", "a", "b")] == \
         pytest.approx([alpha, beta, a, b])
 
 
@@ -31,11 +31,11 @@ def test_bytes_of_a_gradient_are_counted() -> None:
     sizes = {"layers": 1, "hidden": 2, "vocabulary": 10, "length": 3}
     dense, rows = ranks.gradient_bytes(sizes, 2)
     weights = ranks.make_model(sizes).weights()
-    tables = sum(one.shape[0] * one.shape[1] for name, one in weights.items()
+    tables = sum(weight.shape[0] * weight.shape[1] for name, weight in weights.items()
                  if name in ("encoder.W_e", "decoder.W_e"))
-    whole = sum(one.shape[0] * (one.shape[1] if len(one.shape) > 1 else 1)
-                for one in weights.values())
-    assert (dense, rows) == (4 * (whole - tables), 4 * 2 * 6 * 2) and tables == 40
+    entries = sum(weight.shape[0] * (weight.shape[1] if len(weight.shape) > 1 else 1)
+                  for weight in weights.values())
+    assert (dense, rows) == (4 * (entries - tables), 4 * 2 * 6 * 2) and tables == 40
 
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)

@@ -51,19 +51,20 @@ def test_quick(tmp_path, capsys):
 
 def test_the_parts_of_a_step_are_of_the_whole_of_it():
     """What the parts of a step took is what the step took, and the steps train."""
-    found: list[dict[str, float]] = []
+    step_seconds: list[dict[str, float]] = []
     case = recipes.load("multi30k-thesis", parse("recipes", QUICK))
     model = make_model(case.model, case.tables)
     rng = np.random.default_rng(1)
     parameters, batch = model.initial_parameters(rng), recipes.random_batch(case, rng)
-    step = recipes.split_step(model, parameters, batch, case.train, CPU, found)
+    step = recipes.split_step(model, parameters, batch, case.train, CPU, step_seconds)
     losses, took = [], []
     for _ in range(5):
         start = perf_counter()
         losses.append(step())
         took.append(perf_counter() - start)
-    assert losses[-1] < losses[0] and len(found) == 5
-    shares = [sum(seconds.values()) / whole for seconds, whole in zip(found, took, strict=True)]
+    assert losses[-1] < losses[0] and len(step_seconds) == 5
+    shares = [sum(seconds.values()) / total
+              for seconds, total in zip(step_seconds, took, strict=True)]
     assert max(shares) <= 1 and max(shares) > 0.5  # wrapping itself takes some of a tiny step
 
 

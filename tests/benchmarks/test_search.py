@@ -56,10 +56,10 @@ def both(end, nbest, beam=4, steps=9, seed=1, model=LUONG):
 @pytest.mark.parametrize("model", [LUONG, *TRANSFORMERS], ids=["luong", "pre-layer", "post-scale"])
 def test_the_same_hypotheses_and_scores(end, beam, nbest, seed, model):
     ours, theirs = both(end, nbest, beam, seed=seed, model=model)
-    for mine, other in zip(ours, theirs, strict=True):
-        assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in other]
+    for mine, expected in zip(ours, theirs, strict=True):
+        assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in expected]
         np.testing.assert_allclose([h.log_probability for h in mine],
-                                   [h.log_probability for h in other], rtol=1e-10)
+                                   [h.log_probability for h in expected], rtol=1e-10)
 
 
 def test_hypotheses_of_both_kinds_were_among_them():
@@ -87,8 +87,8 @@ def test_where_nothing_moves_unasked():
     """On the stand-in for CuPy, as it would go on a GPU."""
     case = list(cases("search", QUICK))[-1]
     assert (case.sizes["beam"], case.sizes["sentences"]) == (3, 3)
-    found = prepare(case, Device("gpu", strict, "cpu", lambda: None))
-    assert 0 < found["float32"] < 1e-4 and 0 <= found["float64"] < 1e-9
+    differences = prepare(case, Device("gpu", strict, "cpu", lambda: None))
+    assert 0 < differences["float32"] < 1e-4 and 0 <= differences["float64"] < 1e-9
 
 
 def spoil(monkeypatch, change):
@@ -96,7 +96,7 @@ def spoil(monkeypatch, change):
     right = peer_search.beam_search
 
     def wrong(*arguments):
-        return [[change(h) for h in found] for found in right(*arguments)]
+        return [[change(h) for h in hypotheses] for hypotheses in right(*arguments)]
 
     monkeypatch.setattr(peer_search, "beam_search", wrong)
 
@@ -119,12 +119,12 @@ def test_hypotheses_that_end_are_not_equal_work(monkeypatch, tmp_path):
 
 
 def test_the_threads_are_those_of_numpy(monkeypatch):
-    given = []
-    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    thread_counts = []
+    monkeypatch.setattr(torch, "set_num_threads", thread_counts.append)
     model, parameters = search.make_models(parse("search", QUICK))[""]
     search.beside_pytorch(model, parameters, 3, CPU, "float32", [[3, 4]], 2)
     search.beside_pytorch(model, parameters, 3, replace_torch(CPU), "float32", [[3, 4]], 2)
-    assert given == [blas_threads()]
+    assert thread_counts == [blas_threads()]
 
 
 def replace_torch(device):

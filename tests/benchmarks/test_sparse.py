@@ -26,15 +26,16 @@ def test_a_quick_run_leaves_a_record(tmp_path, capsys):
     ("tokens", "the hypotheses of sparse and dense differ"),
     ("log_probability", "log-probabilities differ by 1.0e-01")])
 def test_what_is_not_equal_is_not_timed(monkeypatch, changed, message):
-    whole = search.sparse_and_dense
+    right = search.sparse_and_dense
 
     def wrong(*arguments):
-        found = whole(*arguments)
-        ours = found["sparse"]()
-        one = ours[0][0]
-        ours[0][0] = replace(one, tokens=one.tokens[:-1]) if changed == "tokens" else \
-            replace(one, log_probability=one.log_probability * 1.1)
-        return {**found, "sparse": lambda: ours}
+        searches = right(*arguments)
+        ours = searches["sparse"]()
+        hypothesis = ours[0][0]
+        ours[0][0] = replace(hypothesis,
+                             tokens=hypothesis.tokens[:-1]) if changed == "tokens" else \
+            replace(hypothesis, log_probability=hypothesis.log_probability * 1.1)
+        return {**searches, "sparse": lambda: ours}
 
     monkeypatch.setattr(search, "sparse_and_dense", wrong)
     with pytest.raises(AssertionError, match=message):

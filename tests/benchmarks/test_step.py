@@ -23,8 +23,8 @@ OPTIONS = parse("variants", ["--output", os.devnull, "--hidden", "8", "--layers"
 
 @pytest.mark.parametrize("name", step.variants(OPTIONS))
 def test_both_steps_compute_the_same(name):
-    found = training.compare(step.workload(step.variants(OPTIONS)[name], OPTIONS), 1, None)
-    assert found.keys() == {"loss", "gradients", "updates"}
+    differences = training.compare(step.workload(step.variants(OPTIONS)[name], OPTIONS), 1, None)
+    assert differences.keys() == {"loss", "gradients", "updates"}
 
 
 def test_every_variant_has_a_row():
@@ -60,8 +60,8 @@ def test_a_row_is_kept_when_another_is_added(tmp_path, capsys):
     assert len(names("--only", "RNN", "no attention", "--resume")) == 2
     assert capsys.readouterr().out.count(": in the record") == 2
     (path,) = tmp_path.glob("*.json")
-    other = path.read_text("utf-8").replace('"hidden": 8', '"hidden": 9')
-    path.write_text(other, "utf-8")
+    changed = path.read_text("utf-8").replace('"hidden": 8', '"hidden": 9')
+    path.write_text(changed, "utf-8")
     assert names("--only", "no attention") == ["no attention"]
 
 
@@ -101,9 +101,9 @@ def test_words_that_no_variant_has(tmp_path):
 
 def test_the_record_of_a_named_machine(tmp_path):
     run("variants", tmp_path, "--device", "cpu", "--only", "no attention", "--machine", "Xeon")
-    found = [path.name for path in tmp_path.glob("*.json")]
-    assert found == [f"variants-{blas_kernels()}-Xeon.json"]
-    assert "Xeon" not in (tmp_path / found[0]).read_text().split('"rows"')[1]
+    names = [path.name for path in tmp_path.glob("*.json")]
+    assert names == [f"variants-{blas_kernels()}-Xeon.json"]
+    assert "Xeon" not in (tmp_path / names[0]).read_text().split('"rows"')[1]
     with pytest.raises(UserError, match="--machine: expected letters and digits, got 'a/b'"):
         run("variants", tmp_path, "--machine", "a/b")
 

@@ -17,10 +17,10 @@ ENVIRONMENT = {"cpu": "a processor", "cores": 2, "versions": {"numpy": "2.4", "c
                                  "architecture": "Haswell"}], "gpu": None}
 
 
-def row(case, seconds, sizes=None, goals=None, **more):
+def row(case, seconds, sizes=None, goals=None, **fields):
     """A row as the runner writes it."""
     return {"case": case, "sizes": sizes or {}, "amount": 100, "seconds": seconds, "absent": {},
-            "goals": goals or {}, **more}
+            "goals": goals or {}, **fields}
 
 
 PAIR = {"here": TIMING, "PyTorch": SLOWER}
@@ -83,7 +83,7 @@ def page(tmp_path):
     return tmp_path / "speed-tables.md"
 
 
-def made(page, directory):
+def written(page, directory):
     """The page after the command."""
     main(["table", "--pages", str(page.parent), "--results", str(directory)])
     return page.read_text()
@@ -96,7 +96,7 @@ def test_the_page_is_what_the_files_say(capsys):
 
 def test_every_section(page, tmp_path):
     write(tmp_path)
-    page = made(page, tmp_path)
+    page = written(page, tmp_path)
     assert page.startswith(f"before\n{table.BEGIN}\n\n") and page.endswith(f"{table.END}\nafter\n")
     times = "500 ms | 1,250 ms | **0.40** | 0.45"
     for line in (
@@ -131,7 +131,7 @@ def test_every_section(page, tmp_path):
 def test_the_short_page_has_a_row_for_each_work_and_a_column_for_each_processor(page, tmp_path):
     write(tmp_path)
     (tmp_path / "step-native-Xeon.json").write_text((tmp_path / "step-native.json").read_text())
-    made(page, tmp_path)
+    written(page, tmp_path)
     short = (tmp_path / "speed.md").read_text().split("\n")
     assert "| our time / PyTorch's | older EPYC | Xeon |" in short
     assert "| training step, global general, input feeding | **0.40** | **0.40** |" in short
@@ -142,14 +142,14 @@ def test_the_short_page_has_a_row_for_each_work_and_a_column_for_each_processor(
 def test_every_table_has_as_many_cells_in_every_row(page, tmp_path):
     for kernels in ("haswell", "native", "gpu"):
         write(tmp_path, kernels)
-    for block in made(page, tmp_path).split("\n\n"):
+    for block in written(page, tmp_path).split("\n\n"):
         lines = [line for line in block.split("\n") if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1, block
 
 
 def test_what_is_missing_is_left_out(page, tmp_path):
     write(tmp_path, "haswell", only=["search"])
-    page = made(page, tmp_path)
+    page = written(page, tmp_path)
     assert "training step" not in page and "`demo`" not in page
     assert "Measured on: older EPYC, Haswell kernels." in page
     assert "| **0.40** | 0.45 |" in page and "on a GPU: not run" in page
@@ -159,12 +159,12 @@ def test_each_device_has_its_own_implementations(page, tmp_path, monkeypatch):
     """On a GPU CuPy stands against CUDA; goals are those that a row has."""
     for kernels, ours, theirs in (("haswell", 0.5, 0.625), ("gpu", 0.01, 0.02)):
         name = "CuPy" if kernels == "gpu" else "NumPy"
-        found = {name: {"median": ours}, "nn.LSTM": {"median": theirs}}
+        seconds = {name: {"median": ours}, "nn.LSTM": {"median": theirs}}
         if kernels == "haswell":
-            found |= {"nn.LSTMCell loop": {"median": 1.0}}
-        monkeypatch.setitem(ROWS, "kernels", [row(BOTH, found, LAYER, limit=1e11)])
+            seconds |= {"nn.LSTMCell loop": {"median": 1.0}}
+        monkeypatch.setitem(ROWS, "kernels", [row(BOTH, seconds, LAYER, limit=1e11)])
         write(tmp_path, kernels, only=["kernels"])
-    page = made(page, tmp_path)
+    page = written(page, tmp_path)
     layer = "| LSTM layer, T=30 B=64 H=512, against"
     haswell = f"| older EPYC, Haswell kernels {layer}"
     for line in (f"{haswell} nn.LSTM | 500 ms | 625 ms | **0.80** |  |",
@@ -178,7 +178,7 @@ def test_tf32_has_rows_of_its_own(page, tmp_path):
     write(tmp_path, "gpu", only=["recipes"])
     (tmp_path / "recipes-gpu.json").rename(tmp_path / "recipes-tf32-gpu.json")
     write(tmp_path, "gpu", only=["recipes"])
-    page = made(page, tmp_path)
+    page = written(page, tmp_path)
     demo = "[`demo`](../nmt/recipes/demo.yaml) | 12,346 |"
     assert f"| GPU, TF32 | {demo}" in page and f"| GPU | {demo}" in page
 
@@ -190,25 +190,25 @@ def test_the_newest_processor_stands_for_all(page, tmp_path):
         (tmp_path / "recipes-native.json").read_text())
     (tmp_path / "recipes-native.json").rename(tmp_path / "recipes-native-Zen5.json")
     (tmp_path / "unknown.json").write_text((tmp_path / "search-native.json").read_text())
-    page = made(page, tmp_path)
+    page = written(page, tmp_path)
     assert page.count("| 12,346 |") == 1 and page.count("Measured on: EPYC (Zen 5).") == 2
     assert "- EPYC (Zen 5); older EPYC: a processor" in page and "Haswell kernels" not in page
 
 
 def test_a_gpu_is_named_where_there_is_one(page, tmp_path):
     write(tmp_path, "gpu", only=["recipes"])
-    page = made(page, tmp_path)
+    page = written(page, tmp_path)
     assert "not run" not in page and "Measured on: GPU." in page
     assert "- GPU: a processor" in page
 
 
 def test_without_any_file(page, tmp_path):
-    assert "\n\n- on a GPU: not run\n\n" in made(page, tmp_path)
+    assert "\n\n- on a GPU: not run\n\n" in written(page, tmp_path)
 
 
 def test_writing_twice_changes_nothing(page, tmp_path, capsys):
     write(tmp_path)
-    assert made(page, tmp_path) == made(page, tmp_path)
+    assert written(page, tmp_path) == written(page, tmp_path)
     assert capsys.readouterr().out == "".join(
         f"{name}: {state}\n" for state in ("written", "up to date") for name in table.PAGES)
 

@@ -72,12 +72,12 @@ def test_a_scale_of_minus_zero_is_zero():
 
 def test_xavier():
     """a = sqrt(6 / (rows + columns)) of each gate's own matrix; a look-up table keeps the scale."""
-    found = initialise(weights_of("xavier", 0.1), np.random.default_rng(3), "float64")
+    parameters = initialise(weights_of("xavier", 0.1), np.random.default_rng(3), "float64")
     expected = {"s.0.W": (H + E + H), "s.1.W": (H + H + H), "r.0.W": (H + E + H), "W_hy": (200 + H)}
     for name, size in expected.items():
-        a = np.abs(found[name]).max() / np.sqrt(6 / size)
+        a = np.abs(parameters[name]).max() / np.sqrt(6 / size)
         assert 0.99 < a <= 1.0, name
-    assert 0.099 < np.abs(found["W_e"]).max() <= 0.1
+    assert 0.099 < np.abs(parameters["W_e"]).max() <= 0.1
 
 
 def test_orthogonal():
@@ -86,15 +86,15 @@ def test_orthogonal():
     weights = {**stack_weights("g", Stack("gru", 1, 20), {"x": 30}, scheme),
                "W_a": Weight((rows, columns), scheme.matrix(std=0.001)),
                "v_a": Weight((rows,), scheme.vector())}
-    found = initialise(weights, np.random.default_rng(5), "float64")
-    blocks = found["g.0.W"][:, 30:].reshape(3, 20, 20)
+    parameters = initialise(weights, np.random.default_rng(5), "float64")
+    blocks = parameters["g.0.W"][:, 30:].reshape(3, 20, 20)
     for block in blocks:
         np.testing.assert_allclose(block @ block.T, np.eye(20), atol=1e-14)
     assert np.abs(blocks[0] - blocks[1]).max() > 0.1
-    for normal, std in ((found["g.0.W"][:, :30], 0.01), (found["W_a"], 0.001)):
+    for normal, std in ((parameters["g.0.W"][:, :30], 0.01), (parameters["W_a"], 0.001)):
         assert 0.9 < normal.std() / std < 1.1
         assert abs(normal.mean()) < 5 * std / np.sqrt(normal.size)
-    assert not found["v_a"].any() and not found["g.0.b"].any()
+    assert not parameters["v_a"].any() and not parameters["g.0.b"].any()
 
 
 @pytest.mark.parametrize("name, attention", [("normal", 2 / 120), ("small", 2 / 300)])
@@ -104,9 +104,9 @@ def test_normal_and_small(name, attention):
     draws = [(scheme.matrix(), (90, 60), 2 / 150), (scheme.matrix(3), (90, 60), 2 / 90),
              (scheme.attention(), (60, 60), attention), (scheme.embedding(), (90, 60), 1 / 60)]
     for initial, shape, variance in draws:
-        found = initial(rng, shape)
-        assert 0.9 < (found**2).mean() / variance < 1.1
-        assert abs(found.mean()) < 5 * (variance / found.size) ** 0.5
+        values = initial(rng, shape)
+        assert 0.9 < (values**2).mean() / variance < 1.1
+        assert abs(values.mean()) < 5 * (variance / values.size) ** 0.5
 
 
 def test_random_orthogonal_matrices_have_no_preferred_signs():
@@ -118,19 +118,20 @@ def test_random_orthogonal_matrices_have_no_preferred_signs():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_forget_bias_is_on_the_f_block_alone(scheme):
-    found = initialise(weights_of(scheme, 0.1, 1.5), np.random.default_rng(4))
+    parameters = initialise(weights_of(scheme, 0.1, 1.5), np.random.default_rng(4))
     for name in ("s.0.b", "s.1.b"):
-        blocks = dict(zip(GATES, found[name].reshape(4, H), strict=True))
+        blocks = dict(zip(GATES, parameters[name].reshape(4, H), strict=True))
         assert (blocks.pop("f") == 1.5).all()
         assert not np.concatenate(list(blocks.values())).any()
-    assert not found["r.0.b"].any()
+    assert not parameters["r.0.b"].any()
 
 
 def test_the_seed_decides():
-    one, two, other = (initialise(WEIGHTS, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    first, two, other_seed = (initialise(WEIGHTS, np.random.default_rng(seed))
+                              for seed in (5, 5, 6))
     for name, weight in WEIGHTS.items():
-        np.testing.assert_array_equal(one[name], two[name])
-        assert len(weight.shape) == 1 or (one[name] != other[name]).mean() > 0.99
+        np.testing.assert_array_equal(first[name], two[name])
+        assert len(weight.shape) == 1 or (first[name] != other_seed[name]).mean() > 0.99
 
 
 def test_unknown_scheme():
@@ -145,9 +146,9 @@ def test_weights_are_drawn_in_their_order():
     weights = {"a": WEIGHTS["W_e"], "b": WEIGHTS["W_hy"]}
     rng = np.random.default_rng(8)
     expected = [rng.uniform(-0.1, 0.1, (500, E)), rng.uniform(-0.1, 0.1, (200, H))]
-    found = initialise(weights, np.random.default_rng(8), "float64")
-    for array, own in zip(found.values(), expected, strict=True):
-        np.testing.assert_array_equal(array, own)
+    parameters = initialise(weights, np.random.default_rng(8), "float64")
+    for array, drawn in zip(parameters.values(), expected, strict=True):
+        np.testing.assert_array_equal(array, drawn)
 
 
 # --- what the axes count --------------------------------------------------------------------------
@@ -173,12 +174,12 @@ def test_a_stack_says_what_its_axes_count(unit, gates):
         parts = (*below, ("h", H))
         columns = Axis("column", sum(size for _, size in parts), parts)
         assert weight.axes[1:] == ((columns,) if name.endswith("W") else ())
-        assert weight.shape == tuple(one.size for one in weight.axes)
+        assert weight.shape == tuple(axis.size for axis in weight.axes)
 
 
 def test_scores_say_what_their_axes_count():
     weights = score_weights(Variant("concat", "local-p"), "a", 4, 6, Scheme(), bidirectional=True)
-    assert {name: [one.name for one in weight.axes] for name, weight in weights.items()} == {
+    assert {name: [axis.name for axis in weight.axes] for name, weight in weights.items()} == {
         "a.W_a": ["unit", "column"], "a.v_a": ["unit"], "a.W_p": ["unit", "input"],
         "a.v_p": ["unit"]}
     assert weights["a.W_a"].axes[1].parts == (("h", 4), ("source", 6))
@@ -191,21 +192,21 @@ def test_how_a_score_starts():
     """Under `orthogonal` its matrices are normals of the std asked for, its vectors zero."""
     weights = score_weights(Variant("additive", "local-p"), "a", 90, 90, Scheme("orthogonal"),
                             std=0.001)
-    found = initialise(weights, np.random.default_rng(1), "float64")
+    parameters = initialise(weights, np.random.default_rng(1), "float64")
     for name in ("a.W_a", "a.U_a", "a.W_p"):
-        assert 0.95 < found[name].std() / 0.001 < 1.05, name
-    assert not found["a.v_a"].any() and not found["a.v_p"].any()
+        assert 0.95 < parameters[name].std() / 0.001 < 1.05, name
+    assert not parameters["a.v_a"].any() and not parameters["a.v_p"].any()
 
 
 def test_parameters_and_masks_are_made_where_the_backend_says():
     expected = initialise(WEIGHTS, np.random.default_rng(7))
     mask = dropout_mask(np.random.default_rng(7), (3, 4), 0.5)
     with backend.using(strict):
-        found = initialise(WEIGHTS, np.random.default_rng(7))
+        parameters = initialise(WEIGHTS, np.random.default_rng(7))
         moved = dropout_mask(np.random.default_rng(7), (3, 4), 0.5)
     assert type(moved) is StrictArray
     np.testing.assert_array_equal(to_numpy(moved), mask)
-    for name, array in to_numpy(found).items():
+    for name, array in to_numpy(parameters).items():
         np.testing.assert_array_equal(array, expected[name])
 
 
@@ -249,8 +250,8 @@ def test_masks_are_replayed():
 
 
 def test_masks_in_two_dtypes_drop_the_same():
-    one, two = (dropout_mask(np.random.default_rng(11), (50, 3), 0.3, d) for d in ("f4", "f8"))
-    np.testing.assert_array_equal(one > 0, two > 0)
+    single, two = (dropout_mask(np.random.default_rng(11), (50, 3), 0.3, d) for d in ("f4", "f8"))
+    np.testing.assert_array_equal(single > 0, two > 0)
 
 
 def test_biases_drawn_as_matrices_are():
@@ -269,7 +270,7 @@ def test_a_score_s_vector_is_drawn(scheme):
     """v_a and v_p are matrices of one row, and no biases: from zero a score would say nothing."""
     how, rows = Scheme(scheme, 0.1), axis("unit", 400)
     weights = {"v_a": Weight((rows,), how.vector()), "b": Weight((rows,), how.bias())}
-    made = initialise(weights, np.random.default_rng(1))
+    parameters = initialise(weights, np.random.default_rng(1))
     limit = 0.1 if scheme == "uniform" else np.sqrt(6 / 401)
-    assert 0.9 * limit < np.abs(made["v_a"]).max() <= limit
-    assert not made["b"].any()
+    assert 0.9 * limit < np.abs(parameters["v_a"]).max() <= limit
+    assert not parameters["b"].any()

@@ -32,9 +32,9 @@ def test_prediction_is_the_derivation(N, dtype, bias):
     dh, dW_hy, db = prediction_backward(cache)
     rows = [(int(y), row[:, None]) for y, row in zip(targets, h, strict=True)]
     column = 0.0 if b is None else b[:, None]
-    found = [(y, *predict(y, row, W_hy, column), row) for y, row in rows]
-    gradients = [predict_grad(y, p, row, W_hy) for y, _, p, row in found]
-    assert_close(loss, sum(l for _, l, _, _ in found))
+    predictions = [(y, *predict(y, row, W_hy, column), row) for y, row in rows]
+    gradients = [predict_grad(y, p, row, W_hy) for y, _, p, row in predictions]
+    assert_close(loss, sum(l for _, l, _, _ in predictions))
     assert_close(dh, np.hstack([d[0] for d in gradients]).T)
     assert_close(dW_hy, sum(d[1] for d in gradients))
     assert (db is None) is (b is None)
@@ -78,11 +78,11 @@ def test_output_gradients(lengths, bias):
         assert not dh[~real].any()
         return {name: d * gradient for name, gradient in ({"h": dh} | gradients).items()}
 
-    given = {"h": h, **parameters}
-    check_pair(forward, backward, given, method="complex", vanish=False).raise_if_wrong()
+    inputs = {"h": h, **parameters}
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
     alone = prediction_forward(h[real], targets[real], parameters["out.W_hy"],
                                parameters.get("out.b"))[0]
-    assert_close(forward(given)[0], alone)
+    assert_close(forward(inputs)[0], alone)
 
 
 def test_output_of_a_step_are_the_logits():

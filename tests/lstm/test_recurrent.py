@@ -39,18 +39,18 @@ def run(unit, x, state, W, b, lengths=None, reverse=False, workspace=None):
                              workspace=workspace)
 
 
-def one(states, b):
+def row_of(states, b):
     """The state or gradient of sequence b alone."""
     return tuple(a[b : b + 1] for a in states)
 
 
 def literal_states(unit, x, state, W, b, steps):
     """h at each of `steps`, and the last state, by the derivation, of one sequence."""
-    found = {}
+    states = {}
     for t in steps:
         state = literal_step(unit, x[t], state, W, b)
-        found[t] = state[0]
-    return found, state
+        states[t] = state[0]
+    return states, state
 
 
 @pytest.mark.parametrize("unit, reverse, dtype", list(product(CELLS, (False, True), DTYPES)))
@@ -59,10 +59,10 @@ def test_every_sequence_is_the_derivation(unit, reverse, dtype):
     h, last, _ = run(unit, x, state, W, b, LENGTHS, reverse)
     for s, length in enumerate(LENGTHS):
         steps = range(length)[:: -1 if reverse else 1]
-        found, end = literal_states(unit, x[:, s : s + 1], one(state, s), W, b, steps)
-        for t, expected in found.items():
+        expected_states, end = literal_states(unit, x[:, s : s + 1], row_of(state, s), W, b, steps)
+        for t, expected in expected_states.items():
             assert_close(h[t, s : s + 1], expected)
-        for ours, theirs in zip(one(last, s), end, strict=True):
+        for ours, theirs in zip(row_of(last, s), end, strict=True):
             assert_close(ours, theirs)
 
 
@@ -93,13 +93,14 @@ def test_gradients_of_a_padded_batch_are_those_of_sequences_alone(unit, reverse,
             for ours, upstream in zip(d_state, d_last, strict=True):
                 np.testing.assert_array_equal(ours[s], upstream[s])
             continue
-        alone = x[:length, s : s + 1], one(state, s), W, b
+        alone = x[:length, s : s + 1], row_of(state, s), W, b
         _, _, cache = run(unit, *alone, reverse=reverse)
-        found = recurrent_backward(dh[:length, s : s + 1], one(d_last, s), cache, clip=clip)
-        assert_close(dx[:length, s : s + 1], found[0])
-        for ours, theirs in zip(one(d_state, s), found[1], strict=True):
+        alone_gradients = recurrent_backward(dh[:length, s : s + 1], row_of(d_last, s), cache,
+                                             clip=clip)
+        assert_close(dx[:length, s : s + 1], alone_gradients[0])
+        for ours, theirs in zip(row_of(d_state, s), alone_gradients[1], strict=True):
             assert_close(ours, theirs)
-        dW_sum, db_sum = dW_sum + found[2], db_sum + found[3]
+        dW_sum, db_sum = dW_sum + alone_gradients[2], db_sum + alone_gradients[3]
     assert_close(dW, dW_sum)
     assert_close(db, db_sum)
 
@@ -138,11 +139,11 @@ def test_gradients_that_are_not_given_are_zero(unit, reverse):
     x, state, W, b, dh, d_last = make(unit)
     _, _, cache = run(unit, x, state, W, b, LENGTHS, reverse)
     zero = np.zeros((len(LENGTHS), H))
-    for given in ((dh, None), (None, d_last), (dh, (None, *d_last[1:])), (None, None)):
-        full = (np.zeros_like(dh) if given[0] is None else dh,
-                tuple(zero if d is None else d for d in given[1] or [None] * len(state)))
-        found, expected = (recurrent_backward(*each, cache) for each in (given, full))
-        for a, b_ in zip((found[0], *found[1], *found[2:]),
+    for gradients in ((dh, None), (None, d_last), (dh, (None, *d_last[1:])), (None, None)):
+        full = (np.zeros_like(dh) if gradients[0] is None else dh,
+                tuple(zero if d is None else d for d in gradients[1] or [None] * len(state)))
+        actual, expected = (recurrent_backward(*upstream, cache) for upstream in (gradients, full))
+        for a, b_ in zip((actual[0], *actual[1], *actual[2:]),
                          (expected[0], *expected[1], *expected[2:]), strict=True):
             np.testing.assert_array_equal(a, b_)
 
@@ -150,9 +151,9 @@ def test_gradients_that_are_not_given_are_zero(unit, reverse):
 @UNITS
 def test_backward_writes_into_no_gradient_that_it_is_given(unit):
     x, state, W, b, dh_out, d_last = make(unit)
-    given = [array.copy() for array in (dh_out, *d_last)]
+    originals = [array.copy() for array in (dh_out, *d_last)]
     recurrent_backward(dh_out, d_last, run(unit, x, state, W, b, LENGTHS)[2], clip=0.1)
-    for array, before in zip((dh_out, *d_last), given, strict=True):
+    for array, before in zip((dh_out, *d_last), originals, strict=True):
         np.testing.assert_array_equal(array, before)
 
 
@@ -160,20 +161,21 @@ def test_backward_writes_into_no_gradient_that_it_is_given(unit):
 def test_two_forwards_before_two_backwards_share_a_workspace(unit):
     """Caches that live side by side keep their numbers; what was passed in stays as it is."""
     workspace, kept, lengths = Workspace(), [], ((20, 3, 17), (5, 18, 18, 1))
-    pairs = [make(unit, lengths=own, steps=max(own)) for own in lengths]
+    pairs = [make(unit, lengths=sentence_lengths, steps=max(sentence_lengths))
+             for sentence_lengths in lengths]
     for x, state, W, b, dh, d_last in pairs:
         kept.append([array.copy() for array in (x, *state, W, b, dh, *d_last)])
     for _ in range(2):
-        caches = [run(unit, *given[:4], own, workspace=workspace)[2]
-                  for given, own in zip(pairs, lengths, strict=True)]
-        found = [recurrent_backward(*given[4:], cache) for given, cache in
-                 zip(pairs, caches, strict=True)]
-        for given, own, ours in zip(pairs, lengths, found, strict=True):
-            expected = recurrent_backward(*given[4:], run(unit, *given[:4], own)[2])
+        caches = [run(unit, *pair[:4], pair_lengths, workspace=workspace)[2]
+                  for pair, pair_lengths in zip(pairs, lengths, strict=True)]
+        actual = [recurrent_backward(*pair[4:], cache) for pair, cache in
+                  zip(pairs, caches, strict=True)]
+        for pair, pair_lengths, ours in zip(pairs, lengths, actual, strict=True):
+            expected = recurrent_backward(*pair[4:], run(unit, *pair[:4], pair_lengths)[2])
             for a, b_ in zip((ours[0], *ours[1], *ours[2:]),
                              (expected[0], *expected[1], *expected[2:]), strict=True):
                 np.testing.assert_array_equal(a, b_)
-        del caches, found, ours
+        del caches, actual, ours
     for (x, state, W, b, dh, d_last), before in zip(pairs, kept, strict=True):
         for array, copy in zip((x, *state, W, b, dh, *d_last), before, strict=True):
             np.testing.assert_array_equal(array, copy)
@@ -184,9 +186,9 @@ def test_one_step_alone_is_a_sequence_of_one(unit, dtype):
     """Search's step."""
     x, state, W, b, _, _ = make(unit, dtype)
     for bias in (b, None):
-        found = recurrent_step(CELLS[unit], x[0], state, W, bias)
+        actual = recurrent_step(CELLS[unit], x[0], state, W, bias)
         expected = run(unit, x[:1], state, W, bias)[1]
-        for ours, theirs in zip(found, expected, strict=True):
+        for ours, theirs in zip(actual, expected, strict=True):
             assert_close(ours, theirs, 1e-6 if dtype == np.float32 else 1e-14)
 
 

@@ -47,16 +47,17 @@ def test_the_loss_by_hand(bias) -> None:
 
 def test_the_mean_over_all_draws_is_the_sum_over_all_words() -> None:
     """Of the sum in the denominator: every set of two of the others is as likely."""
-    own, others = [0, 1, 2, 3], [4, 5, 6, 7, 8]
+    targets, others = [0, 1, 2, 3], [4, 5, 6, 7, 8]
     e = np.random.default_rng(1).random(9)
-    sums = [e[own].sum() + e[list(drawn)].sum() * len(others) / 2
+    sums = [e[targets].sum() + e[list(drawn)].sum() * len(others) / 2
             for drawn in combinations(others, 2)]
     assert np.mean(sums) == pytest.approx(e.sum(), rel=1e-14)
-    found = [draw_sample(TARGETS, LENGTHS, 9, 2, "inverse", np.random.default_rng(seed), "float64")
-             for seed in range(40)]
-    for sample in found:
-        assert sorted(set(sample)) == [0.0, 1.0, 2.5] and (sample[own] == 1.0).all()
-    assert len({tuple(sample) for sample in found}) == 10  # all sets of two
+    samples = [draw_sample(TARGETS, LENGTHS, 9, 2, "inverse", np.random.default_rng(seed),
+                           "float64")
+               for seed in range(40)]
+    for sample in samples:
+        assert sorted(set(sample)) == [0.0, 1.0, 2.5] and (sample[targets] == 1.0).all()
+    assert len({tuple(sample) for sample in samples}) == 10  # all sets of two
     equal = draw_sample(TARGETS, LENGTHS, 9, 2, "equal", np.random.default_rng(0), "float32")
     assert sorted(equal) == [0] * 3 + [1] * 6 and equal.dtype == np.float32
 
@@ -65,9 +66,9 @@ def test_all_words_are_the_whole_softmax() -> None:
     sample = draw_sample(TARGETS, LENGTHS, V, 100, "inverse", np.random.default_rng(0), "float64")
     loss, dh, gradients = run(sample)
     h, weights = parts()
-    whole, cache = output_forward("output", weights, h, TARGETS, LENGTHS, Workspace())
+    softmax_loss, cache = output_forward("output", weights, h, TARGETS, LENGTHS, Workspace())
     d, expected = output_backward(cache, Workspace())
-    assert loss == pytest.approx(whole, rel=1e-15)
+    assert loss == pytest.approx(softmax_loss, rel=1e-15)
     np.testing.assert_allclose(dh, d, rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(gradients["output.W_hy"].dense(), expected["output.W_hy"],
                                rtol=1e-13, atol=1e-15)

@@ -29,11 +29,13 @@ def test_the_kernel_is_the_derivation(dtype, bias):
     loss, cache = prediction_forward(h, targets, W_hy, b, smoothing=EPS)
     dh, dW_hy, db = prediction_backward(cache)
     column = 0.0 if b is None else b[:, None]
-    found = [(int(y), row[:, None], *predict_smoothed(int(y), row[:, None], W_hy, column, EPS))
-             for y, row in zip(targets, h, strict=True)]
-    gradients = [predict_smoothed_grad(y, row, W_hy, column, EPS, p) for y, row, _, p, _ in found]
-    assert_close(loss, sum(one[2] for one in found))
-    assert_close(cache.nll, sum(one[4] for one in found))
+    predictions = [(int(y), row[:, None],
+                    *predict_smoothed(int(y), row[:, None], W_hy, column, EPS))
+                   for y, row in zip(targets, h, strict=True)]
+    gradients = [predict_smoothed_grad(y, row, W_hy, column, EPS, p) for y, row, _, p,
+                 _ in predictions]
+    assert_close(loss, sum(prediction[2] for prediction in predictions))
+    assert_close(cache.nll, sum(prediction[4] for prediction in predictions))
     assert_close(dh, np.hstack([d[0] for d in gradients]).T)
     assert_close(dW_hy, sum(d[1] for d in gradients))
     if bias:
@@ -43,7 +45,7 @@ def test_the_kernel_is_the_derivation(dtype, bias):
 def test_the_derivation_is_its_loss_s_gradient():
     """By complex step, of one word."""
     rng = np.random.default_rng(2)
-    given = {"h": draw(rng, (H, 1)), "W_hy": draw(rng, (V, H)), "b": draw(rng, (V, 1))}
+    inputs = {"h": draw(rng, (H, 1)), "W_hy": draw(rng, (V, H)), "b": draw(rng, (V, 1))}
 
     def forward(v):
         l, p, _ = predict_smoothed(3, v["h"], v["W_hy"], v["b"], EPS)
@@ -51,10 +53,10 @@ def test_the_derivation_is_its_loss_s_gradient():
 
     def backward(d, cache):
         p, v = cache
-        found = predict_smoothed_grad(3, v["h"], v["W_hy"], v["b"], EPS, p)
-        return {name: d * one for name, one in zip(given, found, strict=True)}
+        gradients = predict_smoothed_grad(3, v["h"], v["W_hy"], v["b"], EPS, p)
+        return {name: d * gradient for name, gradient in zip(inputs, gradients, strict=True)}
 
-    check_pair(forward, backward, given, method="complex").raise_if_wrong()
+    check_pair(forward, backward, inputs, method="complex").raise_if_wrong()
 
 
 def test_pytorch_spreads_the_same_share():
@@ -73,7 +75,7 @@ def test_pytorch_spreads_the_same_share():
 
 def test_a_padded_batch_by_complex_step_and_without_a_share():
     rng, lengths = np.random.default_rng(4), np.array([5, 2])
-    given = {"h": draw(rng, (5, 2, H)), "out.W_hy": draw(rng, (V, H)), "out.b": draw(rng, V)}
+    inputs = {"h": draw(rng, (5, 2, H)), "out.W_hy": draw(rng, (V, H)), "out.b": draw(rng, V)}
     targets = rng.integers(0, V, (5, 2))
 
     def forward(v, smoothing=0.3):
@@ -83,7 +85,7 @@ def test_a_padded_batch_by_complex_step_and_without_a_share():
         dh, gradients = output_backward(cache, Workspace())
         return {name: d * gradient for name, gradient in ({"h": dh} | gradients).items()}
 
-    check_pair(forward, backward, given, method="complex", vanish=False).raise_if_wrong()
-    plain, cache = forward(given, 0.0)
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
+    plain, cache = forward(inputs, 0.0)
     assert plain is cache.prediction.nll
-    assert_close(forward(given)[1].prediction.nll, plain)
+    assert_close(forward(inputs)[1].prediction.nll, plain)

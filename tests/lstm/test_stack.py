@@ -57,7 +57,7 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional, residua
     for s, (length, (h_alone, (dx_alone, _, _))) in enumerate(zip(LENGTHS, alone, strict=True)):
         assert_close(h[:length, [s]], h_alone)
         assert_close(dx[:length, [s]], dx_alone)
-    assert_same_gradients(gradients, total(own for _, (_, _, own) in alone))
+    assert_same_gradients(gradients, total(alone_gradients for _, (_, _, alone_gradients) in alone))
 
 
 @pytest.mark.parametrize("unit, residual", [*product(CELLS, (False,)), ("rnn", True)])
@@ -70,5 +70,5 @@ def test_a_step_of_all_layers_is_a_sequence_of_one(unit, residual):
     assert_close(top, h[0])
     assert_close(top, after[1][0] + residual * after[0][0])
     for layer, states in zip(after, last, strict=True):
-        for found, expected in zip(layer, states[0], strict=True):
-            assert_close(found, expected)
+        for actual, expected in zip(layer, states[0], strict=True):
+            assert_close(actual, expected)

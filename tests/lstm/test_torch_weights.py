@@ -41,7 +41,7 @@ def test_outputs_and_gradients_are_those_of_torch(unit, layers, bidirectional, b
     parameters, rng = from_torch(state, unit, "s"), np.random.default_rng(2)
     directions = 1 + bidirectional
     x, first = rng.normal(size=(T, B, E)), rng.normal(size=(2, layers * directions, B, H))
-    initial = [[tuple(part[layer * directions + d] for part in first[: CELLS[unit].states])
+    initial = [[tuple(array[layer * directions + d] for array in first[: CELLS[unit].states])
                 for d in range(directions)] for layer in range(layers)]
     h, last, cache = stack_forward(x, parameters, "s",
                                    Stack(unit, layers, H, bidirectional, biases), initial)
@@ -50,20 +50,20 @@ def test_outputs_and_gradients_are_those_of_torch(unit, layers, bidirectional, b
     out, end = module(leaves[0], tuple(leaves[1:]) if unit == "lstm" else leaves[1])
     ends = end if unit == "lstm" else (end,)
     np.testing.assert_allclose(h, out.detach().numpy(), rtol=0, atol=1e-14)
-    for part, theirs in enumerate(ends):
-        ours = [state[part] for layer in last for state in layer]
+    for k, theirs in enumerate(ends):
+        ours = [state[k] for layer in last for state in layer]
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=0, atol=1e-14)
 
     dh, d_ends = rng.normal(size=h.shape), rng.normal(size=(len(ends), *ends[0].shape))
     sums = (torch.tensor(dh) * out).sum()
     (sums + sum((torch.tensor(d) * theirs).sum()
                 for d, theirs in zip(d_ends, ends, strict=True))).backward()
-    d_last = [[tuple(part[layer * directions + d] for part in d_ends)
+    d_last = [[tuple(array[layer * directions + d] for array in d_ends)
                for d in range(directions)] for layer in range(layers)]
     dx, d_initial, gradients = stack_backward(dh, d_last, cache)
     np.testing.assert_allclose(dx, leaves[0].grad.numpy(), rtol=0, atol=1e-13)
-    for part, leaf in enumerate(leaves[1:]):
-        ours = [state[part] for layer in d_initial for state in layer]
+    for k, leaf in enumerate(leaves[1:]):
+        ours = [state[k] for layer in d_initial for state in layer]
         np.testing.assert_allclose(ours, leaf.grad.numpy(), rtol=0, atol=1e-13)
     theirs = to_torch(gradients, unit, "s")
     assert theirs.keys() == dict(module.named_parameters()).keys()

@@ -89,8 +89,8 @@ def test_a_step_is_the_derivation(unit, dtype):
     step = run(unit, a)
     for n in range(B):
         expected = literal_step(unit, a.x[n : n + 1], row(a.state, n), a.W, a.b)
-        for found, own in zip(step.now, expected, strict=True):
-            assert_close(found[n : n + 1], own)
+        for actual, column in zip(step.now, expected, strict=True):
+            assert_close(actual[n : n + 1], column)
 
 
 @pytest.mark.parametrize("unit, dtype, clip", [
@@ -106,12 +106,12 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
         above = (row(a.d_state, n)[0] + a.d_out[n : n + 1], *row(a.d_state, n)[1:])
         expected, dx, dW_n, db_n = literal_step_grad(
             unit, above, a.x[n : n + 1], row(a.state, n), a.W, a.b, clip)
-        for found, own in zip(row(d_state, n), expected, strict=True):
-            assert_close(found, own)
+        for actual, column in zip(row(d_state, n), expected, strict=True):
+            assert_close(actual, column)
         assert_close((da @ a.W[:, :E])[n : n + 1], dx)
         dW, db = dW + dW_n, db + db_n
-    for found, own in zip(weights(unit, a, step, da), (dW, db), strict=True):
-        assert_close(found, own)
+    for actual, column in zip(weights(unit, a, step, da), (dW, db), strict=True):
+        assert_close(actual, column)
     if clip is not None:
         assert np.abs(da - vjp(unit, a, step, a.d_out)[1]).max() > 0.01
 
@@ -147,8 +147,8 @@ def test_no_gradient_of_the_output_is_a_gradient_of_zero(unit):
     a = make(unit)
     step = run(unit, a)
     without, zero = (vjp(unit, a, step, d) for d in (None, np.zeros((B, H))))
-    for found, expected in zip((*without[0], without[1]), (*zero[0], zero[1]), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip((*without[0], without[1]), (*zero[0], zero[1]), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @UNITS
@@ -158,15 +158,15 @@ def test_padding(unit, clip):
     Rows that are not padding are as without any."""
     a, real = make(unit), ~PAD[:, 0]
     step, alone = run(unit, a, PAD), run(unit, a)
-    for before, now, own in zip(a.state, step.now, alone.now, strict=True):
-        np.testing.assert_array_equal(now, np.where(PAD, before, own))
+    for before, now, by_itself in zip(a.state, step.now, alone.now, strict=True):
+        np.testing.assert_array_equal(now, np.where(PAD, before, by_itself))
     d_state, da = vjp(unit, a, step, a.d_out, clip, PAD)
     own_state, own_da = vjp(unit, a, alone, a.d_out, clip)
     assert not da[~real].any()
     np.testing.assert_array_equal(da[real], own_da[real])
     above = (a.d_state[0] + a.d_out, *a.d_state[1:])
-    for d, through, own in zip(d_state, above, own_state, strict=True):
-        np.testing.assert_allclose(d[real], own[real], rtol=1e-15)
+    for d, through, by_itself in zip(d_state, above, own_state, strict=True):
+        np.testing.assert_allclose(d[real], by_itself[real], rtol=1e-15)
         np.testing.assert_array_equal(d[~real], through[~real])
 
 
@@ -174,8 +174,8 @@ def test_padding(unit, clip):
 def test_a_bias_may_be_missing(unit):
     a = make(unit)
     zero = run(unit, a._replace(b=np.zeros_like(a.b)))
-    for found, expected in zip(run(unit, a._replace(b=None)).now, zero.now, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(run(unit, a._replace(b=None)).now, zero.now, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @UNITS
@@ -185,8 +185,9 @@ def test_a_step_can_go_back_twice(unit):
     kept = [array.copy() for array in (a.x, *a.state, a.W, a.b, a.d_out)]
     step = run(unit, a, PAD)
     first, second = (vjp(unit, a, step, a.d_out, 0.3, PAD) for _ in range(2))
-    for one, other in zip((*first[0], first[1]), (*second[0], second[1]), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first_gradient, second_gradient in zip((*first[0], first[1]), (*second[0], second[1]),
+                                               strict=True):
+        np.testing.assert_array_equal(first_gradient, second_gradient)
     for array, before in zip((a.x, *a.state, a.W, a.b, a.d_out), kept, strict=True):
         np.testing.assert_array_equal(array, before)
 
@@ -195,28 +196,28 @@ def test_a_step_can_go_back_twice(unit):
 def test_single_precision_stays_single(unit):
     """Nothing widens it on the way, nothing loses more than its rounding."""
     exact = make(unit)
-    a = Inputs(*(tuple(one.astype("f4") for one in part) if isinstance(part, tuple)
-                 else part.astype("f4") for part in exact))
+    a = Inputs(*(tuple(array.astype("f4") for array in field) if isinstance(field, tuple)
+                 else field.astype("f4") for field in exact))
 
-    def everything(given):
-        step = run(unit, given, PAD)
-        d_state, da = vjp(unit, given, step, given.d_out, 0.3, PAD)
-        return (*step.now, step.u, *d_state, da, *weights(unit, given, step, da))
+    def everything(inputs):
+        step = run(unit, inputs, PAD)
+        d_state, da = vjp(unit, inputs, step, inputs.d_out, 0.3, PAD)
+        return (*step.now, step.u, *d_state, da, *weights(unit, inputs, step, da))
 
-    for found, expected in zip(everything(a), everything(exact), strict=True):
-        assert found.dtype == np.float32
-        assert_close(found.astype("f8"), expected, 1e-6)
+    for actual, expected in zip(everything(a), everything(exact), strict=True):
+        assert actual.dtype == np.float32
+        assert_close(actual.astype("f8"), expected, 1e-6)
 
 
 @UNITS
 def test_a_cell_declares_its_sizes(unit):
     """Its sizes are those that weights and zero states are made of."""
     cell = CELLS[unit]
-    made = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())
-    assert made["s.0.W"].shape == (len(cell.gates) * H, E + H)
-    assert made["s.0.b"].shape == (len(cell.gates + cell.biases) * H,)
+    weights = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())
+    assert weights["s.0.W"].shape == (len(cell.gates) * H, E + H)
+    assert weights["s.0.b"].shape == (len(cell.gates + cell.biases) * H,)
     state: Any = zero_state(np, unit, B, H, "f4")
-    assert [(one.shape, one.dtype) for one in state] == [((B, H), "f4")] * cell.states
+    assert [(array.shape, array.dtype) for array in state] == [((B, H), "f4")] * cell.states
 
 
 # --- the order of the blocks ----------------------------------------------------------------------
@@ -228,7 +229,7 @@ def scalar(unit, h_prev, W, b, c_prev=()):
     now, saved = tuple(np.empty((1, 1)) for _ in state), np.empty((1, 1))
     u = np.zeros((1, len(W)))
     CELLS[unit].forward(Step(u, state, now, saved, np.empty_like(u)), np.array(b), W[:, 1:].T)
-    return [one.item() for one in now]
+    return [array.item() for array in now]
 
 
 def sigm(v):

@@ -7,6 +7,7 @@ hint. The most specific hint comes first.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
@@ -60,7 +61,8 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
             evidence.pair.numeric[evidence.pair.known]).max(initial=0.0):
         return []
     try:
-        with redirect_stdout(StringIO()):  # the code is run many times, whatever it prints
+        # the code is run many times, whatever it prints
+        with redirect_stdout(StringIO()), warnings.catch_warnings(action="ignore"):
             if probe.evaluate not in EDITS:  # for all tensors
                 EDITS[probe.evaluate] = {}
                 EDITS[probe.evaluate] = Edits(probe, evidence).phrases

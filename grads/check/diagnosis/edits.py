@@ -55,7 +55,8 @@ SCALED = ("{} * #", "{} / #")
 FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
 WITH = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} * #[:, None]",
         "{} + #", "{} / #", "{} - #", "{} * (# > 0)", "{} - # * {}.sum(axis=-1, keepdims=True)",
-        "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (1 + #)")
+        "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (1 + #)", "1 - # ** 2",
+        "# * (1 - #)")
 INDEXED = ("{} - np.eye({}.shape[-1])[#]", "{}[#]", "{}[np.argsort(#)]",
            "np.take_along_axis({}, #, -1)", "np.take_along_axis({}, np.argsort(#, -1), -1)")
 
@@ -168,6 +169,9 @@ class Edits:
                 return False
             mended = [name for name in self.wrong if self.is_right(name, made)
                       and self.confirmed(name)]
+            if mended and self.case.cacheless and not same(
+                    self.case.forward(self.inputs())[0], self.probe.evaluate.outputs):
+                return False  # the change is one of the forward
         except Exception:
             return False
         every = mended == self.wrong
@@ -251,8 +255,8 @@ class Edits:
         yield from ((number, form.replace("{}", VALUE)) for alike, forms in ALONE.items()
                     for number, letter in letters.items() if letter == alike for form in forms)
         floats = [number for number, letter in letters.items() if letter == "f"]
-        for forms, others in ((SCALED, scalars), (FACTORS, [""]), (WITH, [*values]),
-                              (INDEXED, integers)):
+        by_scalar = [((form,), [other]) for other in scalars for form in SCALED]
+        for forms, others in (*by_scalar, (FACTORS, [""]), (WITH, [*values]), (INDEXED, integers)):
             for form in forms:
                 for number in floats if form != "#" else letters:
                     for other in others:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from grads.check import check_pair
+from grads.check import check_pair, entries
 from grads.check.watch import TimeUp, Watch
 
 X, W = np.random.default_rng(1).normal(size=(4, 3)), np.random.default_rng(2).normal(size=(2, 3))
@@ -61,14 +61,15 @@ def kink_backward(d, x):
 
 
 def report_after(runs, f=forward, g=backward, inputs=(X, W), **how):
-    """The report of a check that may run its functions so many times."""
-    return check_pair(f, g, list(inputs), watch=Counted(runs), **how)
+    """The report of a check that may run its functions so many times, without a diagnosis, which
+    would try changes of the code here, too."""
+    return check_pair(f, g, list(inputs), watch=Counted(runs), diagnosis=0, **how)
 
 
 def runs_of(f=forward, g=backward, inputs=(X, W), **how):
     """The runs that the whole check takes."""
     watch = Counted(1e9)
-    report = check_pair(f, g, list(inputs), watch=watch, **how)
+    report = check_pair(f, g, list(inputs), watch=watch, diagnosis=0, **how)
     assert not report.stopped
     return watch.runs, report
 
@@ -109,6 +110,15 @@ def test_a_wrong_gradient_is_wrong_only_once_it_is_confirmed(g):
     assert set(verdicts) <= {"unfinished", "wrong"} and verdicts[0] == "unfinished"
     assert verdicts == sorted(verdicts)  # once wrong, always wrong
     assert report_after(all_runs + 1, forward, g).verdict == "wrong"
+
+
+def test_a_mistake_that_there_was_no_time_to_diagnose_is_wrong(monkeypatch):
+    def diagnose(*_):
+        raise TimeUp
+
+    monkeypatch.setattr(entries, "diagnose", diagnose)
+    report = check_pair(forward, wrong, [X, W])
+    assert report.verdict == "wrong" and "ratio" not in str(report)
 
 
 def test_a_kink_that_there_was_no_time_to_find_is_no_mistake():

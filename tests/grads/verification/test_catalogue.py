@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -27,6 +26,7 @@ from grads.verification.catalogue import (
 )
 from grads.verification.completeness import backward_functions, never_run, product_modules
 from grads.verification.mutation.checks import checks_of_cells
+from grads.verification.mutation.injection import replaced
 from grads.verification.mutation.record import Check
 from grads.verification.shapes import Shape
 from nmt.data.vocabulary import END, UNKNOWN
@@ -177,16 +177,11 @@ def right():
 
 
 @pytest.mark.parametrize("module, name, old, new", INJECTED)
-def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monkeypatch, right):
+def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, right):
     """Entries of real sizes find what changes no number of the tiny ones."""
-    function = inspect.unwrap(getattr(import_module(module), name))
-    source = inspect.getsource(function)
-    assert source.count(old) == 1, f"{module}.{name}: expected {old!r} once"
-    scope: dict = {}
-    exec(compile(source.replace(old, new), f"<{name}>", "exec"), function.__globals__, scope)
-    monkeypatch.setattr(function, "__code__", inspect.unwrap(scope[name]).__code__)
-    assert not any(changed(*run) for run in right["tiny"])
-    assert any(complains(run[0]) for run in right["real"] if changed(*run))
+    with replaced(f"{module}.{name}", old, new):
+        assert not any(changed(*run) for run in right["tiny"])
+        assert any(complains(run[0]) for run in right["real"] if changed(*run))
 
 
 def changed(entry, known):

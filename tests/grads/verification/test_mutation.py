@@ -92,7 +92,8 @@ def layer_check(rows):
         dx, dW = layer_backward(upstream, cache)
         return {"z": z, "x": dx, "W": dW}
 
-    return Check(f"{rows} rows", numbers, lambda: check_pair(layer_forward, layer_backward, inputs))
+    return Check(f"{rows} rows", numbers, lambda: check_pair(
+        layer_forward, layer_backward, inputs, diagnosis=0))
 
 
 def executed(product, *rows):

@@ -70,5 +70,5 @@ def layer(unit: str, dtype: str, clips: bool) -> dict[str, np.ndarray]:
 def checks_of_derivations() -> list[Check]:
     """A check for every derivation."""
     return [Check(entry.name, partial(derivations.numbers, entry),
-                  partial(derivations.check, entry, diagnosis=0))
+                  partial(derivations.check, entry))
             for entry in derivations.entries()]

@@ -13,7 +13,8 @@ from benchmarks.records import Row, read_record
 NAMED = re.compile(r"(.*?)(-tf32)?-(haswell|native|gpu)(?:-(\w+))?")  # a file: benchmark, products,
 # whose kernels BLAS chose, and the machine
 MACHINES = {  # processors by a file's ending, the newest first
-    "Zen5": "EPYC (Zen 5)", "Zen5one": "the same, one thread", "": "older EPYC",
+    "Zen5": "EPYC (Zen 5)", "Zen5one": "the same, one thread", "Zen4": "EPYC (Zen 4)",
+    "": "older EPYC",
     "Xeon": "Xeon", "Xeon1thread": "the same Xeon, one thread"}
 
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`

@@ -341,6 +341,13 @@ def _accumulated(node: ast.AST) -> Any:
     return ast.AugAssign(target, ast.Add(), node.value)
 
 
+def _scaled(node: ast.AST) -> Any:
+    """x[k] *= y for x[k] = y."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
+        return None
+    return ast.AugAssign(node.targets[0], ast.Mult(), node.value)
+
+
 def _assigned(node: ast.AST) -> Any:
     """x = y for x += y."""
     return ast.Assign([node.target], node.value) if isinstance(node, ast.AugAssign) else None
@@ -368,11 +375,13 @@ def _left_out(node: ast.AST) -> Any:
 
 
 def _swapped(node: ast.AST) -> Any:
-    """y @ x for x @ y, f(y, x) for f(x, y)."""
+    """y @ x for x @ y, f(y, x) for f(x, y), where(c, y, x) for where(c, x, y)."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.MatMult, ast.Sub, ast.Div)):
         return ast.BinOp(node.right, node.op, node.left)
     if isinstance(node, ast.Call) and len(node.args) == 2:
         return ast.Call(node.func, node.args[::-1], node.keywords)
+    if isinstance(node, ast.Call) and len(node.args) == 3:
+        return ast.Call(node.func, [node.args[0], *node.args[:0:-1]], node.keywords)
     return None
 
 
@@ -394,4 +403,4 @@ def _renamed(node: ast.AST) -> Any:
     return None
 
 
-CHANGES = (_left_out, _accumulated, _assigned, _added_at, _swapped, _other_end, _renamed)
+CHANGES = (_left_out, _accumulated, _assigned, _scaled, _added_at, _swapped, _other_end, _renamed)

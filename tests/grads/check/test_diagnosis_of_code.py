@@ -113,6 +113,21 @@ def f_inputs(rng):
     return rng.normal(size=4), rng.normal(size=4)
 '''.replace("(d * v).sum() * g * v", "(d * v * g).sum() * v").replace(
     "(d * v).sum() / norm\n", "d * v / norm\n")
+LEAKY = '''
+import numpy as np
+
+def f_forward(x, w):
+    a = x * w
+    return np.where(a > 0, a, 0.1 * a), (x, w, a)
+
+def f_backward(d, cache):
+    x, w, a = cache
+    da = d * np.where(a > 0, 1.0, 0.1)
+    return da * w, da * x
+
+def f_inputs(rng):
+    return rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
+'''
 EDITS = [
     (SCALE, "dm = -dc.sum", "dm = dc.sum", "`-"),
     (SCALE, "dc = dz * g", "dc = dz", "`dz * g` in place of `dz` in line 14"),
@@ -135,6 +150,9 @@ EDITS = [
     (SORTED, "dy[1:] += d", "dy[:-1] += d", "`1:` in place of `:-1` in line 11"),
     (SORTED, "    dx[order] = dy\n", "    dx[order] = dy\n    dx[0] = 0\n",
      "is right without `dx[0] = 0` in line 15"),
+    (LEAKY, "1.0, 0.1", "0.1, 1.0", "`np.where(a > 0, 1.0, 0.1)` in place of"),
+    (LEAKY, "da = d * np.where(a > 0, 1.0, 0.1)", "da = d.copy(); da[a <= 0] = 0.1",
+     "`da[a <= 0] *= 0.1` in place of `da[a <= 0] = 0.1` in line 10"),
 ]
 PATHS = [
     (NORM, " - (d * v * g).sum() * v / norm ** 3", "",
@@ -160,7 +178,7 @@ def hints_of(tmp_path, text, old="", new=""):
     return {row.name: " ".join(row.hints) for row in report.wrong if row.upstream == "all"}
 
 
-@pytest.mark.parametrize("text", [SCALE, RNN, TABLE, SORTED, NORM])
+@pytest.mark.parametrize("text", [SCALE, RNN, TABLE, SORTED, NORM, LEAKY])
 def test_right_functions_get_no_hint(text, tmp_path):
     assert hints_of(tmp_path, text) == {}
 

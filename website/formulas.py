@@ -1,22 +1,19 @@
 """Formulas of the pages as KaTeX typesets them, at development time: no script runs in a page.
 
 `website/formulas.json` has the HTML of each formula, with MathML for those who listen. After a
-change of a formula in docs/: `python website/formulas.py`, which needs Node.js.
+change of a formula in docs/: `python website/typeset.py`, which needs Node.js.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from html import unescape
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
 TYPESET = Path(__file__).with_name("formulas.json")
-BUILDER = ROOT / "grads" / "stepper" / "explorer" / "typeset"
 # What pymdownx.arithmatex makes of $...$ and of a paragraph $$...$$.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([.,;:!?)]*)', re.DOTALL)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
@@ -43,7 +40,7 @@ def typeset_of(tex: str, mark: str) -> str:
     """The HTML of escaped LaTeX; mark: $ in a line of text, $$ on a line of its own."""
     key = key_of(unescape(tex), mark)
     if key not in known():
-        raise ValueError(f"{key}: not typeset yet; run python website/formulas.py")
+        raise ValueError(f"{key}: not typeset yet; run python website/typeset.py")
     return known()[key]
 
 
@@ -68,21 +65,3 @@ def written(text: str) -> Iterator[str]:
     """The formulas of Markdown, as formulas.json names them."""
     for match in WRITTEN.finditer(CODE.sub("", text)):
         yield key_of(match[1], "$$") if match[1] else key_of(match[2], "$")
-
-
-def main() -> None:
-    """Typeset the formulas of the pages and of the lessons."""
-    import lessons
-
-    texts = [path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))]
-    texts += [cell["source"] for path in lessons.make_notebooks.LESSONS
-              for cell in lessons.unrun(path) if cell["cell_type"] == "markdown"]
-    keys = sorted({key for text in texts for key in written(text)})
-    TYPESET.write_text(json.dumps(dict.fromkeys(keys, "")), "utf-8")
-    for command in (["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"],
-                    ["npm", "run", "build"]):
-        subprocess.run(command, cwd=BUILDER, check=True)
-
-
-if __name__ == "__main__":
-    main()

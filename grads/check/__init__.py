@@ -125,8 +125,7 @@ def check_case(
     exactly zero.
     """
     how, watch = Extent(**extent), watch or Watch(time_limit)
-    # An upstream gradient equal to an input would confirm a backward that mistakes one for the
-    # other. So our numbers differ from those of a user's generator with a small seed.
+    # Not the numbers of a user's generator: an upstream gradient must not equal an input.
     rng = np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
     validate_inputs(case.inputs)
     wanted = list(case.inputs) if names is None else wanted_names(case.inputs, names)

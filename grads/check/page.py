@@ -18,9 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
-from grads.check.report import Report, said_seconds
-from grads.check.result import BAD, SAID, VERDICTS, Row
-from grads.check.step_sizes import chart
+from grads.check.result import BAD, SAID, VERDICTS, Result, Row, said_seconds
+from grads.check.step_chart import chart
 from nmt.console.messages import several
 from nmt.console.package import PACKAGE
 from nmt.pages.page import BASE
@@ -46,7 +45,7 @@ METHODS = (
 )
 
 
-def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None) -> str:
+def html_page(reports: Sequence[Result], facts: Mapping[str, str] | None = None) -> str:
     """The page of some reports.
 
     Arguments: facts on how the reports were made (seed, command), in the order of the page. Date
@@ -81,7 +80,7 @@ def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None)
     )
 
 
-def html_cell(report: Report) -> str:
+def html_cell(report: Result) -> str:
     """The report as a notebook shows it: its section of the page, with maps of wrong tensors only.
 
     The page's style sheet is nested below a class, so that it changes nothing else in the notebook.
@@ -99,14 +98,14 @@ def html_cell(report: Report) -> str:
             f"{_said(bad, _cells([bad]))}{maps}</div>")
 
 
-def _cells(reports: Sequence[Report]) -> int:
+def _cells(reports: Sequence[Result]) -> int:
     """The number of cells that each map may have, so that all maps together are within the limit.
     """
     maps = sum(row.entries is not None for report in reports for row in report.rows)
     return max(FEW, min(ACROSS * DOWN, CELLS // max(1, maps)))
 
 
-def _counts(reports: Sequence[Report]) -> str:
+def _counts(reports: Sequence[Result]) -> str:
     """The number of checks, in total and by verdict."""
     counts = {word: sum(report.verdict == word for report in reports) for word in FIRST}
     said = {"ok": "right", "unfinished": "not finished"}
@@ -134,7 +133,7 @@ def _versions() -> str:
     return ", ".join([*versions, f"{platform.system()} {platform.machine()}"])
 
 
-def _table_of_checks(reports: Sequence[Report], order: Sequence[int], shown: set[int]) -> str:
+def _table_of_checks(reports: Sequence[Result], order: Sequence[int], shown: set[int]) -> str:
     """A line for each check, wrong checks first, with links to the sections."""
     lines = []
     for k in order[:LISTED]:
@@ -154,13 +153,13 @@ def _table_of_checks(reports: Sequence[Report], order: Sequence[int], shown: set
             f"</thead><tbody>{''.join(lines)}</tbody></table></div>{said}")
 
 
-def _section(report: Report, number: int, cells: int) -> str:
+def _section(report: Result, number: int, cells: int) -> str:
     """The section of a check."""
     return (f'<section id="check-{number}"><h2>{html.escape(_title(report))}</h2>'
             f"{_said(report, cells)}</section>")
 
 
-def _said(report: Report, cells: int) -> str:
+def _said(report: Result, cells: int) -> str:
     """The verdict, the remarks, the tensors and the drawings of a check."""
     directory = report.title.partition(".py:")[0].rpartition("/")[0]
     remarks = "".join(
@@ -178,13 +177,13 @@ def _said(report: Report, cells: int) -> str:
         + (f"<h3>Error against step size</h3><div class=\"maps\">{steps}</div>" if steps else ""))
 
 
-def _title(report: Report) -> str:
+def _title(report: Result) -> str:
     """FILE.py:NAME without the user's directories."""
     head, _, function_name = report.title.partition(".py:")
     return f"{head.rpartition('/')[2]}.py:{function_name}" if function_name else report.title
 
 
-def _tensors(report: Report) -> str:
+def _tensors(report: Result) -> str:
     """The table of a report's tensors."""
     headings, body = report.table()
     names = [headings[0], "verdict", *headings[1:-1]]

@@ -1,4 +1,4 @@
-"""What a gradient check says of a tensor: a row, with its verdict; and of other faults."""
+"""The result of a gradient check: a row for each tensor, other faults, and the verdict."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
+from nmt.console.messages import several
 
 VERDICTS = {
     "ok": "ok",
@@ -91,3 +93,104 @@ class Finding(NamedTuple):
     kind: str
     name: str
     message: str
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The result of a check, with its verdict, its table and its remarks. True if it is ok."""
+
+    rows: list[Row]
+    findings: list[Finding] = field(default_factory=list)
+    title: str = "gradient check"
+    outputs: tuple[str, ...] = ()  # outputs with upstream gradients, together and each alone
+    evaluations: int = 0  # evaluations of the function with perturbed inputs
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    stopped: str = ""  # why the check ended early, and what it has covered; "" if it did not
+
+    @property
+    def wrong(self) -> list[Row]:
+        """The rows that do not pass: they are wrong, undecided, or methods disagree."""
+        return [row for row in self.rows if row.status in BAD]
+
+    @property
+    def verdict(self) -> str:
+        """"ok", "wrong", "undecided" (two methods disagree, or are too uncertain) or "unfinished"
+        (the time was up, and nothing wrong was found until then)."""
+        bad = [finding for finding in self.findings if finding.kind != "nothing"]
+        if bad or any(row.status == "wrong" for row in self.rows):
+            return "wrong"
+        if self.stopped:
+            return "unfinished"
+        return "undecided" if self.wrong or self.findings else "ok"
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong or undecided, and the check is complete."""
+        return not self.wrong and not self.findings and not self.stopped
+
+    def __bool__(self) -> bool:
+        """`ok`, so that `assert check_pair(...)` fails for a wrong gradient."""
+        return self.ok
+
+    def summary(self) -> str:
+        """One line: verdict, coverage, cost."""
+        rows = [row for row in self.rows if row.upstream == "all"]
+        tensors = [row for row in rows if row.shape is not None]
+        checked, size = sum(row.checked for row in rows), sum(row.size for row in rows)
+        alone = f", {len(self.outputs)} outputs together and alone" * (len(self.outputs) > 1)
+        directions = sum(row.directions for row in rows)
+        entries = several(size, "entry", "entries")
+        extent = ([f"{several(len(tensors), 'tensor')}, {checked} of {entries}"] if tensors
+                  else [])
+        extent += [several(directions, "random direction")] if directions else []
+        covered = [" and ".join(extent) + alone] if extent else []
+        return "; ".join([f"{self.title}: {SAID[self.verdict]}", *covered,
+                          f"{several(self.evaluations, 'evaluation')} in "
+                          f"{said_seconds(self.seconds)}"])
+
+    def table(self, digits: int = 9) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells. Arguments: digits of the gradients at the worst entry."""
+        methods = list(dict.fromkeys(m for row in self.rows for m in row.errors))
+        alone = any(row.upstream != "all" for row in self.rows)
+        headings = ["name", *["upstream"] * alone, "shape", "checked",
+                    *(HEADINGS[m] for m in methods), "at", "analytic", "numeric", ""]
+        return headings, [
+            [row.name, *[row.upstream] * alone, "" if row.shape is None else str(row.shape),
+             coverage(row), *(f"{row.errors[m]:.1e}" if m in row.errors else "" for m in methods),
+             *_worst(row, digits), VERDICTS[row.status]]
+            for row in self.rows
+        ]
+
+    def remarks(self) -> list[str]:
+        """Findings, then the worst entry and diagnosis of each bad row, then notes."""
+        lines = [self.stopped] * bool(self.stopped)
+        lines += [f"{finding.kind}: {finding.name}: {finding.message}" for finding in self.findings]
+        said: set[tuple[str, str]] = set()
+        for row in self.rows:
+            where = f" at {row.place}" if row.status in BAD else ""
+            quiet = row.status in ("ok", "unfinished")
+            for hint in row.hints or (() if quiet else (VERDICTS[row.status],)):
+                if (row.name, hint) not in said:
+                    lines.append(f"{row.name}{where}: {hint}")
+                    said.add((row.name, hint))
+        return [*lines, *self.notes]
+
+
+def said_seconds(seconds: float) -> str:
+    """A time to two digits."""
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def _worst(row: Row, digits: int) -> tuple[str, str, str]:
+    """The worst entry and its two numbers; empty if none was compared."""
+    if not row.errors:
+        return "", "", ""
+    analytic, numeric = row.analytic + 0.0, row.numeric + 0.0  # -0 reads badly
+    return str(row.at), f"{analytic:.{digits}g}", f"{numeric:.{digits}g}"
+
+
+def coverage(row: Row) -> str:
+    """The number of entries and of directions that were checked."""
+    text = str(row.checked) if row.checked == row.size else f"{row.checked} of {row.size}"
+    return text + (f" + {row.directions}" if row.directions else "")

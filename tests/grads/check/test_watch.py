@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from grads.check import check_pair, entries
+from grads.check import check_pair, tensor_rows
 from grads.check.watch import TimeUp, Watch
 
 X, W = np.random.default_rng(1).normal(size=(4, 3)), np.random.default_rng(2).normal(size=(2, 3))
@@ -116,7 +116,7 @@ def test_a_mistake_that_there_was_no_time_to_diagnose_is_wrong(monkeypatch):
     def diagnose(*_):
         raise TimeUp
 
-    monkeypatch.setattr(entries, "diagnose", diagnose)
+    monkeypatch.setattr(tensor_rows, "diagnose", diagnose)
     report = check_pair(forward, wrong, [X, W])
     assert report.verdict == "wrong" and "ratio" not in str(report)
 

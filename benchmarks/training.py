@@ -94,12 +94,17 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
     import torch
 
     weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
+    clips = getattr(peer.model.config, "clip_elements", None) is not None
     optimizer = torch_optimizer(train, weights)
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
         loss = peer(batch, peer.draw_noise(shapes))
-        (loss / len(batch.indices)).backward()
+        if clips:  # elements of the summed loss's gradients, as ours: those of a mean are smaller
+            loss.backward()
+            torch._foreach_div_([weight.grad for weight in weights], len(batch.indices))
+        else:
+            (loss / len(batch.indices)).backward()
         if train.max_norm is not None:
             torch.nn.utils.clip_grad_norm_(weights, train.max_norm)
         optimizer.step()

@@ -1,7 +1,8 @@
 """Every entry of the gradient catalogue on the GPU against NumPy: forward and backward.
 
 Ragged batches, B = 1 and T = 1, sizes beyond every threshold; fused and unfused, float64 and
-float32.
+float32. Deep stacks lose digits in float32 on NumPy, too: there the GPU may be as far from
+float64's numbers as NumPy's float32 is, times `ROUNDING`.
 """
 
 from __future__ import annotations
@@ -17,26 +18,36 @@ from grads.verification.catalogue import entries, random_model
 from grads.verification.shapes import draw
 
 TOLERANCE = {"float64": 1e-10, "float32": 5e-4}
+ROUNDING = 3  # sums in another order: another error of the same size
 ENTRIES = [entry for entry in entries() if entry.shape in ("ragged", "smallest", "real")]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_kernels(entry, dtype, fusing):
-    rng = np.random.default_rng(3)
     with backend.using("numpy"):
         case = model_case(random_model(entry))
         inputs = {key: value.astype(dtype) for key, value in case.inputs.items()}
-        outputs = case.outputs(inputs)
+        rng, outputs = np.random.default_rng(3), case.outputs(inputs)
         upstream = {key: draw(rng, *np.shape(out)).astype(dtype) for key, out in outputs.items()}
-        expected = {**outputs,
-                    **{f"d{k}": v for k, v in case.gradients(inputs, upstream).items()}}
-    inputs, upstream = to_gpu(inputs), to_gpu(upstream)
-    found = case.outputs(inputs)
-    found = {**found, **{f"d{k}": v for k, v in case.gradients(inputs, upstream).items()}}
-    assert found.keys() == expected.keys()
-    for key, array in expected.items():
-        ours = to_numpy(dense(found[key]))
+        on_numpy = run(case, inputs, upstream)
+        exact = run(case, in_float64(inputs), in_float64(upstream))
+    on_gpu = run(case, to_gpu(inputs), to_gpu(upstream))
+    assert on_gpu.keys() == exact.keys()
+    for key, array in exact.items():
+        ours = to_numpy(on_gpu[key])
         assert ours.dtype == dtype, key
-        np.testing.assert_allclose(ours, dense(array), rtol=TOLERANCE[dtype],
-                                   atol=TOLERANCE[dtype], err_msg=key)
+        rounding = ROUNDING * np.abs(on_numpy[key] - array).max(initial=0.0)
+        np.testing.assert_allclose(ours, array, rtol=TOLERANCE[dtype],
+                                   atol=max(TOLERANCE[dtype], rounding), err_msg=key)
+
+
+def run(case, inputs, upstream):
+    """Outputs, and gradients under `d` and the input's name."""
+    gradients = case.gradients(inputs, upstream)
+    return {key: dense(array) for key, array in
+            (case.outputs(inputs) | {f"d{k}": v for k, v in gradients.items()}).items()}
+
+
+def in_float64(arrays):
+    return {key: array.astype("float64") for key, array in arrays.items()}

@@ -53,17 +53,17 @@ GENERAL = "--only", "global general", "Transformer"
 TF32 = "--gemm", "tf32"
 GRID = "--batches", "1", "16", "64", "256", "--hidden", "128", "512", "1024"
 SECTIONS = (
-    Section("kernels against their sources, products", 50, ("test_fused.py", "test_products.py")),
-    Section("training against NumPy", 40, ("test_training.py",)),
-    Section("training step", 45, (), ("variants", "--seconds", "4", *GENERAL)),
-    Section("training step, TF32", 30, (), ("variants", "--seconds", "2", *TF32, *GENERAL)),
-    Section("thesis size", 45, (), ("recipes-large",)),
-    Section("thesis size, TF32", 35, (), ("recipes-large", *TF32)),
-    Section("beam search", 45, (), ("search", "--seconds", "2")),
-    Section("memory", 30, (), ("memory",)),
-    Section("CPU against GPU", 45, (), ("crossover", "--seconds", "1", *GRID)),
-    Section("each kernel's time", 60, (), ("kernels", "--seconds", "0.5")),
-    Section("commands", 35, ("test_commands.py",)),
+    Section("kernels against their sources, products", 20, ("test_fused.py", "test_products.py")),
+    Section("training against NumPy", 35, ("test_training.py",)),
+    Section("training step", 35, (), ("variants", "--seconds", "4", *GENERAL)),
+    Section("training step, TF32", 25, (), ("variants", "--seconds", "2", *TF32, *GENERAL)),
+    Section("thesis size", 25, (), ("recipes-large",)),
+    Section("thesis size, TF32", 25, (), ("recipes-large", *TF32)),
+    Section("beam search", 85, (), ("search", "--seconds", "2")),
+    Section("memory", 20, (), ("memory",)),
+    Section("CPU against GPU", 55, (), ("crossover", "--seconds", "1", *GRID)),
+    Section("each kernel's time", 95, (), ("kernels", "--seconds", "0.5")),
+    Section("commands", 40, ("test_commands.py",)),
     Section("catalogue", TOTAL, ("test_catalogue.py",)),  # what is left of all
 )
 

@@ -108,18 +108,14 @@ def top_indices(values: Array, count: int) -> Array:
     B, M = values.shape
     if count == M:
         return xp.broadcast_to(xp.arange(M), values.shape)
-    threshold = xp.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
     if backend.on_host(xp):  # reading the numbers is free here
+        threshold = np.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
         taken = np.flatnonzero(values >= threshold)
         if len(taken) == B * count:
             index = taken.reshape(B, count) - M * np.arange(B)[:, None]
             if ((index >= 0) & (index < M)).all():  # no ties, no NaN
                 return index
-    # Distinct keys: first the values above the threshold, then those equal to it, by index.
-    index = xp.arange(M)
-    key = xp.where(values > threshold, index,
-                   xp.where(values < threshold, index + 2 * M, index + M))
-    return xp.sort(xp.partition(key, count - 1, axis=1)[:, :count] % M, axis=1)
+    return xp.sort(xp.argsort(-values, axis=1, kind="stable")[:, :count], axis=1)
 
 
 def _block_values(logits: Array, offsets: Array, rows: Array, block: Array) -> Array:
@@ -136,7 +132,7 @@ def _block_values(logits: Array, offsets: Array, rows: Array, block: Array) -> A
         last = (block == whole // BLOCK)[:, :, None]
         xp.copyto(values[:, :, : V - whole], logits[:, whole:][rows], where=last)
         xp.copyto(values[:, :, V - whole :], -float("inf"), where=last)
-    values += offsets.reshape(-1)[rows][:, :, None]
+    values += offsets.take(rows)[:, :, None]
     return values
 
 
@@ -155,18 +151,23 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array, count: int) -> 
     """
     xp, V = backend.array_module(logits, maxima, offsets), logits.shape[1]
     B, K = offsets.shape
-    sentence = xp.arange(B)[:, None]  # indexing by it is quicker than take_along_axis
+    sentence = xp.arange(B)[:, None]
     leaders = (maxima.reshape(B, K, -1) + offsets[:, :, None]).reshape(B, -1)  # (B, K * blocks)
     blocks = top_indices(leaders, min(count, leaders.shape[1]))  # (B, C)
     row, block = blocks // maxima.shape[1], blocks % maxima.shape[1]
     values = _block_values(logits, offsets, row + K * sentence, block).reshape(B, -1)
     chosen = top_indices(values, count)
-    values = values[sentence, chosen]  # (B, count)
-    place = (sentence, chosen // BLOCK)
-    row, block = row[place], block[place]
-    flat = row * V + xp.minimum(block * BLOCK + chosen % BLOCK, V - 1)
-    best_first = (sentence, xp.argsort(-values, axis=1, kind="stable"))
-    return values[best_first], flat[best_first]
+    values, place = _take(values, chosen), chosen // BLOCK  # (B, count)
+    column = _take(block, place) * BLOCK + chosen % BLOCK
+    flat = _take(row, place) * V + xp.minimum(column, V - 1)
+    best_first = xp.argsort(-values, axis=1, kind="stable")
+    return _take(values, best_first), _take(flat, best_first)
+
+
+def _take(values: Array, index: Array) -> Array:
+    """values[b, index[b, c]] of each sentence b; one launch, where two indices take several."""
+    B, M = values.shape
+    return values.take(index + M * backend.array_module(values).arange(B)[:, None])
 
 
 def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,

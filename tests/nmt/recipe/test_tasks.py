@@ -10,9 +10,10 @@ import yaml
 from tiny_run import complaint, printed
 
 from backend.errors import UserError
+from nmt.multitask import TasksSystem, build_vocabularies, load_corpora
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe.file import load_recipe
-from nmt.recipe.tasks import TasksRecipe
+from nmt.recipe.tasks import KEYS, TasksRecipe
 
 DATA = "{train_source: a, train_target: b, dev_source: c, dev_target: d}"
 TASKS = "tasks: {x: one.yaml, y: one.yaml, z: {base: one.yaml, model: {layers: 1}}}\n"
@@ -146,10 +147,18 @@ def test_the_command_line_says_it_in_one_line(folder, capsys) -> None:
                         complaint(capsys, "lm", "train", folder / "r.yaml"))
 
 
-@pytest.mark.parametrize("path", sorted(
-    path for path in RECIPES.rglob("*.yaml") if re.search(r"^tasks:|multi", path.read_text(), re.M)
-    and "multi" in str(path.parent)), ids=lambda path: path.stem)
-def test_the_package_s_recipes_of_tasks(path) -> None:
-    recipe = load_recipe(TranslationRecipe, path)
-    if isinstance(recipe, TasksRecipe):
-        assert recipe.share and set(recipe.ratios) == set(recipe.tasks)
+PACKAGED = sorted(path for path in RECIPES.rglob("*.yaml")
+                  if re.search(rf"^({'|'.join(KEYS)}):", path.read_text("utf-8"), re.M))
+
+
+@pytest.mark.parametrize("path", PACKAGED, ids=lambda path: str(path.relative_to(RECIPES)))
+def test_the_package_s_recipes_of_tasks_can_be_trained(tmp_path, path) -> None:
+    """On other text: what tasks share agrees in the options of its vocabulary and in shapes."""
+    recipe = load_recipe(TasksRecipe, path, [f"--data.directory={tmp_path}"])
+    assert recipe.share and set(recipe.ratios) == set(recipe.tasks)
+    for task in recipe.tasks.values():
+        for key, file in vars(task.data).items():
+            if re.fullmatch(r"(train|dev|test)_(source|target)", key) and file:
+                (tmp_path / file).parent.mkdir(exist_ok=True)
+                (tmp_path / file).write_text("one two three four\n")
+    TasksSystem.models(recipe, build_vocabularies(load_corpora(recipe), recipe))

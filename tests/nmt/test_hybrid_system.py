@@ -8,14 +8,13 @@ from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
-from tiny_run import RECIPE, captured, complaint, nmt, printed, write_recipe
+from tiny_run import RECIPE, captured, complaint, nmt, printed, write_corpus, write_recipe
 
 from backend.errors import UserError
 from nmt.data.corpora import load_corpus
 from nmt.data.rare_words import UNK
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.evaluation.scores import perplexity
-from nmt.models.hybrid import Hybrid
 from nmt.pages.search import searched
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
@@ -27,7 +26,6 @@ from nmt.translator_training import train
 MODEL = {"architecture": "hybrid", "layers": 1, "hidden_size": 8, "embedding_size": 6,
          "character_embedding_size": 5, "dropout": 0.1, "character_dropout": 0.1,
          "output_bias": True}
-CHARACTERS = ("source_characters", "target_characters")
 SENTENCES = [["one", "two"], ["zanzibar"], [], ["six", "five", "ünë", "one"]]
 
 
@@ -38,11 +36,19 @@ def recipe_of(directory, *overrides, **model):
     return load_recipe(Recipe, path, overrides)
 
 
+@pytest.fixture(scope="module")
+def _whole(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("hybrid")
+    write_corpus(directory)
+    train(recipe_of(directory), directory / "whole", Observer())
+    return directory / "whole"
+
+
 @pytest.fixture
-def hybrid(corpus):
+def hybrid(corpus, _whole):
     """A recipe, and a system trained by it in `whole`."""
-    recipe = recipe_of(corpus)
-    return recipe, train(recipe, corpus / "whole", Observer())
+    shutil.copytree(_whole, corpus / "whole")
+    return recipe_of(corpus), System.open(corpus / "whole", "last")
 
 
 def eager_of(system):
@@ -56,18 +62,6 @@ def words_of(system, options):
     """Every word of every translation."""
     return [word for nbest in system.translate(SENTENCES, options) for translation in nbest
             for word in translation.words]
-
-
-def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid, resumed):
-    recipe, expected = hybrid
-    _, opened = resumed(recipe, whole=expected)
-    assert isinstance(opened.model, Hybrid)
-    assert all((corpus / "cut" / f"{name}.vocab").is_file() for name in CHARACTERS)
-    options = SearchOptions(beam=3, nbest=2)
-    assert words_of(opened, options) == words_of(expected, options)
-    last = json.loads((corpus / "cut" / "log.jsonl").read_text().splitlines()[-1])
-    assert last["event"] == "epoch" and last["scores"].keys() == {
-        "perplexity", "character_perplexity", "bleu"}
 
 
 def test_frequent_words_are_spelled_in_training_alone_and_drawn_anew(corpus, hybrid, resumed):
@@ -98,8 +92,8 @@ def test_no_unknown_word_is_written(hybrid, options):
     _, system = hybrid
     eager = eager_of(system)
     for translator in (system, eager):
-        found = words_of(translator, options)
-        assert UNK not in found and "" not in found
+        words = words_of(translator, options)
+        assert UNK not in words and "" not in words
     spelled = [t.spelled for nbest in eager.translate(SENTENCES, options) for t in nbest]
     assert any(spelled) is options.unknown
 
@@ -156,9 +150,9 @@ def evaluated(capsys, corpus, *options):
 
 def test_an_evaluation_has_the_perplexity_of_characters(corpus, hybrid, capsys):
     """And its outputs side by side, with `<unk>` and with the spelled words."""
-    found = evaluated(capsys, corpus, "--model", corpus / "whole", "--output", corpus / "e")
-    assert found["unknown words"] == ["0"] and float(found["character perplexity"][0]) > 1
-    spelled = int(found["spelled words"][0])
+    rows = evaluated(capsys, corpus, "--model", corpus / "whole", "--output", corpus / "e")
+    assert rows["unknown words"] == ["0"] and float(rows["character perplexity"][0]) > 1
+    spelled = int(rows["spelled words"][0])
     (before, after) = ([line for line in (corpus / "e/outputs.txt").read_text().splitlines()
                         if line.startswith(label)] for label in ("whole ", "  spelled "))
     assert spelled == sum(line.split().count(UNK) for line in before) > 0
@@ -169,8 +163,8 @@ def test_longest_word_is_an_option(corpus, hybrid, capsys, monkeypatch):
     endless = eager_of(hybrid[1])
     endless.parameters["target_characters.output.b"][END] -= 50.0
     monkeypatch.setattr(System, "open", lambda *_: endless)
-    found = evaluated(capsys, corpus, "--model", corpus / "whole", "--longest-word", 1)
-    assert found["spelled words cut"] == found["spelled words"] != ["0"]
+    rows = evaluated(capsys, corpus, "--model", corpus / "whole", "--longest-word", 1)
+    assert rows["spelled words cut"] == rows["spelled words"] != ["0"]
     message = complaint(capsys, "evaluate", corpus / "dev.en", corpus / "dev.de", "--model",
                         corpus / "whole", "--longest-word", 0)
     assert "--longest-word" in message
@@ -216,9 +210,9 @@ def test_an_ensemble_is_evaluated_beside_its_members_and_translates(
 ):
     shutil.copytree(corpus / "whole", corpus / "again")
     models = ("--model", corpus / "whole", corpus / "again")
-    found = evaluated(capsys, corpus, *models, "--ensemble")
+    rows = evaluated(capsys, corpus, *models, "--ensemble")
     for name in ("BLEU", "chrF3", "spelled words", "unknown words", "perplexity"):
-        assert len(found[name]) == 3 and len({*found[name]}) == 1, name
+        assert len(rows[name]) == 3 and len({*rows[name]}) == 1, name
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"one zanzibar\n\nsix\n")))
     written = captured(capsys, "translate", *models, "--longest-word", 4)
     assert written.out.count("\n") == 3 and UNK not in written.out
@@ -228,10 +222,12 @@ def test_cut_words_are_counted_and_a_missing_vocabulary_is_named(corpus, hybrid,
     _, system = hybrid
     bias = system.parameters["target_characters.output.b"]
     bias[END] -= 50.0                                      # no word ends
-    found = [nbest[0] for nbest in system.translate(SENTENCES, SearchOptions(longest_word=3))]
-    spelled = [translation.words[place] for translation in found for place in translation.spelled]
+    nbests = system.translate(SENTENCES, SearchOptions(longest_word=3))
+    translations = [nbest[0] for nbest in nbests]
+    spelled = [translation.words[place] for translation in translations
+               for place in translation.spelled]
     assert spelled and {len(word) for word in spelled} == {3}
-    assert [one.cut_words for one in found] == [len(one.spelled) for one in found]
+    assert [cut.cut_words for cut in translations] == [len(cut.spelled) for cut in translations]
     assert "character perplexity" in printed(capsys, "perplexity", corpus / "dev.en",
                                              corpus / "dev.de", "--model", corpus / "whole")
     (corpus / "whole" / "target_characters.vocab").unlink()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_run import TEXT_RECIPE, Crash, CrashAt, files_in, write_recipe
+from tiny_run import TEXT_RECIPE, Crash, CrashAt, write_recipe
 
 from backend.errors import UserError
 from nmt.data.corpus import LONGEST, read_lines
@@ -83,10 +83,10 @@ def test_the_state_goes_on_from_piece_to_piece_and_is_zero_at_the_beginning(corp
                 Run(corpus / f"{unit}-{length}")).train()
         pieces = len(source.epoch(np.random.default_rng(1)))
         assert len(model.passes) == 2 * pieces  # the second epoch begins anew
-        for one in model.passes[:pieces], model.passes[pieces:]:
-            np.testing.assert_allclose(sum(each.loss for each in one), expected, rtol=1e-5)
-            assert one[0].came is None
-            assert all(after.came is before.went for before, after in pairwise(one))
+        for epoch in model.passes[:pieces], model.passes[pieces:]:
+            np.testing.assert_allclose(sum(a_pass.loss for a_pass in epoch), expected, rtol=1e-5)
+            assert epoch[0].came is None
+            assert all(after.came is before.went for before, after in pairwise(epoch))
 
 
 class Pass(NamedTuple):
@@ -121,17 +121,16 @@ def test_nats_are_those_of_feeding_word_by_word(trained) -> None:
     np.testing.assert_allclose(nats, total, rtol=1e-5)
 
 
-@pytest.mark.parametrize("step", [3, 8, 15])  # about ten updates an epoch
-def test_a_run_that_crashed_within_an_epoch_resumes_exactly(corpus, step) -> None:
+def test_a_run_that_crashed_within_an_epoch_resumes_exactly(corpus) -> None:
     recipe = recipe_of(corpus, train={"checkpoint_every": 2})
     train(recipe, corpus / "whole", Observer())
     with pytest.raises(Crash):
-        train(recipe, corpus / "cut", CrashAt(step))
+        train(recipe, corpus / "cut", CrashAt(15))  # of about ten updates an epoch
     train(recipe, corpus / "cut", Observer(), resume=True)
     ours, theirs = (checkpoint.load(corpus / name / LAST) for name in ("cut", "whole"))
     carried = ours.select(checkpoint.CARRIED)
     assert {name: array.shape for name, array in carried.items()} == {
-        f"{layer}.{part}": (4, 8) for layer in (0, 1) for part in (0, 1)}
+        f"{layer}.{place}": (4, 8) for layer in (0, 1) for place in (0, 1)}
     assert ours.metadata["training"]["counters"] == theirs.metadata["training"]["counters"]
     assert ours.arrays.keys() == theirs.arrays.keys()
     for name, array in ours.arrays.items():
@@ -147,14 +146,6 @@ def test_a_resumed_run_must_be_the_same_run(corpus) -> None:
     ):
         with pytest.raises(UserError, match=f"cannot resume.*{message}"):
             train(recipe_of(corpus, **sections), corpus / "m", Observer(), resume=True)
-
-
-def test_a_crash_before_the_first_checkpoint_leaves_nothing(corpus) -> None:
-    recipe = recipe_of(corpus)
-    before = files_in(corpus)
-    with pytest.raises(Crash):
-        train(recipe, corpus / "new", CrashAt(2))
-    assert files_in(corpus) == before
 
 
 def test_the_end_of_the_text_is_kept_for_validation(corpus) -> None:
@@ -203,7 +194,7 @@ def test_a_parameter_that_overflows_is_named(trained) -> None:
     system = LanguageSystem.open(trained / "lm")
     for value in (1.0, 1e30):
         huge = replace(system, parameters={
-            name: np.full_like(one, value) for name, one in system.parameters.items()})
+            name: np.full_like(array, value) for name, array in system.parameters.items()})
         if value == 1:
             assert np.isfinite(huge.perplexity(["eins"]))
             continue

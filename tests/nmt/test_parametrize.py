@@ -29,14 +29,6 @@ def recipe_of(directory, **parametrize):
         model={"hidden_size": 6, "embedding_size": 6}))
 
 
-@pytest.mark.parametrize("parametrize", [
-    {"tied": {"decoder.W_e": "output.W_hy"}},
-    {"normalized": {"output.W_hy": 2.5}, "learned_radius": True, "frozen": ["encoder.*"]}])
-def test_a_run_resumes_exactly_and_is_opened_again(corpus, resumed, parametrize) -> None:
-    system, _ = resumed(recipe_of(corpus, **parametrize))
-    assert system.parameters.keys() == system.model.weights().keys()
-
-
 def test_what_is_stored_and_what_the_model_gets(corpus) -> None:
     tied = train(recipe_of(corpus, tied={"decoder.W_e": "output.W_hy"}), corpus / "tied",
                  Observer())

@@ -7,14 +7,11 @@ import pytest
 from tiny_run import RECIPE, write_recipe
 
 from backend.errors import UserError
-from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
-from nmt.models.rnnsearch import RNNSearch
 from nmt.models.rnnsearch_config import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
-from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training.progress import Observer
@@ -28,22 +25,6 @@ TRAIN = {"optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",
 def recipe_of(directory, *overrides, **model):
     recipe = {**RECIPE, "model": {"architecture": "rnnsearch", **MODEL, **model}}
     return load_recipe(Recipe, write_recipe(directory / "r.yaml", recipe, train=TRAIN), overrides)
-
-
-@pytest.mark.parametrize("context", ["search", "last"])
-def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, resumed, context) -> None:
-    trained, opened = resumed(recipe_of(corpus, context=context))
-    assert isinstance(opened.model, RNNSearch)
-    sentences = [["one", "two"], ["three"], []]
-    found, expected = (system.translate(sentences, SearchOptions(beam=3, nbest=2))
-                       for system in (opened, trained))
-    for ours, theirs, words in zip(found, expected, sentences, strict=True):
-        assert [t.words for t in ours] == [t.words for t in theirs]
-        for translation in ours if words else []:
-            assert (translation.alignment is not None) is (context == "search")
-            if translation.alignment is not None:
-                assert translation.alignment.shape[1] == len(words)
-                np.testing.assert_allclose(translation.alignment.sum(axis=1), 1.0, rtol=1e-5)
 
 
 def test_the_architecture_says_which_keys_there_are(corpus) -> None:
@@ -85,17 +66,3 @@ def test_an_ensemble_reads_the_end_marker_in_all_members_or_in_none(corpus) -> N
                for end in ("true", "false")]
     with pytest.raises(UserError, match=r"expected the data\.source_end of a in one ensemble"):
         System.together(["a", "b"], systems, "probabilities")
-
-
-def test_a_reversed_source_is_aligned_by_written_words(corpus) -> None:
-    """As Luong's: the columns are those of the sentence, whichever end the encoder began at."""
-    recipe = recipe_of(corpus, "--data.reverse_source=true", initialisation="uniform", scale=1.0)
-    system = train(recipe, corpus / "run", Observer())
-    words = ["one", "two", "three", "four"]
-    ((ours,),) = system.translate([words], SearchOptions())
-    by_steps = RNNSearch(system.recipe.model, len(system.source.words), len(system.target.words))
-    sources = make_sources([system.source.ids(words)[::-1]], False)
-    (found,) = greedy(by_steps, system.parameters, sources, SearchOptions())
-    assert ours.alignment is not None and found.alignment is not None
-    np.testing.assert_allclose(ours.alignment, found.alignment[:, ::-1], rtol=1e-5)
-    assert np.abs(ours.alignment - ours.alignment[:, ::-1]).max() > 0.01

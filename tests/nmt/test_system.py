@@ -43,7 +43,7 @@ def assert_same_state(directory, other):
         assert ours.metadata["training"][key] == theirs.metadata["training"][key], key
 
 
-@pytest.mark.parametrize("step", [3, 5, 11, 14])  # ten updates an epoch, a checkpoint every two
+@pytest.mark.parametrize("step", [5, 14])  # ten updates an epoch, a checkpoint every two
 def test_a_run_that_crashed_within_an_epoch_resumes_exactly(corpus, resumed, step) -> None:
     recipe = recipe_of(corpus, train={"checkpoint_every": 2})
     expected, _ = resumed(recipe, step)
@@ -80,9 +80,9 @@ def test_a_resumed_run_must_have_the_same_data(corpus) -> None:
 def test_vocabularies_are_built_from_the_training_pairs_alone(corpus) -> None:
     (corpus / "dev.en").write_text("only in dev\n" * 8)
     recipe = recipe_of(corpus, data={"max_vocabulary": 5})
-    found = build_vocabularies(load_corpus(recipe.data), recipe)
-    assert len(found["source"]) == len(found["target"]) == 5
-    assert "dev" not in found["source"].words
+    vocabularies = build_vocabularies(load_corpus(recipe.data), recipe)
+    assert len(vocabularies["source"]) == len(vocabularies["target"]) == 5
+    assert "dev" not in vocabularies["source"].words
 
 
 @pytest.mark.parametrize("data", [{"min_frequency": 10000}, {"max_vocabulary": 2}])
@@ -149,10 +149,10 @@ def test_alignment_columns_are_in_reading_order(trained) -> None:
     model = make_model(system.recipe.model, Tables((len(system.source.words),),
                                                    len(system.target.words)))
     sources = make_sources([system.source.ids(sentence)[::-1]], False)
-    (found,) = greedy(model, system.parameters, sources, SearchOptions())
-    assert found.alignment is not None and ours.alignment is not None
+    (by_steps,) = greedy(model, system.parameters, sources, SearchOptions())
+    assert by_steps.alignment is not None and ours.alignment is not None
     for column in range(len(sentence)):  # to a model that knows nothing of it, columns are steps
-        np.testing.assert_allclose(ours.alignment[:, column], found.alignment[:, 4 - column],
+        np.testing.assert_allclose(ours.alignment[:, column], by_steps.alignment[:, 4 - column],
                                    rtol=1e-5)
     assert not np.allclose(ours.alignment, ours.alignment[:, ::-1])
 
@@ -184,11 +184,8 @@ DAMAGE = [
     ("target.vocab", lambda path: path.write_bytes(b"<unk>\n</s>\n\xff\n"), r"vocab:3: .*UTF-8"),
     ("source.vocab", lambda path: path.unlink(), r"model: expected the run directory of a "
                                                  r"translator, found no source\.vocab in it"),
-    ("recipe.yaml", lambda path: path.unlink(), r"found no recipe\.yaml in it"),
     ("recipe.yaml", lambda path: path.write_text("model: 3\n"), r"recipe\.yaml:1: model: expected"),
     (BEST, lambda path: path.write_bytes(path.read_bytes()[:-9]), r"best\.safetensors: .*damaged"),
-    (BEST, lambda path: path.write_bytes(b""), r"best\.safetensors: .*damaged"),
-    (BEST, lambda path: path.write_text("not a checkpoint"), r"best\.safetensors: .*damaged"),
 ]
 
 
@@ -201,9 +198,9 @@ def test_a_damaged_model_directory_is_refused(trained, file, damage, message) ->
 
 
 def test_what_is_no_model_directory_is_refused(trained) -> None:
-    for path, found in ((trained / "absent", "no such directory"), (trained / "r.yaml", "a file"),
+    for path, content in ((trained / "absent", "no such directory"), (trained / "r.yaml", "a file"),
                         (trained, "no recipe.yaml in it")):
-        with pytest.raises(UserError, match=f"{re.escape(str(path))}: .*translator, .*{found}"):
+        with pytest.raises(UserError, match=f"{re.escape(str(path))}: .*translator, .*{content}"):
             System.open(path)
     with pytest.raises(UserError, match=r"best.safetensors: expected a translator, found a lang"):
         System.open(trained / "lm")

@@ -48,7 +48,7 @@ def run(runs, tmp_path):
     return shutil.copytree(runs / "run", tmp_path / "run")
 
 
-def change(path, arrays=lambda given: None, metadata=lambda given: None):
+def change(path, arrays=lambda document: None, metadata=lambda document: None):
     """Write a checkpoint anew, with another content and a checksum that fits."""
     saved = checkpoint.load(path)
     arrays(saved.arrays), metadata(saved.metadata)
@@ -144,15 +144,6 @@ def test_a_vanishing_temperature_is_greedy(temperature, dtype):
     for uniform in (0.0, 0.5, 1 - 2**-53):
         drawn = draw(logits, logits.max(axis=1), np.full(2, uniform), temperature)
         np.testing.assert_array_equal(drawn, [1, 0])
-
-
-def test_a_sample_without_warmth_is_the_greedy_translation(runs, capsys, monkeypatch):
-    for options in (["--sample", "1e-308"], ["--beam", "1"]):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\nthree six one\n")))
-        assert nmt("translate", "--model", runs / "run", *options) == 0
-    out, err = capsys.readouterr()
-    lines = out.splitlines()
-    assert lines[:2] == lines[2:] and not err
 
 
 @pytest.mark.filterwarnings("error")

@@ -111,7 +111,7 @@ def test_ctrl_c_saves_and_resume_goes_on(corpus) -> None:
     epochs = ["--train.epochs", counters["epoch"]]
     for arguments in (["--resume", corpus / "cut"],
                       [corpus / "r.yaml", "--output", corpus / "whole"]):
-        assert start("train", *arguments, *epochs, stdout=subprocess.DEVNULL).wait(60) == 0
+        assert nmt("train", *arguments, *epochs) == 0
     assert same_arrays(corpus / "cut" / LAST, corpus / "whole" / LAST)
 
 
@@ -140,21 +140,12 @@ def test_a_loss_that_is_not_finite_stops_training(corpus, capsys, monkeypatch) -
 
 WRONG_TRAINING = [
     (["r.yaml", "--train.epoch", "3"], r"override 'train.epoch' .* mean 'train.epochs'\?"),
-    (["r.yaml", "--epochs", "3"], r"override 'epochs' .* mean 'train.epochs'\?"),
     (["r.yaml", "--train.epochs", "x"], r"override: train.epochs: expected float, got 'x'"),
-    (["r.yaml", "--train.epochs"], r"override: train.epochs: expected a value, got none"),
-    (["r.yaml", "--train.learning_rate", "-1"], r"expected a positive number, got -1.0"),
     (["r.yaml", "other.yaml"], r"recipe: expected one YAML file, got r.yaml, other.yaml"),
     (["absent.yaml"], r"absent.yaml: cannot be read: No such file"),
     (["typo.yaml"], r"typo.yaml:2: key 'model.hiden_size' .* mean 'model.hidden_size'\?"),
-    (["flat.yaml"], r"flat.yaml:2: model: expected a mapping of keys to values, got 3"),
-    (["list.yaml"], r"list.yaml: expected a mapping of sections, got list"),
     (["r.yaml", "--data.train_source", "absent"], r"/absent: cannot be read: No such file"),
     (["r.yaml", "--data.train_source", "dev.en"], r"dev.en has 8 lines, .*train.de has 80"),
-    (["r.yaml", "--data.train_source", "latin"], r"/latin:3: expected UTF-8, got byte 0xe9 at col"),
-    (["r.yaml", "--data.dev_source", "blank"], r"blank, .*: expected at least one pair of sent"),
-    (["r.yaml", "--data.max_length", "0"], r"data.max_length: expected at least 1, got 0"),
-    (["r.yaml", "--data.max_translate_length", "2"], r"dev.en:\d: expected at most 2 words"),
     (["r.yaml", "--data.corpus", "cldr", "--data.target_language", "xx"], r"locale.*got 'xx'"),
     (["r.yaml", "--model.hidden_size", "10000000"],
      r"model.hidden_size: expected at most 100,000, got 10000000"),
@@ -173,10 +164,6 @@ WRONG_TRAINING = [
 @pytest.mark.parametrize(("arguments", "message"), WRONG_TRAINING)
 def test_wrong_training(corpus, capsys, arguments, message) -> None:
     (corpus / "typo.yaml").write_text("model:\n  hiden_size: 3\n")
-    (corpus / "flat.yaml").write_text("data: {corpus: cldr}\nmodel: 3\n")
-    (corpus / "list.yaml").write_text("- model\n")
-    (corpus / "latin").write_bytes(b"a\n" * 2 + b"\xe9\n" * 78)
-    (corpus / "blank").write_text("\n" * 8)
     (corpus / "directory").mkdir()
     before = {name: (corpus / name).read_bytes() for name in files_in(corpus)
               if (corpus / name).is_file()}
@@ -503,13 +490,10 @@ def test_wrong_commands(capsys, arguments, message) -> None:
 
 
 def test_the_module_is_the_command() -> None:
-    for arguments, message in (([], rb"nmt: the following arguments are required: command .*\n"),
-                               (["fly"], rb"nmt: argument command: invalid choice: 'fly' .*\n")):
-        process = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, error = process.communicate()
-        assert (process.returncode, out) == (2, b"") and re.fullmatch(message, error)
-    process = start("score", "--help", stdout=subprocess.PIPE)
-    assert b"--tokenize" in process.communicate()[0] and process.returncode == 0
+    process = start("fly", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, error = process.communicate()
+    assert (process.returncode, out) == (2, b"")
+    assert re.fullmatch(rb"nmt: argument command: invalid choice: 'fly' .*\n", error)
 
 
 def test_a_full_disk_is_an_error_of_one_line(trained) -> None:

@@ -81,15 +81,15 @@ def test_a_seed_is_a_corpus() -> None:
 
 
 def test_evaluation_sets_stay_when_the_training_set_grows() -> None:
-    more = generate(CldrOptions(train=400, dev=40, test=40))
-    assert (more.test, more.dev) == (generate(SMALL).test, generate(SMALL).dev)
-    assert more.train[:300] == generate(SMALL).train
+    larger = generate(CldrOptions(train=400, dev=40, test=40))
+    assert (larger.test, larger.dev) == (generate(SMALL).test, generate(SMALL).dev)
+    assert larger.train[:300] == generate(SMALL).train
 
 
-def test_sixty_thousand_phrases_can_be_drawn() -> None:
+def test_few_phrases_are_drawn_twice() -> None:
     book = PhraseBook(Locale("en"), Locale("fr"))
     rng = np.random.default_rng(0)
-    assert len({book.draw(rng)[0] for _ in range(75000)}) > 60000
+    assert len({book.draw(rng)[0] for _ in range(25000)}) > 24000
 
 
 def test_every_shared_name_is_there() -> None:

@@ -1,33 +1,8 @@
 """Tokenisers and their reverses."""
 
-from pathlib import Path
-
 import pytest
 
-import nmt
 from nmt.data.tokenise import natural_tokeniser, tokeniser
-from nmt.recipe import Recipe, TranslationRecipe
-from nmt.recipe.file import load_recipe
-from nmt.recipe.tasks import TasksRecipe
-
-RECIPES = Path(nmt.__file__).parent / "recipes"
-OF_LANGUAGE_MODELS = {"characters.yaml", "words.yaml", "monolingual-small/language-model.yaml"}
-OF_PAPERS = {path for path in RECIPES.rglob("*.yaml")
-             if str(path.relative_to(RECIPES)) not in OF_LANGUAGE_MODELS}
-
-
-@pytest.mark.parametrize("path", sorted(OF_PAPERS - {RECIPES / "own.yaml"}), ids=lambda path: str(
-    path.relative_to(RECIPES)))
-def test_each_recipe_of_files_names_the_rules_of_its_paper(path: Path) -> None:
-    """None takes the default for people's own text, which may change again; the embedded corpora
-    have rules of their own."""
-    recipe = load_recipe(TranslationRecipe, path, [])
-    tasks = list(recipe.tasks.values()) if isinstance(recipe, TasksRecipe) else [recipe]
-    assert tasks
-    for task in tasks:
-        assert isinstance(task, Recipe)
-        assert task.data.corpus in ("cldr", "reverse") or task.data.tokenise in (
-            "none", "moses", "letters"), task.data.tokenise
 
 
 def test_moses_cuts_by_language_and_joins_again() -> None:

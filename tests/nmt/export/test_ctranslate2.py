@@ -52,10 +52,10 @@ def sentences(count):
 
 @pytest.mark.parametrize("name", CASES)
 def test_its_hypotheses_are_ours(name, tmp_path) -> None:
-    """500 sentences, greedy and by a beam of 5: words, log-probabilities and attention."""
+    """150 sentences, greedy and by a beam of 5: words, log-probabilities and attention."""
     system, directory = trained(tmp_path, CASES[name]), tmp_path / "exported"
     assert nmt("export", tmp_path / "run", "--format", "ctranslate2", "-o", directory) == 0
-    engine, read = ctranslate2.Translator(str(directory), intra_threads=1), sentences(500)
+    engine, read = ctranslate2.Translator(str(directory), intra_threads=1), sentences(150)
     pieces = [list(system.reader.pieces(words)) for words in read]
     for beam in (1, 5):
         options = replace(system.recipe.search, beam=beam, nbest=1, minimum_steps=STEPS)

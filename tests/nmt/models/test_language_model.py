@@ -15,13 +15,10 @@ from literal import (
     dense,
     draw,
     draw_parameters,
-    noisy_loss,
     piece_of,
     total,
 )
-from strict.module import strict, to_numpy, to_strict
 
-import backend
 from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
 from lstm.cells import CELLS
@@ -47,13 +44,13 @@ def make(dtype=np.float64, steps=T, batch=B, **options):
 
 def literal(unit, parameters, piece):
     """Loss and gradients by the derivation, one stream after the other, summed."""
-    own = {NAMES[name]: value for name, value in parameters.items()}
+    printed = {NAMES[name]: value for name, value in parameters.items()}
     losses, gradients = [], []
     for b in piece.indices:
         x, y = piece.target_in[:, b].tolist(), piece.target_out[:, b].tolist()
-        loss, trace = LITERAL[unit].forward(own, x, y, *(s[b][:, None] for s in piece.state[0]))
+        loss, trace = LITERAL[unit].forward(printed, x, y, *(s[b][:, None] for s in piece.state[0]))
         losses.append(loss)
-        gradients.append(LITERAL[unit].backward(own, x, y, trace)[0])
+        gradients.append(LITERAL[unit].backward(printed, x, y, trace)[0])
     back = {short: name for name, short in NAMES.items()}
     return sum(losses), {back[name]: d for name, d in total(gradients).items()}
 
@@ -140,7 +137,7 @@ def test_padded_texts_are_the_sum_of_each(unit):
     loss, cache = model.loss(parameters, together)
     alone = [model.loss(parameters, replace(make_batch(pairs, [b], False), sources=()))
              for b in range(3)]
-    assert_close(loss, sum(each for each, _ in alone))
+    assert_close(loss, sum(text_loss for text_loss, _ in alone))
     assert_same_gradients(model.backward(cache), total(model.backward(c) for _, c in alone))
 
 
@@ -153,19 +150,6 @@ def test_the_loss_of_equal_words_is_their_number_times_log_v():
 
 
 # --- dropout --------------------------------------------------------------------------------------
-
-
-def test_dropout_is_drawn_from_the_generator():
-    model, parameters, piece = make(dropout=0.5)
-
-    def loss(seed):
-        return float(noisy_loss(model, parameters, piece, seed)[0])
-
-    plain, *_ = make(dropout=0.0)
-    assert plain.noise(piece, np.random.default_rng(1), "float64") is None
-    assert loss(None) == loss(None) == float(plain.loss(parameters, piece)[0])
-    assert loss(1) == loss(1)
-    assert len({loss(None), loss(1), loss(2)}) == 3
 
 
 def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_output():
@@ -203,33 +187,6 @@ def test_the_states_that_texts_begin_with():
         assert [len(state) for state in states] == [count] * 2
         for array in (a for state in states for a in state):
             assert array.shape == (4, H) and array.dtype == np.float32 and not array.any()
-
-
-@pytest.mark.parametrize("unit", CELLS)
-def test_selecting_keeps_widens_and_drops(unit):
-    model, _, piece = make(unit=unit)
-    found = model.select(piece.state, np.array([2, 2, 0]), np.array([0, 2]))
-    for ours, theirs in zip(found, piece.state, strict=True):
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a, b[[2, 2, 0]])
-
-
-@pytest.mark.parametrize("unit", CELLS)
-def test_on_the_stand_in(unit):
-    """Loss, backward and step: the same numbers, nothing fetched."""
-    model, parameters, piece = make(unit=unit, dropout=0.3)
-    loss, cache = noisy_loss(model, parameters, piece, 1)
-    gradients = model.backward(cache)
-    logits, _, _ = model.step(parameters, piece.state, piece.target_in[0])
-    d_parameters, there = to_strict(parameters), replace(piece, state=to_strict(piece.state))
-    with backend.using(strict):
-        d_loss, cache = noisy_loss(model, d_parameters, there, 1)
-        found = model.backward(cache)
-        d_logits, _, _ = model.step(d_parameters, there.state, piece.target_in[0])
-    assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
-    assert_close(to_numpy(d_loss), loss)
-    assert_close(to_numpy(d_logits), logits)
-    assert_same_gradients(to_numpy(found), gradients)
 
 
 @pytest.mark.parametrize("field, value", [

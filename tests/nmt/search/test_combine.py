@@ -48,17 +48,17 @@ def distribution(logits):
 @pytest.mark.parametrize("models", [1, 2, 5])
 def test_averages_by_hand(module, models) -> None:
     rng = np.random.default_rng(models)
-    logits = [rng.normal(scale=3.0, size=(4, 900)) for _ in range(models)]
+    logits = [rng.normal(scale=3.0, size=(4, 90)) for _ in range(models)]
     with backend.using(module):
-        given = [backend.to_device(one) for one in logits]
-        probabilities = backend.to_host(mean_of_probabilities(given))
-        logs = backend.to_host(mean_of_logs(given))
+        on_device = [backend.to_device(member_logits) for member_logits in logits]
+        probabilities = backend.to_host(mean_of_probabilities(on_device))
+        logs = backend.to_host(mean_of_logs(on_device))
     for n in range(4):
-        each = [distribution(one[n].tolist()) for one in logits]
-        mean = [math.fsum(column) / models for column in zip(*each, strict=True)]
+        distributions = [distribution(member_logits[n].tolist()) for member_logits in logits]
+        mean = [math.fsum(column) / models for column in zip(*distributions, strict=True)]
         np.testing.assert_allclose(np.exp(probabilities[n]), mean, rtol=1e-12)
         geometric = [math.exp(math.fsum(map(math.log, column)) / models)
-                     for column in zip(*each, strict=True)]
+                     for column in zip(*distributions, strict=True)]
         np.testing.assert_allclose(distribution(logs[n].tolist()),
                                    np.array(geometric) / math.fsum(geometric), rtol=1e-11)
 
@@ -77,8 +77,8 @@ def test_a_model_beside_itself_translates_as_it_does_alone(average) -> None:
     batch = make_sources([source for source, _ in PAIRS], False)
     options = SearchOptions(beam=4, nbest=3)
     alone = beam_search(model, parameters, batch, options)
-    for one, other in zip(alone, beam_search(*copies, batch, options), strict=True):
-        for a, b in zip(one, other, strict=True):
+    for nbest, other in zip(alone, beam_search(*copies, batch, options), strict=True):
+        for a, b in zip(nbest, other, strict=True):
             assert a.tokens == b.tokens
             assert a.log_probability == pytest.approx(b.log_probability, rel=1e-12)
             np.testing.assert_allclose(a.alignment, b.alignment, atol=1e-14)
@@ -89,23 +89,25 @@ def test_members_of_any_architecture_are_averaged_at_each_step(average) -> None:
     model, parameters = ensemble(MEMBERS, average)
     for place, (source, target) in enumerate(PAIRS):
         batch = make_batch(PAIRS, [place], False)
-        states = [one.encode(own, batch.sources, 1) for one, own in MEMBERS]
+        states = [member.encode(member_parameters, batch.sources, 1)
+                  for member, member_parameters in MEMBERS]
         total, attended = 0.0, []
         for read, word in zip([END, *target], [*target, END], strict=True):
-            steps = [one.step(own, state, np.array([read]))
-                     for (one, own), state in zip(MEMBERS, states, strict=True)]
+            steps = [member.step(member_parameters, state, np.array([read]))
+                     for (member, member_parameters), state in zip(MEMBERS, states, strict=True)]
             states = [state for _, state, _ in steps]
-            each = [distribution(logits[0].tolist()) for logits, _, _ in steps]
+            distributions = [distribution(logits[0].tolist()) for logits, _, _ in steps]
             if average == "probabilities":
-                mean = [sum(column) / len(each) for column in zip(*each, strict=True)]
+                mean = [sum(column) / len(MEMBERS) for column in zip(*distributions, strict=True)]
             else:
-                mean = [math.prod(column) ** (1 / len(each)) for column in zip(*each, strict=True)]
+                mean = [math.prod(column) ** (1 / len(MEMBERS))
+                        for column in zip(*distributions, strict=True)]
             total += math.log(mean[word] / sum(mean))
             attended.append(np.mean([a[0] for _, _, a in steps if a is not None], axis=0))
-        [found] = force_decode(model, parameters, batch)
-        assert found.log_probability == pytest.approx(total, rel=1e-12)
-        np.testing.assert_allclose(found.alignment, attended, atol=1e-14)
-        assert found.alignment.shape == (len(target) + 1, len(source))
+        [forced] = force_decode(model, parameters, batch)
+        assert forced.log_probability == pytest.approx(total, rel=1e-12)
+        np.testing.assert_allclose(forced.alignment, attended, atol=1e-14)
+        assert forced.alignment.shape == (len(target) + 1, len(source))
         assert model.loss(parameters, batch)[0] == pytest.approx(-total, rel=1e-12)
 
 
@@ -113,11 +115,12 @@ def test_each_hypothesis_is_worth_what_forcing_it_says() -> None:
     """Rows and sentences that search selects are the same in every member."""
     model, parameters = ensemble(MEMBERS)
     sources = [source for source, _ in PAIRS]
-    found = beam_search(model, parameters, make_sources(sources, False),
+    results = beam_search(model, parameters, make_sources(sources, False),
                         SearchOptions(beam=5, nbest=5, minimum_steps=4, length_factor=1.0))
-    pairs = [(source, one.tokens) for source, nbest in zip(sources, found, strict=True)
-             for one in nbest if one.finished]
-    worth = [one.log_probability for nbest in found for one in nbest if one.finished]
+    pairs = [(source, hypothesis.tokens) for source, nbest in zip(sources, results, strict=True)
+             for hypothesis in nbest if hypothesis.finished]
+    worth = [hypothesis.log_probability for nbest in results for hypothesis in nbest
+             if hypothesis.finished]
     assert len(pairs) > 5
     for pair, expected in zip(pairs, worth, strict=True):
         [forced] = force_decode(model, parameters, make_batch([pair], [0], False))

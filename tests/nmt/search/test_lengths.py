@@ -45,7 +45,8 @@ def every_one(model, parameters, source):
     """All translations with their log p, best first."""
     pairs = [(source, words) for words in ALL]
     forced = force_decode(model, parameters, make_batch(pairs, range(len(pairs)), False))
-    return sorted(((one.log_probability, one.tokens) for one in forced), reverse=True)
+    return sorted(((hypothesis.log_probability, hypothesis.tokens) for hypothesis in forced),
+                  reverse=True)
 
 
 WIDE = SearchOptions(beam=200, nbest=10, lengths=LENGTHS)
@@ -59,19 +60,19 @@ def test_a_wide_beam_over_all_lengths_finds_the_best_products(ensemble) -> None:
         other, others = make(seed=2)
         model, parameters = Ensemble([model, other], ensemble), Ensemble.joined(
             [parameters, others])
-    found = beam_search(model, parameters, make_sources(SOURCES, False), WIDE)
-    for source, nbest in zip(SOURCES, found, strict=True):
+    results = beam_search(model, parameters, make_sources(SOURCES, False), WIDE)
+    for source, nbest in zip(SOURCES, results, strict=True):
         expected = every_one(model, parameters, source)[: len(nbest)]
-        assert [one.tokens for one in nbest] == [words for _, words in expected]
-        np.testing.assert_allclose([one.log_probability for one in nbest],
+        assert [hypothesis.tokens for hypothesis in nbest] == [words for _, words in expected]
+        np.testing.assert_allclose([hypothesis.log_probability for hypothesis in nbest],
                                    [log_p for log_p, _ in expected], rtol=1e-10)
-        assert len(nbest) == 10 and all(one.finished for one in nbest)
-        assert not any(END in one.tokens for one in nbest)
-        for one in nbest:
-            assert one.score == one.log_probability
-            assert (one.alignment is None) == (not one.tokens)
-            if one.tokens:
-                assert one.alignment.shape == (len(one.tokens), len(source))
+        assert len(nbest) == 10 and all(hypothesis.finished for hypothesis in nbest)
+        assert not any(END in hypothesis.tokens for hypothesis in nbest)
+        for hypothesis in nbest:
+            assert hypothesis.score == hypothesis.log_probability
+            assert (hypothesis.alignment is None) == (not hypothesis.tokens)
+            if hypothesis.tokens:
+                assert hypothesis.alignment.shape == (len(hypothesis.tokens), len(source))
 
 
 def test_with_length_normalisation_the_length_counts_as_a_factor() -> None:
@@ -81,8 +82,8 @@ def test_with_length_normalisation_the_length_counts_as_a_factor() -> None:
             model, parameters, make_sources(SOURCES, False), options), strict=True):
         expected = sorted(((log_p / ((6 + len(words)) / 6) ** 0.7, words)
                            for log_p, words in every_one(model, parameters, source)), reverse=True)
-        assert [one.tokens for one in nbest] == [words for _, words in expected[:10]]
-        np.testing.assert_allclose([one.score for one in nbest],
+        assert [hypothesis.tokens for hypothesis in nbest] == [words for _, words in expected[:10]]
+        np.testing.assert_allclose([hypothesis.score for hypothesis in nbest],
                                    [score for score, _ in expected[:10]], rtol=1e-10)
 
 
@@ -97,35 +98,26 @@ def test_each_length_is_searched_by_itself(beam) -> None:
                            SearchOptions(beam=beam, nbest=beam, lengths=2))
     [single] = zip(*beam_search(model, parameters, sources, SearchOptions(beam=beam)), strict=True)
     for b, (nbest, first) in enumerate(zip(together, single, strict=True)):
-        assert {len(one.tokens) for one in nbest} <= {*order[b, :2].tolist()}
+        assert {len(hypothesis.tokens) for hypothesis in nbest} <= {*order[b, :2].tolist()}
         assert len(first.tokens) == order[b, 0]
         assert nbest[0].log_probability >= first.log_probability
     if beam == 1:
         again = greedy(model, parameters, sources, SearchOptions(lengths=2))
-        assert [one.tokens for one in again] == [nbest[0].tokens for nbest in together]
-
-
-def test_sentences_do_not_know_of_each_other() -> None:
-    model, parameters = make()
-    options = SearchOptions(beam=3, nbest=3, lengths=3)
-    together = beam_search(model, parameters, make_sources(SOURCES, False), options)
-    for source, nbest in zip(SOURCES, together, strict=True):
-        [alone] = beam_search(model, parameters, make_sources([source], False), options)
-        assert [one.tokens for one in alone] == [one.tokens for one in nbest]
-        np.testing.assert_allclose([one.score for one in alone], [one.score for one in nbest])
+        assert [hypothesis.tokens for hypothesis in again] == [
+            nbest[0].tokens for nbest in together]
 
 
 def test_without_unknown_words_and_within_limits() -> None:
     """`<unk>` keeps its probability; a limit of steps is one of words and the length."""
     model, parameters = make()
     options = SearchOptions(beam=200, nbest=5, lengths=LENGTHS, unknown=False)
-    found = beam_search(model, parameters, make_sources(SOURCES, False), options,
+    results = beam_search(model, parameters, make_sources(SOURCES, False), options,
                         np.array([3, 1, 2]))
-    for source, nbest, most in zip(SOURCES, found, (2, 0, 1), strict=True):
+    for source, nbest, most in zip(SOURCES, results, (2, 0, 1), strict=True):
         expected = [(log_p, words) for log_p, words in every_one(model, parameters, source)
                     if UNKNOWN not in words and len(words) <= most][:5]
-        assert [one.tokens for one in nbest] == [words for _, words in expected]
-        np.testing.assert_allclose([one.log_probability for one in nbest],
+        assert [hypothesis.tokens for hypothesis in nbest] == [words for _, words in expected]
+        np.testing.assert_allclose([hypothesis.log_probability for hypothesis in nbest],
                                    [log_p for log_p, _ in expected], rtol=1e-10)
 
 
@@ -133,16 +125,17 @@ def test_draws_are_of_the_models_distribution() -> None:
     """The lengths first: each translation as often as it is probable; the best of many draws."""
     model, parameters = make()
     many = make_sources([SOURCES[0]] * 3000, False)
-    found = sample(model, parameters, many, SearchOptions(), 1.0, np.random.default_rng(1))
+    draws = sample(model, parameters, many, SearchOptions(), 1.0, np.random.default_rng(1))
     p = {tuple(words): np.exp(log_p) for log_p, words in every_one(model, parameters, SOURCES[0])}
     counts = dict.fromkeys(p, 0)
-    for one in found:
-        counts[tuple(one.tokens)] = counts.get(tuple(one.tokens), 0) + 1
+    for hypothesis in draws:
+        counts[tuple(hypothesis.tokens)] = counts.get(tuple(hypothesis.tokens), 0) + 1
     inside = sum(p.values())  # less than 1: </s> is forbidden, and keeps its probability
-    for words, share in sorted(p.items(), key=lambda one: -one[1])[:5]:
+    for words, share in sorted(p.items(), key=lambda hypothesis: -hypothesis[1])[:5]:
         assert counts[words] / 3000 == pytest.approx(share, abs=0.04 + (1 - inside))
-    for one in found[:50]:
-        assert np.exp(one.log_probability) == pytest.approx(p[tuple(one.tokens)], rel=1e-9)
+    for hypothesis in draws[:50]:
+        expected = p[tuple(hypothesis.tokens)]
+        assert np.exp(hypothesis.log_probability) == pytest.approx(expected, rel=1e-9)
     [best] = best_of_draws(model, parameters, make_sources([SOURCES[0]], False), SearchOptions(),
                            1.0, np.random.default_rng(2), 60)
     assert tuple(best.tokens) in sorted(p, key=lambda words: -p[words])[:3]
@@ -158,24 +151,25 @@ def test_every_beam() -> None:
     options = SearchOptions(beam=3, lengths=3)
     single = [beam_search(model, parameters, sources, SearchOptions(beam=k, lengths=3))
               for k in (1, 2, 3)]
-    for b, [one] in enumerate(every_beam_search(model, parameters, sources, options)):
-        assert one.score == max(found[b][0].score for found in single)
+    for b, [best] in enumerate(every_beam_search(model, parameters, sources, options)):
+        assert best.score == max(nbests[b][0].score for nbests in single)
 
 
 def test_lengths_are_chosen_in_order() -> None:
     log_p = np.log([[0.2, 0.5, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]])
-    found = chosen_lengths(log_p, np.array([4, 3]), most_probable(3))
-    assert found.sentences.tolist() == [0, 0, 0, 1, 1, 1]
-    assert found.words.tolist() == [1, 0, 2, 2, 1, 0]  # of equal ones the shorter; 3 is too long
+    lengths_of_both = chosen_lengths(log_p, np.array([4, 3]), most_probable(3))
+    assert lengths_of_both.sentences.tolist() == [0, 0, 0, 1, 1, 1]
+    # Of equal ones the shorter; 3 is too long.
+    assert lengths_of_both.words.tolist() == [1, 0, 2, 2, 1, 0]
     assert chosen_lengths(log_p, np.array([1, 1]), most_probable(3)).words.tolist() == [0, 0]
     rng = np.random.default_rng(0)
     chosen = [chosen_lengths(log_p[1:], np.array([4]), drawn(1.0, rng)).words[0]
               for _ in range(2000)]
     np.testing.assert_allclose(np.bincount(chosen) / 2000, np.exp(log_p[1]), atol=0.04)
-    one = Hypothesis([2, 2], -2.0, -2.0, None, False)  # of its length and its words
+    hypothesis = Hypothesis([2, 2], -2.0, -2.0, None, False)  # of its length and its words
     for empty, tokens in ((-2.5, [2, 2]), (-1.5, [])):
         lengths = Lengths(np.array([0, 0]), np.array([0, 2]), np.array([empty, -1.0]))
-        [[best]] = best_products(lengths, [[one]], 1, SearchOptions())
+        [[best]] = best_products(lengths, [[hypothesis]], 1, SearchOptions())
         assert best.tokens == tokens and best.score == max(empty, -2.0) and best.finished
         assert best_lengths(lengths, [[best]]).words.tolist() == [len(tokens)]
 

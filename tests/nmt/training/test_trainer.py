@@ -168,13 +168,6 @@ def whole_and_resumed(tmp_path, observer, **changes):
     return source.served
 
 
-def test_training_learns(tmp_path):
-    t = trainer(tmp_path, epochs=12, halve_after=11, learning_rate=2.0, max_norm=5.0)
-    before = validate(t.parameters)["perplexity"]
-    t.train()
-    assert validate(t.parameters)["perplexity"] < before / 2
-
-
 def test_the_loop_is_equation_2_9(tmp_path):
     """One epoch equals the same updates written out."""
     model, source = SoftmaxModel(), Source()
@@ -353,13 +346,6 @@ def test_training_ends_after_so_many_evaluations_without_a_best(tmp_path):
     assert (by_epochs.step, by_epochs.epoch) == (24, 4)
 
 
-def test_resume_with_more_epochs_goes_on(tmp_path):
-    expected = trainer(tmp_path / "whole")
-    expected.train()
-    trainer(tmp_path / "cut", epochs=3).train()
-    assert_equal(resumed(tmp_path / "cut", log_every=2).parameters, expected.parameters)
-
-
 def test_resume_refuses_other_options_and_other_models(tmp_path):
     trainer(tmp_path, epochs=1).train()
     with pytest.raises(UserError, match=r"learning_rate: was 0\.5, now 0\.25; seed: was 1, "):
@@ -464,22 +450,6 @@ def test_on_a_device_a_bad_value_is_found_at_the_next_line_of_the_log(tmp_path, 
                 log_every=4, validate=None)
     with pytest.raises(UserError, match="update 8: parameter 'W_e' is not finite"):
         t.train()
-
-
-def test_resume_on_a_device(tmp_path, device):
-    def make(directory, observer=None):
-        return trainer(directory, parameters=to_strict(SoftmaxModel().initial_parameters()),
-                       observer=observer, epochs=2, optimizer="adam")
-
-    expected, resumed = make(tmp_path / "whole"), make(tmp_path / "cut")
-    expected.train()
-    with pytest.raises(KeyboardInterrupt):
-        make(tmp_path / "cut", InterruptAt(5)).train()
-    resumed.resume()
-    resumed.train()
-    for name, array in expected.parameters.items():
-        np.testing.assert_array_equal(backend.to_host(array),
-                                      backend.to_host(resumed.parameters[name]))
 
 
 def test_log(tmp_path):

@@ -15,6 +15,7 @@ from tiny_run import ROOT, write_corpus, write_recipe
 
 import backend
 from backend.rows import RowGradient, row_index, sum_rows
+from grads.verification.catalogue import architectures
 from nmt.training.passes import Sums
 from nmt.training.transport import Nccl
 from nmt.training.world import Ranks
@@ -30,7 +31,8 @@ def test_ranks_train_as_one_process(tmp_path, size) -> None:
     """`tests/rank_worker.py`: every architecture, clipping, streams, tasks, exact resume."""
     ranks = launch("-n", size, sys.executable, "-m", "mpi4py", WORKER, tmp_path)
     out, err = ranks.communicate(timeout=300)
-    assert (ranks.returncode, out) == (0, f"14 architectures, {size} ranks\n"), err
+    assert (ranks.returncode, out) == (
+        0, f"{len(architectures())} architectures, {size} ranks\n"), err
 
 
 def lines(err: str) -> list[str]:
@@ -85,9 +87,9 @@ class Threads:
     def exchange(self, rank: int, value):
         self._slots[rank] = value
         self._barrier.wait(20)
-        found = list(self._slots)
+        values = list(self._slots)
         self._barrier.wait(20)
-        return found
+        return values
 
 
 class Thread:
@@ -103,26 +105,26 @@ class Thread:
     def allgather(self, value):
         return self._all.exchange(self._rank, value)
 
-    def Allgather(self, own, every):
-        every[...] = self.allgather(own.copy())
+    def Allgather(self, array, every):
+        every[...] = self.allgather(array.copy())
 
-    def all_reduce(self, own, out):
-        parts = self.allgather(own.copy())
+    def all_reduce(self, array, out):
+        parts = self.allgather(array.copy())
         out[...] = sum(parts[1:], parts[0])
 
-    def all_gather(self, own, every, count):
-        assert own.size == count and every.size == count * self._all.size
-        for place, part in enumerate(self.allgather(own.copy())):
-            every[place] = part
+    def all_gather(self, array, every, count):
+        assert array.size == count and every.size == count * self._all.size
+        for place, piece in enumerate(self.allgather(array.copy())):
+            every[place] = piece
 
 
 def each(size, work):
     """What `work(rank, Ranks)` returns in a thread for each rank."""
-    world, found, errors = Threads(size), [None] * size, []
+    world, results, errors = Threads(size), [None] * size, []
 
     def run(rank):
         try:
-            found[rank] = work(rank, Ranks(Nccl(world.of(rank), world.of(rank))))
+            results[rank] = work(rank, Ranks(Nccl(world.of(rank), world.of(rank))))
         except BaseException as error:
             errors.append(error)
 
@@ -132,7 +134,7 @@ def each(size, work):
     for thread in threads:
         thread.join(30)
     assert not errors, errors
-    return found
+    return results
 
 
 @pytest.fixture(params=["numpy", "stand-in"])
@@ -160,12 +162,12 @@ def test_dense_rows_and_nothing_are_added(moved) -> None:
         return sum_rows(there(values), row_index(ids[rank]), 6)
 
     def work(rank, world):
-        own = None if rank == 2 else Sums(there(np.array(1.5)), there(np.array(rank + 0.5)), {
+        sums = None if rank == 2 else Sums(there(np.array(1.5)), there(np.array(rank + 0.5)), {
             "W": there(drawn["W"][rank].copy()), "table": rows(rank, "table"),
             "mixed": rows(0, "mixed") if rank == 0 else there(drawn["mixed"][1].copy()),
             **({"b": there(drawn["b"][0].copy())} if rank == 0 else {})},
             there(np.array(0.25)))
-        return world.sum(own, parameters)
+        return world.sum(sums, parameters)
 
     for sums in each(3, work):
         assert list(sums.gradients) == ["W", "b", "mixed", "table"]

@@ -164,8 +164,7 @@ class LocalMemory(SourceMemory):
         if d_align is not None:
             d += pick_window(d_align, block.rows)
         if block.gaussian is not None:
-            d, dp = gaussian_backward(d, block.align, block.softmax, block.gaussian,
-                                      self.variant.D)
+            d, dp = gaussian_backward(d, block.align, block.softmax, block.gaussian, self.variant.D)
         de = softmax_backward(d, block.softmax)
         d_local = de.reshape(len(hbar), -1, hbar.shape[1]), block.q.reshape(len(hbar), -1, A)
         if sums is None or block.rows is None:
@@ -207,9 +206,7 @@ class LocalMemory(SourceMemory):
         return replace(super().select(sentences), lengths=self.lengths[sentences])
 
 
-def sum_of_reads(
-    reads: Sequence[tuple[Array, Array]], rows: Array | None, hbar: Array
-) -> Array:
+def sum_of_reads(reads: Sequence[tuple[Array, Array]], rows: Array | None, hbar: Array) -> Array:
     """The gradient (B, S, He) of the states hbar: the sum, over target states and over all pairs
     `reads`, of weights (B, T, P) times vectors (B, T, He) (2.14).
 

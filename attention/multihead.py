@@ -120,9 +120,7 @@ def heads_softmax_forward(
 
 
 @fused(kernels.heads_softmax_backward)
-def heads_softmax_backward(
-    d_align: Array, align: Array, scale: float, mask: Array | None
-) -> Array:
+def heads_softmax_backward(d_align: Array, align: Array, scale: float, mask: Array | None) -> Array:
     """de, in place of d_align, the gradient of align with dropout; all (B n, T, S)."""
     if mask is not None:
         d_align *= mask
@@ -174,9 +172,7 @@ def queries(prefix: str, parameters: Mapping[str, Array], x: Array) -> Array:
         x, parameters[f"{prefix}.W_q"], parameters[f"{prefix}.b_q"])
 
 
-def keys_values(
-    prefix: str, parameters: Mapping[str, Array], memory: Array
-) -> tuple[Array, Array]:
+def keys_values(prefix: str, parameters: Mapping[str, Array], memory: Array) -> tuple[Array, Array]:
     """k and v (S, B, d) of a memory (S, B, d). A search keeps them."""
     k = linear_forward(memory, parameters[f"{prefix}.W_k"])                # (Nguyen 1.11)
     v = linear_forward(                                                    # (Nguyen 1.12)

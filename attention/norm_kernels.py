@@ -31,9 +31,7 @@ def rms_norm_forward(launch: Any, x: Array, g: Array) -> tuple[Array, NormCache]
     return _forward(launch, x, g, None, centred=0, averaged=1)
 
 
-def layer_norm_backward(
-    launch: Any, dy: Array, cache: NormCache
-) -> tuple[Array, Array, Array]:
+def layer_norm_backward(launch: Any, dy: Array, cache: NormCache) -> tuple[Array, Array, Array]:
     """Two launches: first the vectors and the sums of blocks, then the total of these sums."""
     dx, weight_gradients = _backward(launch, dy, cache, centred=1, averaged=1)
     d = dy.shape[-1]

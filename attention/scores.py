@@ -88,9 +88,7 @@ def product_forward(q: Array, keys: Array, v: Array | None) -> Array:
         q, keys.transpose(0, 2, 1))
 
 
-def product_backward(
-    de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None
-) -> Array:
+def product_backward(de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None) -> Array:
     """dq_t = sum over s of de_t(s) k_s."""
     return array_module(de, keys).matmul(de, keys)                         # (2.13)
 
@@ -103,9 +101,7 @@ def scaled_forward(q: Array, keys: Array, v: Array | None) -> Array:
     return product_forward(q, keys, v) * q.shape[2] ** -0.5
 
 
-def scaled_backward(
-    de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None
-) -> Array:
+def scaled_backward(de: Array, q: Array, keys: Array, v: Array | None, sums: Sums | None) -> Array:
     """dq_t = sum over s of de_t(s) k_s / sqrt(H)."""
     return product_backward(de, q, keys, v, sums) * q.shape[2] ** -0.5     # (2.13)
 

@@ -55,8 +55,7 @@ def gather_window(states: Array, rows: Array | None) -> Array:
     if rows is None:
         return states
     (B, S, A), (_, Q, P) = states.shape, rows.shape
-    return array_module(states, rows).take(
-        states.reshape(B * S, A), rows.reshape(B * Q, P), axis=0)
+    return array_module(states, rows).take(states.reshape(B * S, A), rows.reshape(B * Q, P), axis=0)
 
 
 def scatter_window(total: Array, d_window: Array, rows: Array) -> None:

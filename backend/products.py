@@ -53,9 +53,7 @@ class FewRows(np.ndarray):
     """Weights (N, K) whose products with few rows, `x W'`, are computed block by block; and their
     transpose and blocks. In any other operation they are a plain array."""
 
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
-    ) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """The ufunc on plain arrays; `few_rows` in place of a product where that is faster."""
         arrays = [np.asarray(array) if isinstance(array, FewRows) else array for array in inputs]
         if ufunc is np.matmul and _is_faster(*arrays):

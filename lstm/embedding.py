@@ -18,8 +18,7 @@ def embedding_weight(
     vocabulary_size: int, embedding_size: int, scheme: Scheme, of: str = "word"
 ) -> Weight:
     """W_e (V, E). of: the label of its first axis, such as "word"."""
-    return Weight((axis(of, vocabulary_size), axis("input", embedding_size)),
-                  scheme.embedding())
+    return Weight((axis(of, vocabulary_size), axis("input", embedding_size)), scheme.embedding())
 
 
 def embedding_forward(W_e: Array, ids: np.ndarray) -> tuple[Array, EmbeddingCache]:

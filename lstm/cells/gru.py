@@ -59,9 +59,7 @@ def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
     u[:, 2 * H :] = h_tilde
 
 
-def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
-) -> None:
+def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array) -> None:
     """From dh_i to da and dh_{i-1}; arguments as in `Cell`.
 
     dh is first that of h_i, then accumulates that of h_{i-1}.

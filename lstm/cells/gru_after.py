@@ -62,9 +62,7 @@ def gru_after_forward(
     u[...] = array_module(u).concatenate([m, z, h_tilde], axis=1)
 
 
-def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
-) -> None:
+def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array) -> None:
     """From dh_t to da and dh_{t-1}; arguments as in `Cell`.
 
     dh is first that of h_t, then accumulates that of h_{t-1}.

@@ -70,9 +70,7 @@ def lstm_forward_in_place(
     xp.multiply(o, tanh_c, out=h)        # h = o * tanh(c)
 
 
-def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
-) -> None:
+def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array) -> None:
     """Algorithm 2, lines 7-13, with the dh_{t-1} that it leaves out (erratum 2); as in `Cell`."""
     dh, dc = d_state
     lstm_backward(dh, dc, d_out, step.u, step.before[1], step.saved, da, step.scratch)

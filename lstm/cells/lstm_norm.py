@@ -89,9 +89,7 @@ def saved_arrays(saved: Array | None) -> list[Array]:
     return [saved[:, end - width * H : end] for end, width in zip(ends, SAVED, strict=True)]
 
 
-def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, da_x: Array
-) -> None:
+def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da_x: Array) -> None:
     """From dh_t and dc_t to dh_{t-1}, dc_{t-1} and da_x, the gradient at W_x x_t; arguments as in
     `Cell`, whose da is da_x here."""
     xp, (dh, dc), (i, f, o, h_hat) = array_module(W_h), d_state, blocks(step.u)

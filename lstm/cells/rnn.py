@@ -19,9 +19,7 @@ def forward(step: Step, b: Array | None, W_h: Array) -> None:
     xp.tanh(step.u, out=h)                         # h_t = sigma(T_rnn z_t)      (2.24)
 
 
-def backward(
-    d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array
-) -> None:
+def backward(d_state: State, d_out: Array | None, step: Step, W_h: Array, da: Array) -> None:
     """Lines 5-8 of Algorithm 1; arguments as in `Cell`."""
     (dh,), (h,) = d_state, step.now
     if d_out is not None:

@@ -102,8 +102,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     _need_one_with_attention(columns, options)
     _check_sources([system for _, system in columns], options)
     lines = read_parallel(options.source, options.target)
-    gold = None if options.gold is None else gold_links(
-        options, sizes_of(pairs_of_words(*lines)))
+    gold = None if options.gold is None else gold_links(options, sizes_of(pairs_of_words(*lines)))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     dictionary_to_restore = None if options.restore is None else dictionary_option(options.restore)
     tests = [_test_set(subject, system, lines, options) for subject, system in columns]

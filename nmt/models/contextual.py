@@ -32,9 +32,7 @@ def query(s: Array, y: Array | None) -> Array:
     return s if y is None else array_module(s).concatenate([s, y], axis=-1)  # (Nair 7.2 score)
 
 
-def feed_context(
-    memory: Memory, y: Array | None, t: int, s: Array, c: Array
-) -> Any:
+def feed_context(memory: Memory, y: Array | None, t: int, s: Array, c: Array) -> Any:
     """fed_t = c_{t+1} (B, He): the query is s_t (B, H), or with y (T, B, E) also E y_t."""
     asked = query(s, None if y is None else y[t])
     c_asked, attended = memory.attend(asked[:, None])

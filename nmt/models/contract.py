@@ -84,9 +84,7 @@ class Searchable(Protocol):
     scores: bool = False  # whether `step` returns scores, which are summed without a softmax
     counts_down: bool = False  # whether lengths are predicted instead of the end marker: Counting
 
-    def encode(
-        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
-    ) -> Any:
+    def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int) -> Any:
         """The state of `rows` sentences before the first word. A language model has no sources."""
         ...
 
@@ -174,9 +172,7 @@ def check_positions(
                             f"(model.positions), got {number}, of {begin!r}")
 
 
-def check_lengths_searched(
-    config: Any, lengths: int, error: type[Exception] = UserError
-) -> None:
+def check_lengths_searched(config: Any, lengths: int, error: type[Exception] = UserError) -> None:
     """Raise an error for several lengths to search with a model that does not count down."""
     if lengths > 1 and not counts_down(config):
         raise error("search.lengths: expected 1 without model.target_positions countdown, got "

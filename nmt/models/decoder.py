@@ -104,9 +104,7 @@ def decoder_forward(
         mask)
 
 
-def decoder_backward(
-    d: Decoded, cache: DecoderCache
-) -> tuple[list[State], Any, Parameters]:
+def decoder_backward(d: Decoded, cache: DecoderCache) -> tuple[list[State], Any, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
     Arguments: d, the gradient of the result of `decoder_forward`. Returns the gradients of the

@@ -73,8 +73,7 @@ def encoder_forward(
     composed: list[Composed] = []
     of_factors: FactorCaches = []
     if characters is not None:
-        composed = composed_forward(
-            *characters, parameters, x, source.characters, noise, workspace)
+        composed = composed_forward(*characters, parameters, x, source.characters, noise, workspace)
     if factors or source.factors is not None:
         x, of_factors = factors_forward(prefix, parameters, x, factors, source.factors)
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)

@@ -84,8 +84,7 @@ def feeding_forward(
                 xp.add(steps[layer].states[0][t + 1], outputs[layer][t], out=out[layer][t + 1])
         if t + 1 < len(fed):
             feed_caches.append(feed(t + 1, top[t + 1], fed[t + 1]))
-    return top, FeedingCache(
-        names, stack, x, read, masks, steps, top, feed_caches, workspace)
+    return top, FeedingCache(names, stack, x, read, masks, steps, top, feed_caches, workspace)
 
 
 def feeding_backward(

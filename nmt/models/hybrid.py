@@ -121,8 +121,7 @@ class Hybrid(Translator):
         check_characters("source", source.ids, source)
         x, _ = embedding_forward(parameters["encoder.W_e"], source.ids)
         if self.characters is not None:
-            composed_forward(*self.characters, parameters, x, source.characters, {},
-                             self.workspace)
+            composed_forward(*self.characters, parameters, x, source.characters, {}, self.workspace)
         return x
 
     # --- search ---------------------------------------------------------------------------------

@@ -175,9 +175,7 @@ class LanguageModel(Model):
         h, after = stack_step(rows, state, parameters, "rnn", self.stack)
         return output_step("output", parameters, h), after, None           # (N, V)
 
-    def select(
-        self, state: list[State], rows: np.ndarray, sentences: np.ndarray
-    ) -> list[State]:
+    def select(self, state: list[State], rows: np.ndarray, sentences: np.ndarray) -> list[State]:
         """Reorder, repeat or drop hypotheses."""
         return select_states(state, to_device(rows))
 

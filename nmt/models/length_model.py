@@ -67,9 +67,7 @@ def length_backward(cache: LengthCache, workspace: Workspace) -> tuple[Array, Pa
     return cache.share * dc, {W: dW, B: db}
 
 
-def length_logits(
-    parameters: Mapping[str, Array], memory: Array, source: np.ndarray
-) -> Array:
+def length_logits(parameters: Mapping[str, Array], memory: Array, source: np.ndarray) -> Array:
     """The logits (B, L) of the target's length, for search; arguments as in `length_forward`."""
     return output_step("length", parameters, (_share(memory, source) * memory).sum(axis=0), "W")
 

@@ -144,8 +144,7 @@ class RNNSearch(Model):
         d, gradients = self.head.backward(cache.head)
         dstates = d_last = None
         if memory is not None:
-            ds_0, dstates, of_decoder = searching_backward(
-                d, cache.decoder, parameters, "decoder")
+            ds_0, dstates, of_decoder = searching_backward(d, cache.decoder, parameters, "decoder")
         else:
             ds_0, d_last, of_decoder = fixed_backward(d, cache.decoder, parameters, "decoder")
         d_start, of_bridge = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
@@ -163,8 +162,7 @@ class RNNSearch(Model):
         )
         memory = None
         if self.config.searches:                           # U_a h_j, once a sentence
-            memory = memory_forward(states, source.lengths, self._variant, parameters,
-                                    "attention")
+            memory = memory_forward(states, source.lengths, self._variant, parameters, "attention")
         return last[0][-1][0], memory, cache
 
     # --- search ---------------------------------------------------------------------------------
@@ -200,9 +198,7 @@ class RNNSearch(Model):
             parameters, head, Decoded(states=states, words=y, contexts=c), tokens)
         return logits, SearchState(s_now, memory, fixed, head), alignment
 
-    def select(
-        self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
-    ) -> SearchState:
+    def select(self, state: SearchState, rows: np.ndarray, sentences: np.ndarray) -> SearchState:
         """Reorder, repeat or drop hypotheses, and drop finished sentences, as in the translator."""
         on_device, kept, memory = to_device(rows), to_device(sentences), state.memory
         if memory is not None and len(sentences) != memory.sentences:

@@ -229,9 +229,7 @@ def _write(
     return nats, Written(prefix, embedding, stack_cache, out_mask, output)
 
 
-def spelled_backward(
-    caches: Sequence[Written], workspace: Workspace
-) -> tuple[Array, Gradients]:
+def spelled_backward(caches: Sequence[Written], workspace: Workspace) -> tuple[Array, Gradients]:
     """Gradients of J_c: of the seeds (N, H), and of the parameters by name."""
     d_seeds, parts = [], []
     for prefix, embedding, stack, mask, output in caches:
@@ -272,8 +270,6 @@ class Speller(Searchable):
         h, after = stack_step(c, state, parameters, self._prefix, self._stack)
         return output_step(f"{self._prefix}.output", parameters, h), after, None
 
-    def select(
-        self, state: list[State], rows: np.ndarray, sentences: np.ndarray
-    ) -> list[State]:
+    def select(self, state: list[State], rows: np.ndarray, sentences: np.ndarray) -> list[State]:
         """Reorder, repeat or drop hypotheses."""
         return select_states(state, to_device(rows))

@@ -172,8 +172,7 @@ class Transformer(Model):
         if not self.counts_down:
             return Predicted(batch.target_in, batch.target_out, target.lengths, None)
         T, lengths = max(len(batch.target_out) - 1, 1), target.lengths - 1
-        return Predicted(batch.target_in[:T], batch.target_out[:T], lengths,
-                         countdown(lengths, T))
+        return Predicted(batch.target_in[:T], batch.target_out[:T], lengths, countdown(lengths, T))
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: DTypeLike) -> Noise | None:
         """Dropout masks by site: `encoder` and `decoder` for the embeddings, and the sublayers'

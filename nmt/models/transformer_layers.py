@@ -74,9 +74,7 @@ def stack_weights(
     return weights | (norm_weights(f"{prefix}.norm", kind, layers.width) if pre else {})
 
 
-def noise_shapes(
-    prefix: str, layers: Layers, T: int, S: int, B: int
-) -> dict[str, tuple[int, ...]]:
+def noise_shapes(prefix: str, layers: Layers, T: int, S: int, B: int) -> dict[str, tuple[int, ...]]:
     """The shapes of the dropout masks of a stack of T steps, by site. S: the number of steps of the
     source.
 

@@ -254,9 +254,7 @@ class Translator(Model):
         fed = h if self.config.input_feeding else None
         return logits, SearchState(layers, fed, state.memory, head, state.t + 1), alignment
 
-    def select(
-        self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
-    ) -> SearchState:
+    def select(self, state: SearchState, rows: np.ndarray, sentences: np.ndarray) -> SearchState:
         """Reorder, repeat or drop hypotheses, and drop finished sentences.
 
         Arguments: rows (N',) host, the hypotheses to keep, those of a sentence together; sentences

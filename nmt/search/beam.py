@@ -10,18 +10,17 @@ Letters in addition to the legend: B' sentences that are not done, C candidates 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from backend import Array
+from backend import Array, to_host
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.models.contract import Searchable
-from nmt.search.history import Ended, Fed, hypotheses
 from nmt.search.interface import (
     Hypothesis,
     SearchOptions,
@@ -37,7 +36,7 @@ from nmt.search.lengths import (
     log_p_length,
     most_probable,
 )
-from nmt.search.steps import Active, Candidates, SearchObserver, SearchStep
+from nmt.search.steps import Active, Candidates, Ended, Fed, SearchObserver, SearchStep
 from nmt.search.topk import best_candidates, without
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
@@ -203,7 +202,10 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
             state = model.select(state, rows, np.flatnonzero(keep))
     for best in ended:
         best.sort(key=lambda hypothesis: -hypothesis.score)
-    return hypotheses(history, ended, limits if columns is None else columns)
+    alignments = [to_host(fed.alignment) for fed in history if fed.alignment is not None]
+    widths = limits if columns is None else columns
+    return [[_hypothesis(hypothesis, history, alignments, int(width)) for hypothesis in best]
+            for best, width in zip(ended, widths, strict=True)]
 
 
 def _forbidden(model: Searchable, options: SearchOptions, steps: int) -> list[int]:
@@ -271,3 +273,18 @@ def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int
     worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
                       for i in active.sentences])
     return (steps == limits) | (worst >= reachable), reachable
+
+
+def _hypothesis(
+    ended: Ended, history: Sequence[Fed], alignments: Sequence[np.ndarray], width: int
+) -> Hypothesis:
+    """Follow the back-pointers of one hypothesis, from its last step to the first."""
+    row, tokens, alignment = ended.row, [] if ended.last is None else [ended.last], []
+    for step in range(ended.step, -1, -1):
+        if alignments:
+            alignment.append(alignments[step][row, :width])
+        if step:  # the first step was fed the end marker
+            tokens.append(int(history[step].tokens[row]))
+            row = int(history[step].parents[row])
+    return Hypothesis(tokens[::-1], ended.log_probability, ended.score,
+                      np.stack(alignment[::-1]) if alignment else None, finished=ended.last is None)

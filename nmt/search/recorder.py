@@ -12,9 +12,8 @@ import numpy as np
 
 from backend import to_host
 from nmt.data.vocabulary import END
-from nmt.search.history import Ended
 from nmt.search.interface import SearchOptions
-from nmt.search.steps import SearchStep
+from nmt.search.steps import Ended, SearchStep
 
 GROWS, FINISHED, SURPASSED, OUTSIDE, END_OUTSIDE, CUT, STOPPED, LAST = (
     "grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped", "last")

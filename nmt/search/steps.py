@@ -1,4 +1,4 @@
-"""A step of the search, as passed to an observer: the candidates and their outcomes."""
+"""A step of the search: the hypotheses that it extends, its candidates and their outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from backend import Array
-from nmt.search.history import Ended
+
+
+class Ended(NamedTuple):
+    """An ended hypothesis: its last step and row, and its scores."""
+
+    score: float
+    log_probability: float  # nats
+    step: int  # the step that ended it, from 0
+    row: int  # its row in that step
+    last: int | None  # the token emitted there, None for the end marker
+
+
+class Fed(NamedTuple):
+    """What the model was fed at a step, N rows, and what it attended to."""
+
+    tokens: np.ndarray  # (N,)
+    parents: np.ndarray  # (N,), the row of the step before that each extends
+    alignment: Array | None  # (N, S), on the device until the hypotheses are reconstructed
 
 
 class Active(NamedTuple):

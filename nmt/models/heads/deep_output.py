@@ -79,9 +79,7 @@ def deep_forward(
     return t, DeepCache(prefix, parts, layer, kept, parameters)
 
 
-def deep_backward(
-    dt: Array, cache: DeepCache
-) -> tuple[tuple[Array, ...], Parameters]:
+def deep_backward(dt: Array, cache: DeepCache) -> tuple[tuple[Array, ...], Parameters]:
     """Gradients of the parts, in their order, and of the layer's parameters, from dt (N, M)."""
     prefix, parts, layer, kept, parameters = cache
     xp = array_module(dt)

@@ -51,9 +51,7 @@ class GateCache(NamedTuple):
     v_g: Array  # (H_LM,)
 
 
-def gate_forward(
-    prefix: str, parameters: Mapping[str, Array], s: Array
-) -> tuple[Array, GateCache]:
+def gate_forward(prefix: str, parameters: Mapping[str, Array], s: Array) -> tuple[Array, GateCache]:
     """g s (N, H_LM) from the language model's states s (N, H_LM)."""
     xp, v_g = array_module(s), parameters[f"{prefix}.v_g"]
     z = s @ v_g + parameters[f"{prefix}.b_g"]                              # (N,)

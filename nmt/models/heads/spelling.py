@@ -105,9 +105,7 @@ class Spelling(Softmax):
         return J_w + self.config.alpha * J_c, SpellingCache(               # J  (5.5)
             Losses(J_w, J_c), words, parameters, seeds, written)
 
-    def seeds(
-        self, parameters: Mapping[str, Array], decoded: Decoded, places: np.ndarray
-    ) -> Seeds:
+    def seeds(self, parameters: Mapping[str, Array], decoded: Decoded, places: np.ndarray) -> Seeds:
         """The spellers' initial states at places (N,) of the target's steps (T B).
 
         W' reads the same input as W_c, [c_t; h_t] after its dropout mask (the author's

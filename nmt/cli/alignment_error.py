@@ -32,12 +32,6 @@ UNFIT = ("link does not fit its sentence and is left out",
 
 def add_aer(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt aer`."""
-    parser.description = (
-        "Print the alignment error rate, precision and recall of an aligner's links. Each file is "
-        "in Pharaoh format (a line for each pair, links such as '3-4', words from 0; a gold link "
-        "that is only possible is '3?4' or '3p4') or in NAACL format ('sentence source target "
-        "[S|P]', from 1)."
-    )
     parser.add_argument("links", type=Path, help="links of the aligner; marks S and P are ignored")
     parser.add_argument("gold", type=Path, help="links made by people")
     parser.add_argument("--source", type=Path, metavar="FILE",
@@ -52,7 +46,12 @@ def add_aer(parser: argparse.ArgumentParser) -> None:
 
 
 def run_aer(options: argparse.Namespace) -> None:
-    """`nmt aer`: score the links of an aligner by gold links."""
+    """`nmt aer`: score the links of an aligner by gold links.
+
+    Print the alignment error rate, precision and recall of an aligner's links. Each file is in
+    Pharaoh format (a line for each pair, links such as '3-4', words from 0; a gold link that is
+    only possible is '3?4' or '3p4') or in NAACL format ('sentence source target [S|P]', from 1).
+    """
     sizes = _sizes(options)
     gold = gold_links(options, sizes)
     conventions = GoldOptions(options.links_first, options.links_swapped)

@@ -22,10 +22,6 @@ from nmt.training.run import LAST
 
 def add_average(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt average`."""
-    parser.description = (
-        "Write a run directory whose parameters are the mean of several checkpoints of one run: "
-        "those that the run kept (train.keep), or the files named."
-    )
     parser.add_argument("checkpoints", type=Path, nargs="+", metavar="RUN|FILE",
                         help=f"a run directory, whose kept checkpoints count, or a {SUFFIX} file "
                              "in one")
@@ -37,7 +33,11 @@ def add_average(parser: argparse.ArgumentParser) -> None:
 
 
 def run_average(options: argparse.Namespace) -> None:
-    """`nmt average`."""
+    """`nmt average`.
+
+    Write a run directory whose parameters are the mean of several checkpoints of one run: those
+    that the run kept (train.keep), or the files named.
+    """
     check_new(options.output)
     paths = [path for argument in options.checkpoints for path in _files(argument, options.last)]
     systems = [open_system(path) for path in counted(paths, "reading checkpoints")]

@@ -30,12 +30,6 @@ Translate = Callable[[Sequence[Sequence[str]]], list[list[Translation]]]
 
 def add_back_translate(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt back-translate`."""
-    parser.description = (
-        "Translate text in the target language with a run of the opposite direction, and write two "
-        "files to train on, line by line: the translations as sources, and the text. Lines that "
-        "are empty, or have an empty translation, are left out of both. Both files are written at "
-        "the end, or neither."
-    )
     parser.add_argument("text", type=Path, help="sentences of the target language, one a line")
     add_model(parser)
     parser.add_argument("--source", type=Path, required=True, metavar="FILE",
@@ -48,7 +42,12 @@ def add_back_translate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_back_translate(options: argparse.Namespace) -> None:
-    """`nmt back-translate`."""
+    """`nmt back-translate`.
+
+    Translate text in the target language with a run of the opposite direction, and write two files
+    to train on, line by line: the translations as sources, and the text. Lines that are empty, or
+    have an empty translation, are left out of both. Both files are written at the end, or neither.
+    """
     if options.sample is not None and options.beam is not None:
         raise UserError("--sample: expected no --beam beside it")
     if options.source.resolve() == options.target.resolve():

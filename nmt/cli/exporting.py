@@ -15,7 +15,6 @@ FORMATS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt export`."""
-    parser.description = "Write a translator and its vocabularies for another engine."
     parser.add_argument("run_directory", type=Path, metavar="RUN",
                         help="the run directory of a translator")
     add_checkpoint(parser)
@@ -27,7 +26,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(options: argparse.Namespace) -> None:
-    """`nmt export`."""
+    """`nmt export`.
+
+    Write a translator and its vocabularies for another engine.
+    """
     system = System.open(options.run_directory, options.checkpoint)
     FORMATS[options.format](system, options.output)
     files = sorted(path.name for path in options.output.iterdir())

@@ -14,10 +14,6 @@ from nmt.data.factors import BAR
 
 def add_factors(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt factors`."""
-    parser.description = (
-        "Write each word followed by its tags, word|tag, which a translator with model.factors "
-        "reads. Words and tags are separated by spaces; each line of words has a line of tags."
-    )
     parser.add_argument("source", type=Path, help="the sentences, in tokens")
     parser.add_argument("tags", type=Path, nargs="+", help="files of tags, of one factor each")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE",
@@ -25,7 +21,11 @@ def add_factors(parser: argparse.ArgumentParser) -> None:
 
 
 def run_factors(options: argparse.Namespace) -> None:
-    """`nmt factors`."""
+    """`nmt factors`.
+
+    Write each word followed by its tags, word|tag, which a translator with model.factors reads.
+    Words and tags are separated by spaces; each line of words has a line of tags.
+    """
     columns = [_tags(options.source, path) for path in options.tags]
     lines = (words for words, _ in _pairs(options.source, options.tags[0]))
     write_lines(options.output, (" ".join(map(BAR.join, zip(words, *tags, strict=True)))

@@ -25,11 +25,6 @@ WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 def add_tune(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt lm tune`."""
-    parser.description = (
-        "Translate a dev set with several weights beta of a language model (shallow fusion: each "
-        "step adds beta log p of the language model to the translator's log p). Print BLEU for "
-        "each weight, and the best weight, which is for nmt translate --lm-weight."
-    )
     parser.add_argument("source", type=Path, help="sentences of the dev set")
     parser.add_argument("references", type=Path, help="their translations")
     add_models(parser)
@@ -45,11 +40,6 @@ def add_tune(parser: argparse.ArgumentParser) -> None:
 
 def add_fuse(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt lm fuse`."""
-    parser.description = (
-        "Train a new output layer for a translator (architecture rnnsearch), which also reads the "
-        "state of a language model of the same target words (deep fusion). Both models stay as "
-        "they are. The recipe is the translator's; --section.key VALUE changes it."
-    )
     add_model(parser)
     parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
                         help="fuse with this run of a language model")
@@ -57,7 +47,12 @@ def add_fuse(parser: argparse.ArgumentParser) -> None:
 
 
 def run_fuse(options: argparse.Namespace) -> None:
-    """`nmt lm fuse`."""
+    """`nmt lm fuse`.
+
+    Train a new output layer for a translator (architecture rnnsearch), which also reads the state
+    of a language model of the same target words (deep fusion). Both models stay as they are. The
+    recipe is the translator's; --section.key VALUE changes it.
+    """
     check_new(options.output)
     system = System.open(options.model, options.checkpoint)
     language = LanguageSystem.open(options.lm)
@@ -69,7 +64,12 @@ def run_fuse(options: argparse.Namespace) -> None:
 
 
 def run_tune(options: argparse.Namespace) -> None:
-    """`nmt lm tune`."""
+    """`nmt lm tune`.
+
+    Translate a dev set with several weights beta of a language model (shallow fusion: each step
+    adds beta log p of the language model to the translator's log p). Print BLEU for each weight,
+    and the best weight, which is for nmt translate --lm-weight.
+    """
     system = System.open_all(options.model, options.average, options.checkpoint)
     language = LanguageSystem.open(options.lm)
     lines, references = read_parallel(options.source, options.references)

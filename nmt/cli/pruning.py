@@ -34,11 +34,6 @@ from nmt.training.run import LAST
 
 def add_prune(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt prune`."""
-    parser.description = (
-        "Write a run directory whose model has its smallest weights set to zero (thesis, section "
-        "6.2). --retrain and --from-scratch then train the other weights; --section.key VALUE "
-        "changes the recipe of that training."
-    )
     add_run(parser)
     parser.add_argument("--percent", type=percent, required=True, metavar="X",
                         help="prune X percent of the weights, in [0, 100); biases are never pruned")
@@ -66,7 +61,12 @@ def percent(text: str) -> float:
 
 
 def run_prune(options: argparse.Namespace) -> None:
-    """`nmt prune`."""
+    """`nmt prune`.
+
+    Write a run directory whose model has its smallest weights set to zero (thesis, section 6.2).
+    --retrain and --from-scratch then train the other weights; --section.key VALUE changes the
+    recipe of that training.
+    """
     check_new(options.output)
     recipe = _training_recipe(options)
     system = open_system(options.run_directory, options.checkpoint)

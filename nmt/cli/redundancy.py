@@ -41,11 +41,6 @@ class Sets(NamedTuple):
 
 def add_redundancy(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt redundancy`."""
-    parser.description = (
-        "Write the analyses of section 6.2.3 of the thesis as JSON, a table and pictures: all "
-        "schemes and percentages, each class alone, the weights left by class, retrained runs. "
-        "The data are those of the run's recipe."
-    )
     add_run(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="make this directory")
@@ -70,7 +65,12 @@ def add_redundancy(parser: argparse.ArgumentParser) -> None:
 
 
 def run_redundancy(options: argparse.Namespace) -> None:
-    """`nmt redundancy`."""
+    """`nmt redundancy`.
+
+    Write the analyses of section 6.2.3 of the thesis as JSON, a table and pictures: all schemes and
+    percentages, each class alone, the weights left by class, retrained runs. The data are those of
+    the run's recipe.
+    """
     check_new(options.output)
     system = open_system(options.run_directory, options.checkpoint)
     runs = [(directory, _trained_system(directory)) for directory in options.trained]

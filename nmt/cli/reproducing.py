@@ -18,10 +18,6 @@ from nmt.run_files import check_new
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt reproduce`."""
-    parser.description = (
-        "List the papers' claims beside the results of two seeds of the small recipes, or train "
-        "and evaluate the systems of one claim."
-    )
     parser.add_argument("name", nargs="?", help="a claim of the list (default: print the list)")
     parser.add_argument("--data", type=Path, metavar="DIR",
                         help="read Multi30k's tokenised files here; the claim parsing also "
@@ -33,7 +29,11 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
 
 
 def run_reproduce(options: argparse.Namespace) -> None:
-    """`nmt reproduce`."""
+    """`nmt reproduce`.
+
+    List the papers' claims beside the results of two seeds of the small recipes, or train and
+    evaluate the systems of one claim.
+    """
     claims = load_claims()
     if options.doc:
         print(page(claims), end="")

@@ -33,12 +33,6 @@ WORDS = "words"
 
 def add_rerank(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt rerank`."""
-    parser.description = (
-        "Score the translations of n-best lists (nmt translate --nbest 50) with more models, and "
-        "write the best of each line by a weighted sum of all scores and the number of words. "
-        "--tune finds the weights with the highest BLEU on a dev set; --weights applies them to "
-        "other text."
-    )
     parser.add_argument("source", type=Path, help="the sentences that were translated")
     parser.add_argument("nbest", type=Path, help="their n-best lists")
     parser.add_argument("--model", type=Path, nargs="+", default=[], metavar="DIR",
@@ -60,7 +54,12 @@ def add_rerank(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rerank(options: argparse.Namespace) -> None:
-    """`nmt rerank`."""
+    """`nmt rerank`.
+
+    Score the translations of n-best lists (nmt translate --nbest 50) with more models, and write
+    the best of each line by a weighted sum of all scores and the number of words. --tune finds the
+    weights with the highest BLEU on a dev set; --weights applies them to other text.
+    """
     sources, lists_read = read_lines(options.source), read_nbest(options.nbest)
     if len(sources) != len(lists_read):
         raise UserError(f"{options.nbest}: expected translations of "

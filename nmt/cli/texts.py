@@ -22,10 +22,6 @@ from nmt.data.letters import letters
 
 def add_detokenise(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt detokenise`."""
-    parser.description = (
-        "Join tokens into text with the usual spacing of the language, as Moses' detokenizer.perl "
-        "does. Escapes such as &apos; become the characters that they stand for."
-    )
     add_file(parser)
     parser.add_argument("--language", default="en", metavar="CODE",
                         help="use the rules of this language, such as fr; one without rules "
@@ -33,7 +29,11 @@ def add_detokenise(parser: argparse.ArgumentParser) -> None:
 
 
 def run_detokenise(options: argparse.Namespace) -> None:
-    """`nmt detokenise`."""
+    """`nmt detokenise`.
+
+    Join tokens into text with the usual spacing of the language, as Moses' detokenizer.perl does.
+    Escapes such as &apos; become the characters that they stand for.
+    """
     from sacremoses import MosesDetokenizer
 
     join = MosesDetokenizer(lang=options.language).detokenize
@@ -42,18 +42,20 @@ def run_detokenise(options: argparse.Namespace) -> None:
 
 def add_statistics(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt statistics`."""
-    parser.description = (
-        "Count what Table 5.1 of Luong (2016) counts: sentences, tokens and types of words and of "
-        "characters, and the share of word types that the most frequent characters can spell. "
-        "Words are separated by spaces, which are not counted as characters."
-    )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="text in words")
     parser.add_argument("--characters", type=positive, default=LIMIT, metavar="N",
                         help=f"count N characters as frequent (default: {LIMIT})")
 
 
 def run_statistics(options: argparse.Namespace) -> None:
-    """`nmt statistics`. Raises UserError for a file without words."""
+    """`nmt statistics`.
+
+    Count what Table 5.1 of Luong (2016) counts: sentences, tokens and types of words and of
+    characters, and the share of word types that the most frequent characters can spell. Words are
+    separated by spaces, which are not counted as characters.
+
+    Raises UserError for a file without words.
+    """
     columns = [_counts(path, options.characters) for path in options.files]
     table = Table("", *(path.name for path in options.files), box=None)
     names = ("sentences", "words", "characters", "types of words", "types of characters",
@@ -82,11 +84,6 @@ def _counts(path: Path, limit: int) -> tuple[str, ...]:
 
 def add_join_pairs(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt join-pairs`."""
-    parser.description = (
-        "Make long sentences from short ones: join windows of 1, 2 .. N, 1, 2 .. consecutive "
-        "pairs. Each pair is in one window, for text to score. With --overlapping, a window begins "
-        "at each pair, for text to train on. The result is the same each time."
-    )
     add_pairs(parser)
     parser.add_argument("--most", type=positive, required=True, metavar="N",
                         help="join at most N pairs")
@@ -96,7 +93,13 @@ def add_join_pairs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_join_pairs(options: argparse.Namespace) -> None:
-    """`nmt join-pairs`. Raises UserError if a file would be overwritten, and if there is no pair.
+    """`nmt join-pairs`.
+
+    Make long sentences from short ones: join windows of 1, 2 .. N, 1, 2 .. consecutive pairs. Each
+    pair is in one window, for text to score. With --overlapping, a window begins at each pair, for
+    text to train on. The result is the same each time.
+
+    Raises UserError if a file would be overwritten, and if there is no pair.
     """
     paths = options.source, options.target
     outputs = [options.output / path.name for path in paths]

@@ -83,9 +83,7 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
 
 def run_translate(options: argparse.Namespace) -> None:
     """`nmt translate`: translate files or stdin to stdout, line by line, or hold a dialogue at a
-    terminal.
-
-    A line that cannot be translated has an empty translation and is named on stderr. With
+    terminal. A line that cannot be translated has an empty translation and is named on stderr. With
     `--strict` it raises UserError before any line is translated.
     """
     _check_models(options.model)

@@ -28,12 +28,6 @@ WORDS, TREES = "words", "trees"  # suffixes of the files of a set
 
 def add_trees(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt trees`."""
-    parser.description = (
-        "Write each tree as a line of words in SET.words and a line of symbols in SET.trees, where "
-        "SET is train, dev or test. A document is a file, and all its trees are in one set. "
-        "Without --dev and --test, the 5th, 15th ... document by name goes to dev, the 10th, "
-        "20th ... to test."
-    )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE",
                         help="trees in the Penn Treebank's brackets, one document a file")
     for name in ("dev", "test"):
@@ -58,7 +52,12 @@ def add_brackets(parser: argparse.ArgumentParser) -> None:
 
 
 def run_trees(options: argparse.Namespace) -> None:
-    """`nmt trees`."""
+    """`nmt trees`.
+
+    Write each tree as a line of words in SET.words and a line of symbols in SET.trees, where SET is
+    train, dev or test. A document is a file, and all its trees are in one set. Without --dev and
+    --test, the 5th, 15th ... document by name goes to dev, the 10th, 20th ... to test.
+    """
     documents = split(options.files, options.dev, options.test)
     longest = options.max_length or math.inf
     sets = {name: [[tree for tree in read_trees(path) if len(tree.words) <= longest]

@@ -15,7 +15,8 @@ class Verb(NamedTuple):
 
     A verb's module has `add_train(parser)`, which adds the verb's arguments, and
     `run_train(options)`, which does the work and returns an exit status or None. Hyphens become
-    underscores there. A group has no module.
+    underscores there. The second paragraph of its docstring, if there is one, is the verb's
+    description in its help. A group has no module.
     """
 
     name: str
@@ -52,8 +53,10 @@ def build_parser(
                                                      parser_class=Parser)
         elif arguments is None or verb.name.split()[0] == meant:
             module, name = import_module(verb.module), word.replace("-", "_")
+            run = getattr(module, f"run_{name}")
+            added.description = "".join((run.__doc__ or "").split("\n\n")[1:2])
             getattr(module, f"add_{name}")(added)
-            added.set_defaults(run=getattr(module, f"run_{name}"), takes_overrides=verb.overrides)
+            added.set_defaults(run=run, takes_overrides=verb.overrides)
     return parser
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from attention import norm_kernels as kernels
 from attention.norm_cache import EPS, NormCache
 from backend import Array, array_module
+from backend.errors import check_among
 from backend.fused import fused
 from lstm.parameters import Initial, Parameters, Weight, axis, constant, zeros
 
@@ -156,8 +157,7 @@ def norm_weights(prefix: str, kind: str, width: int) -> dict[str, Weight]:
 
     Raises ValueError for a kind that is not in NORMS.
     """
-    if kind not in NORMS:
-        raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {kind!r}")
+    check_among("norm", kind, NORMS)
     counts = axis("radius", 1) if kind == "scale" else axis("unit", width)
     return {f"{prefix}.{name}": Weight((counts,), initial(width))
             for name, initial in NORMS[kind].initial.items()}

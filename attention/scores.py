@@ -29,6 +29,7 @@ import numpy as np
 
 from attention.blocks import rectangles
 from backend import Array, array_module
+from backend.errors import check_among
 from backend.fused import fused, softmax
 from lstm.parameters import STD, Axis, Parameters, Scheme, Weight, axis
 
@@ -217,8 +218,7 @@ def score_weights(
     Raises ValueError on an unknown score, and for a score without maps unless H = He.
     """
     H, He = hidden, source_hidden
-    if variant.score not in SCORES:
-        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {variant.score!r}")
+    check_among("score", variant.score, SCORES)
     if variant.score in AS_THEY_ARE and H != He:
         raise ValueError(f"score: {variant.score!r} needs source and target states of one width, "
                          f"got {He} and {H}")

@@ -1,6 +1,9 @@
-"""Errors that the user of a command can correct."""
+"""Errors that the user of a command can correct, and checks of a configuration."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
 
 
 class UserError(Exception):
@@ -18,3 +21,31 @@ def missing(library: str, extra: str) -> str:
 def install(extra: str) -> str:
     """The command that installs an extra, from a checkout, since no index has the package."""
     return f"pip install -e '.[{extra}]' in a checkout"
+
+
+# --- checks of a configuration's fields -----------------------------------------------------------
+
+
+def check(config: Any, name: str, fine: bool, expected: str) -> None:
+    """Raise ValueError, naming the field and what was expected, unless it is `fine`."""
+    if not fine:
+        raise ValueError(f"{name}: expected {expected}, got {getattr(config, name)!r}")
+
+
+def check_least(config: Any, least: int, *names: str) -> None:
+    """Raise ValueError for the first named field below `least`; a field that is None passes."""
+    for name in names:
+        value = getattr(config, name)
+        check(config, name, value is None or value >= least, f"at least {least}")
+
+
+def check_share(config: Any, *names: str) -> None:
+    """Raise ValueError for the first named field that is not from 0 to below 1."""
+    for name in names:
+        check(config, name, 0.0 <= getattr(config, name) < 1.0, f"0 <= {name} < 1")
+
+
+def check_among(name: str, value: str, known: Collection[str]) -> None:
+    """Raise ValueError unless the argument `name` has a value in `known`."""
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array, to_device
+from backend.errors import check_among
 
 Parameters = dict[str, Array]
 Shape = tuple[int, ...]
@@ -78,9 +79,7 @@ class Scheme:
     uniform_biases: bool = False  # whether biases are random as matrices are, in [-scale, scale]
 
     def __post_init__(self) -> None:
-        if self.name not in SCHEMES:
-            raise ValueError(f"initialisation: expected one of {', '.join(SCHEMES)}, got "
-                             f"{self.name!r}")
+        check_among("initialisation", self.name, SCHEMES)
         if self.uniform_biases and self.name != "uniform":
             raise ValueError("uniform_biases: expected false unless initialisation is 'uniform', "
                              f"got true with {self.name!r}")

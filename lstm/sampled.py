@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array, array_module, to_device
+from backend.errors import check_least
 from backend.rows import RowGradient, check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters
@@ -52,8 +53,7 @@ def draw_sample(
 def check_sample(config: Any) -> None:
     """Raise ValueError if a configuration's `target_sample` or `sample_weights` is out of range.
     """
-    if config.target_sample is not None and config.target_sample < 1:
-        raise ValueError(f"target_sample: expected at least 1, got {config.target_sample}")
+    check_least(config, 1, "target_sample")
     if config.sample_weights not in SAMPLE_WEIGHTS:
         raise ValueError(f"sample_weights: expected {' or '.join(SAMPLE_WEIGHTS)}, got "
                          f"{config.sample_weights!r}")

@@ -11,13 +11,14 @@ input, before dropout, to its output. The state of the next step is h without th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array, array_module, to_device
+from backend.errors import check_among, check_least, check_share
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
@@ -202,11 +203,8 @@ def check_stack_config(config: Any) -> None:
     """
     check_among("unit", config.unit, CELLS)
     check_among("initialisation", config.initialisation, SCHEMES)
-    for name in ("layers", "hidden_size", "embedding_size"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name}: expected at least 1, got {getattr(config, name)}")
-    if not 0.0 <= config.dropout < 1.0:
-        raise ValueError(f"dropout: expected 0 <= dropout < 1, got {config.dropout}")
+    check_least(config, 1, "layers", "hidden_size", "embedding_size")
+    check_share(config, "dropout")
     check_clip(config.clip_elements)
 
 
@@ -214,9 +212,3 @@ def check_clip(limit: float | None) -> None:
     """Raise ValueError unless the limit of element-wise clipping is a positive number or None."""
     if limit is not None and not 0.0 < limit < np.inf:
         raise ValueError(f"clip_elements: expected a positive number or none, got {limit}")
-
-
-def check_among(name: str, value: str, known: Collection[str]) -> None:
-    """Raise ValueError unless the argument `name` has a value in `known`."""
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")

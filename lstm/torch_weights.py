@@ -27,8 +27,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from backend.errors import check_among
 from lstm.parameters import Parameters
-from lstm.stack import check_among
 
 ORDERS = {"rnn": [0], "lstm": [0, 1, 3, 2], "gru-after": [0, 1, 2]}  # each is its own inverse
 

@@ -190,7 +190,6 @@ class StreamIds(Lazy[int]):
 
     def item(self, place: int) -> int:
         """The id at a position."""
-        place = range(len(self))[place]
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> list[int]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from backend.errors import UserError
+from backend.errors import UserError, check_among
 from nmt.checkpoint_option import CHECKPOINTS
 from nmt.data.pieces import SUFFIX as CODES
 from nmt.data.pieces import read_vocabulary
@@ -43,8 +43,7 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 
     Raises ValueError unless `which` is one of `nmt.checkpoint_option.CHECKPOINTS`.
     """
-    if which not in CHECKPOINTS:
-        raise ValueError(f"which: expected one of {', '.join(CHECKPOINTS)}, got {which!r}")
+    check_among("which", which, CHECKPOINTS)
     if directory.suffix == SUFFIX and not directory.is_dir():
         return directory
     best = directory / BEST

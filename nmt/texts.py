@@ -81,9 +81,8 @@ class Texts(BaseSystem):
         """Batches of word pairs; the ids are looked up when a batch is made."""
         return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
-                           (self._rare("source", Mapped(itemgetter(0), pairs)),
-                            self._rare("target", Mapped(itemgetter(1), pairs))),
-                           self._lengths(pairs), budget, seed, self.reader.batch)
+                           self._rare_of(pairs), self._lengths(pairs), budget, seed,
+                           self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
         """Batches to train on: of the recipe's size, with word dropout, BPE dropout and a share of
@@ -98,10 +97,8 @@ class Texts(BaseSystem):
             Mapped(self._pair_ids, pairs)
         characters = [*map(self.spellings["target"].spelled, self.target.words)] if share else []
         return DrawnBatches(ids, train.batch_size, data.reverse_source, train.sorted_within,
-                            (self._rare("source", Mapped(itemgetter(0), pairs)),
-                             self._rare("target", Mapped(itemgetter(1), pairs))),
-                            lengths=self._lengths(pairs), budget=train.batch_tokens, seed=seed,
-                            finish=self.reader.batch, word_dropout=data.word_dropout,
+                            self._rare_of(pairs), self._lengths(pairs), train.batch_tokens, seed,
+                            self.reader.batch, word_dropout=data.word_dropout,
                             spelled=(share, characters))
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -136,6 +133,11 @@ class Texts(BaseSystem):
         """The characters of the unknown words of each sentence, where the model reads them."""
         spelling = self.spellings.get(side)
         return None if spelling is None else Mapped(spelling.rare, sentences)
+
+    def _rare_of(self, pairs: Sequence[Pair]) -> tuple[Rare, Rare]:
+        """As `_rare`, of the sources and of the targets of pairs."""
+        return (self._rare("source", Mapped(itemgetter(0), pairs)),
+                self._rare("target", Mapped(itemgetter(1), pairs)))
 
     @cached_property
     def spellings(self) -> dict[str, Spelling]:

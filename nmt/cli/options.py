@@ -78,6 +78,8 @@ def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
 
 # --- search --------------------------------------------------------------------------------------
 
+FURTHER = ("longest_word", "lengths", "minimum_steps", "minimum_length")  # some verbs lack the last
+
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """Add the options that `search_options` reads."""
@@ -109,9 +111,8 @@ def search_options(system: System, options: argparse.Namespace, nbest: int | Non
                    every_beam: bool = False) -> SearchOptions:
     """The recipe's search options, changed by those of the command line."""
     return chosen(system.recipe.search, options.beam, nbest, options.length_factor,
-                  options.length_normalisation, options.longest_word, every_beam or None,
-                  options.lengths, getattr(options, "minimum_steps", None),
-                  getattr(options, "minimum_length", None))
+                  options.length_normalisation, every_beam=every_beam or None,
+                  **{name: getattr(options, name, None) for name in FURTHER})
 
 
 # --- words and their alignment --------------------------------------------------------------------

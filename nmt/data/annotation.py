@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from backend.errors import check_among
 from nmt.data.align import Link
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import SPECIALS, UNKNOWN
@@ -106,8 +107,7 @@ class Rules:
     probability: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+        check_among("method", self.method, METHODS)
 
 
 def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[str]) -> Pair:

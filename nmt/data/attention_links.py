@@ -24,6 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
+from backend.errors import check_among
 from nmt.data.align import Link
 
 ALIGNED_WORDS = ("predicted", "read", "thesis")
@@ -47,9 +48,7 @@ def resolve(aligned_word: str, model: Aligning) -> str:
 
     Raises ValueError unless aligned_word is one of ALIGNED_WORDS.
     """
-    if aligned_word not in ALIGNED_WORDS:
-        raise ValueError(f"aligned_word: expected one of {', '.join(ALIGNED_WORDS)}, got "
-                         f"{aligned_word!r}")
+    check_among("aligned_word", aligned_word, ALIGNED_WORDS)
     if aligned_word == "thesis":
         before = model.attends_before_reading or model.score == "location"
         return "predicted" if before else "read"

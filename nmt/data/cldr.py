@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.errors import UserError
+from backend.errors import UserError, check_least
 from nmt.console.progress import Tell, told
 from nmt.data.cldr_phrases import PhraseBook, parse_locale
 from nmt.data.corpus import Pair, write_lines
@@ -37,9 +37,7 @@ class CldrOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "dev", "test", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: expected at least 0, got {getattr(self, name)}")
+        check_least(self, 0, "train", "dev", "test", "seed")
 
 
 @dataclass(frozen=True)

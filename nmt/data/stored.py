@@ -37,7 +37,7 @@ class Lazy(Sequence[T]):
 
     @abstractmethod
     def item(self, place: int) -> T:
-        """The item at a position. Raises IndexError if there is none."""
+        """The item at a position that exists."""
 
     @overload
     def __getitem__(self, place: int) -> T: ...
@@ -46,7 +46,7 @@ class Lazy(Sequence[T]):
     def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
             return self.items(range(*place.indices(len(self))))
-        return self.item(place)
+        return self.item(range(len(self))[place])
 
     def items(self, places: range) -> list[T]:
         """The items at positions, all of which exist."""
@@ -180,7 +180,6 @@ class StoredSentences(Lazy[Words]):
 
     def item(self, place: int) -> Words:
         """The words of a sentence."""
-        place = range(len(self))[place]
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> list[Words]:
@@ -227,7 +226,6 @@ class StoredText(Lazy[str]):
 
     def item(self, place: int) -> str:
         """The word at a position."""
-        place = range(len(self))[place]
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> Words:
@@ -274,7 +272,6 @@ class StoredPairs(Lazy[Pair]):
 
     def item(self, place: int) -> Pair:
         """The words of both sides."""
-        place = range(len(self))[place]
         source, target = self.sentences[2 * place : 2 * place + 2]
         return source, target
 
@@ -295,7 +292,7 @@ class StoredSide(Lazy[Words]):
 
     def item(self, place: int) -> Words:
         """The words of a sentence."""
-        return self._sentences[2 * range(len(self))[place] + self._side]
+        return self._sentences[2 * place + self._side]
 
     def counts(self) -> Counter[str]:
         """How often each word occurs."""

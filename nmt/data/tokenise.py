@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
+from backend.errors import check_among
 from nmt.data import joiner
 from nmt.data.corpus import split_words
 from nmt.data.letters import composed, is_mark, letters
@@ -60,8 +61,7 @@ def tokeniser(name: str, language: str) -> Tokeniser:
     """
     if name == "natural":
         return natural_tokeniser(language)
-    if name not in TOKENISERS:
-        raise ValueError(f"name: expected one of {', '.join(TOKENISERS)}, got {name!r}")
+    check_among("name", name, TOKENISERS)
     cut, join = _moses(language) if name == "moses" else _CUTS[name]
     return Tokeniser(lambda text: cut(composed(text)), lambda tokens: composed(join(tokens)))
 

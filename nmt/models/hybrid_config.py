@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lstm.stack import Stack, check_among
+from backend.errors import check, check_among, check_least, check_share
+from lstm.stack import Stack
 from nmt.models.translator_config import ModelConfig
 
 PATHS = ("same", "separate")
@@ -25,37 +26,24 @@ class HybridConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.output_norm is not None:
-            raise ValueError("output_norm: expected null in a hybrid model, whose spelling starts "
-                             f"from h~ as it is, got {self.output_norm}")
-        if self.lexicon_epsilon is not None:
-            raise ValueError("lexicon_epsilon: expected null in a hybrid model, got "
-                             f"{self.lexicon_epsilon}")
+        check(self, "output_norm", self.output_norm is None,
+              "null in a hybrid model, whose spelling starts from h~ as it is")
+        check(self, "lexicon_epsilon", self.lexicon_epsilon is None, "null in a hybrid model")
         if self.lexical:
             raise ValueError("lexical: expected false in a hybrid model, got true")
         check_among("path", self.path, PATHS)
-        if self.factors:
-            raise ValueError(f"factors: expected none beside characters, got {self.factors}")
-        if self.target_sample is not None:
-            raise ValueError(f"target_sample: expected null where words are spelled, got "
-                             f"{self.target_sample}")
+        check(self, "factors", not self.factors, "none beside characters")
+        check(self, "target_sample", self.target_sample is None, "null where words are spelled")
         if not (self.source_characters or self.target_characters):
             raise ValueError("source_characters: expected true, or target_characters, got neither; "
                              "a model of words only is the architecture luong")
-        for name in ("character_layers", "character_embedding_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 0.0 <= self.character_dropout < 1.0:
-            raise ValueError(f"character_dropout: expected 0 <= character_dropout < 1, got "
-                             f"{self.character_dropout}")
-        if not 0.0 <= self.character_sample <= 1.0:
-            raise ValueError("character_sample: expected 0 <= character_sample <= 1, got "
-                             f"{self.character_sample}")
-        if self.character_sample and not self.target_characters:
-            raise ValueError("character_sample: expected 0 without target_characters, got "
-                             f"{self.character_sample}")
-        if not 0.0 < self.alpha < float("inf"):
-            raise ValueError(f"alpha: expected a positive number, got {self.alpha}")
+        check_least(self, 1, "character_layers", "character_embedding_size")
+        check_share(self, "character_dropout")
+        check(self, "character_sample", 0.0 <= self.character_sample <= 1.0,
+              "0 <= character_sample <= 1")
+        check(self, "character_sample", not self.character_sample or self.target_characters,
+              "0 without target_characters")
+        check(self, "alpha", 0.0 < self.alpha < float("inf"), "a positive number")
         if self.seed_matrix and self.attention == "none":
             raise ValueError("path: expected 'same' where attention is 'none': there is no c_t for "
                              "Eq. 5.6, got 'separate'")

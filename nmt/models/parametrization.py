@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from backend import Array, array_module, on_host, to_device
+from backend.errors import check
 from backend.rows import Gradient, RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise, uniform
 from nmt.data.batches import Batch
@@ -114,8 +115,7 @@ class Normalized:
     def __post_init__(self) -> None:
         for name in ("radius", "scale"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}: expected a positive number, got {value}")
+            check(self, name, value is None or value > 0, "a positive number")
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         if len(weight.shape) != 2:

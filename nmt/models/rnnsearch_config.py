@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attention.scores import Variant
+from backend.errors import check_among, check_least
 from lstm.cells import CELLS
 from lstm.parameters import SCHEMES, Scheme
 from lstm.sampled import check_sample
-from lstm.stack import Stack, check_among, check_clip
+from lstm.stack import Stack, check_clip
 from nmt.models.heads.hidden_layer import LAYERS
 
 NO_LAYER = "none"
@@ -56,9 +57,7 @@ class RNNSearchConfig:
         check_among("layer", self.layer, (*LAYERS, NO_LAYER))
         check_among("deep_state", self.deep_state, DEEP_STATES)
         check_among("initialisation", self.initialisation, SCHEMES)
-        for name in ("hidden_size", "embedding_size", "layer_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        check_least(self, 1, "hidden_size", "embedding_size", "layer_size")
         if self.layer == NO_LAYER and self.deep_state != "now":
             raise ValueError("deep_state: expected now with layer none, which predicts y_i from a "
                              f"state that has read the word before it, got {self.deep_state}")
@@ -111,9 +110,7 @@ class DeepFusionConfig(RNNSearchConfig):
         super().__post_init__()
         check_among("layer", self.layer, LAYERS)
         check_among("lm_unit", self.lm_unit, tuple(CELLS))
-        for name in ("lm_layers", "lm_hidden_size", "lm_embedding_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        check_least(self, 1, "lm_layers", "lm_hidden_size", "lm_embedding_size")
 
     @property
     def language(self) -> Stack:

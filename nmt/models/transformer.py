@@ -32,6 +32,7 @@ from attention.norms import NORMS
 from attention.positions import countdown
 from attention.sublayer import Placement
 from backend import Array
+from backend.errors import check, check_among, check_least, check_share
 from backend.rows import check_ids
 from backend.workspace import Workspace
 from lstm.parameters import SCHEMES, Scheme, Weight
@@ -42,7 +43,7 @@ from lstm.prediction import (
     output_step,
     output_weights,
 )
-from lstm.stack import check_among, dropout_mask
+from lstm.stack import dropout_mask
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Architecture, Gradients, Losses, Model, Noise, Tables
 from nmt.models.length_model import (
@@ -96,19 +97,14 @@ class TransformerConfig:
     scale: float = 0.1  # half-width of the uniform initialisation
 
     def __post_init__(self) -> None:
-        for name in ("encoder_layers", "decoder_layers", "hidden_size", "inner_size", "heads",
-                     "positions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if self.hidden_size % self.heads:
-            raise ValueError(f"heads: expected a divisor of hidden_size {self.hidden_size}, got "
-                             f"{self.heads}")
+        check_least(self, 1, "encoder_layers", "decoder_layers", "hidden_size", "inner_size",
+                    "heads", "positions")
+        check(self, "heads", self.hidden_size % self.heads == 0,
+              f"a divisor of hidden_size {self.hidden_size}")
         check_among("target_positions", self.target_positions, TARGET_POSITIONS)
         check_among("norm", self.norm, NORMS)
         check_among("initialisation", self.initialisation, SCHEMES)
-        for name in ("dropout", "label_smoothing"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: expected 0 <= {name} < 1, got {getattr(self, name)}")
+        check_share(self, "dropout", "label_smoothing")
 
     @property
     def counts_down(self) -> bool:

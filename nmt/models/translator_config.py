@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from attention.scores import AS_THEY_ARE, CONTENT, SCORES, WINDOWS, Variant
+from backend.errors import check, check_among, check_least
 from lstm.parameters import Scheme
 from lstm.sampled import check_sample
-from lstm.stack import check_among, check_stack_config
+from lstm.stack import check_stack_config
 from nmt.models.heads.lexicon import check_lexicon
 
 SITES = ("vertical", "author")
@@ -56,17 +57,15 @@ class ModelConfig:
         check_sample(self)
         check_among("attention", self.attention, (*WINDOWS, "none"))
         check_among("score", self.score, CHOICES)
-        for name in ("window", "location_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        check_least(self, 1, "window", "location_length")
         widths = self.factors.values()
         if self.factors and not (min(widths) > 0 and sum(widths) < self.embedding_size):
             raise ValueError(f"factors: expected widths above 0 and below embedding_size = "
                              f"{self.embedding_size} together, got {self.factors}")
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
-        if self.output_norm is not None and not 0.0 < self.output_norm < float("inf"):
-            raise ValueError(f"output_norm: expected a positive number, got {self.output_norm}")
+        norm = self.output_norm
+        check(self, "output_norm", norm is None or 0.0 < norm < float("inf"), "a positive number")
         if self.lexical and self.attention == "none":
             raise ValueError("lexical: expected false where attention is 'none', got true")
         check_lexicon(self)

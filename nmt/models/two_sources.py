@@ -20,6 +20,7 @@ from typing import Any
 from attention.attention import attentional_backward, attentional_forward, memory_forward
 from attention.several import Memories, alignment_columns
 from backend import Array, array_module, to_device
+from backend.errors import check
 from lstm.cells import State
 from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.stack import Stack
@@ -48,12 +49,9 @@ class TwoSourcesConfig(ModelConfig):
         if not self.bridge:
             raise ValueError("bridge: expected true, since the last states of two encoders are "
                              "combined, got false")
-        if self.factors:
-            raise ValueError("factors: expected none with two sources, whose words have none, got "
-                             f"{self.factors}")
-        if self.lexicon_epsilon is not None:
-            raise ValueError("lexicon_epsilon: expected null with two sources, which are aligned "
-                             f"apart, got {self.lexicon_epsilon}")
+        check(self, "factors", not self.factors, "none with two sources, whose words have none")
+        check(self, "lexicon_epsilon", self.lexicon_epsilon is None,
+              "null with two sources, which are aligned apart")
         if self.lexical:
             raise ValueError("lexical: expected false with two sources, whose words it would have "
                              "to average apart, got true")

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from backend.errors import check_among
+
 Score = Callable[[np.ndarray], np.ndarray]  # all weights of a class, flat -> their scores
 Masks = dict[str, np.ndarray]  # name -> bool, True where the weight is kept
 GONE = -1.0  # the score of a weight that was pruned before, below every other score
@@ -67,8 +69,7 @@ def masks(
     Raises ValueError for a percentage out of range, or below what was pruned before.
     """
     check_percent(percent)
-    if scheme not in SCHEMES:
-        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
+    check_among("scheme", scheme, SCHEMES)
     scores = _scores(parameters, classes, SCHEMES[scheme])
     for name, mask in (before or {}).items():
         scores[name][~mask.reshape(-1)] = GONE

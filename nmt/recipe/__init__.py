@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from backend.errors import check, check_among, check_least, check_share
 from nmt.console.messages import nearest
 from nmt.data.annotation import is_language
 from nmt.data.factors import factor_tables
@@ -72,20 +73,16 @@ class SubwordsConfig:
     dropout: float = 0.0  # probability to skip a merge in training, drawn anew each epoch
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
+        check_among("kind", self.kind, KINDS)
         for name, default in KINDS[self.kind].items():
-            if getattr(self, name) != default:
-                raise ValueError(f"{name}: expected none of the kind {self.kind}, got "
-                                 f"{getattr(self, name)}")
-        _check_least(self, 1, "merges", "size", "threshold")
+            check(self, name, getattr(self, name) == default, f"none of the kind {self.kind}")
+        check_least(self, 1, "merges", "size", "threshold")
         if bool(self.source_codes) != bool(self.target_codes):
             raise ValueError("source_codes, target_codes: expected both or neither")
         if self.learned and self.source_codes:
             name = "merges" if self.size is None else "size"
             raise ValueError(f"{name}: expected null beside source_codes, which are learned")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+        check_share(self, "dropout")
         if self.more_text and not (self.learned and self.joint):
             raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
         if self.parent_codes and (self.learned or self.source_codes):
@@ -156,28 +153,24 @@ class DataConfig:
         if self.corpus not in CORPORA:
             raise ValueError(f"corpus: expected one of {', '.join(CORPORA)}, got {self.corpus!r}"
                              f"{nearest(self.corpus, CORPORA)}")
-        if self.tokenise not in TOKENISERS:
-            raise ValueError(f"tokenise: expected one of {', '.join(TOKENISERS)}, got "
-                             f"{self.tokenise!r}")
-        if self.target_token and not (is_language(self.target_token) and self.corpus == "files"):
-            raise ValueError("target_token: expected <2 and a language's code>, such as <2de>, of "
-                             f"a corpus of files, got {self.target_token!r}")
-        _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
+        check_among("tokenise", self.tokenise, TOKENISERS)
+        check(self, "target_token", not self.target_token or (
+            is_language(self.target_token) and self.corpus == "files"),
+            "<2 and a language's code>, such as <2de>, of a corpus of files")
+        check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
                      "dev_size", "max_characters")
-        _check_least(self, 0, "test_size", "seed")
-        _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
-        if not 0.0 <= self.word_dropout < 1.0:
-            raise ValueError(f"word_dropout: expected 0 <= word_dropout < 1, got "
-                             f"{self.word_dropout}")
+        check_least(self, 0, "test_size", "seed")
+        check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        check_share(self, "word_dropout")
         if self.shared_vocabulary and not self.subwords.alike:
             raise ValueError("shared_vocabulary: expected both sides cut by the same codes "
                              "(subwords.joint, or one file of codes), got two")
         for name in REQUIRED.get(self.corpus, ()):
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
-        if self.subwords.used and self.subwords.kind == "sentencepiece" and self.tokenise != "none":
-            raise ValueError("tokenise: expected 'none' beside subwords.kind sentencepiece, which "
-                             f"reads raw text, got {self.tokenise!r}")
+        check(self, "tokenise", not (self.subwords.used and self.subwords.kind == "sentencepiece")
+              or self.tokenise == "none",
+              "'none' beside subwords.kind sentencepiece, which reads raw text")
         if self.corpus == "files":
             for name in ("dev", "test"):
                 if bool(getattr(self, f"{name}_source")) != bool(getattr(self, f"{name}_target")):
@@ -194,9 +187,8 @@ class DataConfig:
                     f"none without {name}_source and train_second_source"
                 raise ValueError(f"{name}_second_source: expected {expected}, got "
                                  f"{repr(second) if second else 'nothing'}")
-        if self.train_second_source and self.corpus != "files":
-            raise ValueError(f"train_second_source: expected none of the corpus {self.corpus}, got "
-                             f"{self.train_second_source!r}")
+        check(self, "train_second_source", not self.train_second_source or self.corpus == "files",
+              f"none of the corpus {self.corpus}")
         if self.train_second_source and self.subwords.source_codes:
             raise ValueError("subwords.source_codes: expected none of two sources, whose merges "
                              f"are learned (subwords.merges), got {self.subwords.source_codes!r}")
@@ -212,11 +204,9 @@ class EvaluateConfig:
     batch_size: int = 64  # sentences translated at once
 
     def __post_init__(self) -> None:
-        if self.bleu_tokenize not in TOKENISATIONS:
-            raise ValueError(f"bleu_tokenize: expected one of {', '.join(TOKENISATIONS)}, got "
-                             f"{self.bleu_tokenize!r}")
-        _check_least(self, 1, "batch_size")
-        _check_least(self, 0, "samples")
+        check_among("bleu_tokenize", self.bleu_tokenize, TOKENISATIONS)
+        check_least(self, 1, "batch_size")
+        check_least(self, 0, "samples")
 
 
 @dataclass(frozen=True)
@@ -287,13 +277,12 @@ class TextConfig:
             raise ValueError(f"level: expected words or characters, got {self.level!r}")
         if not self.train:
             raise ValueError("train: expected the name of a file, got nothing")
-        if self.vocabulary and (self.max_vocabulary is not None or self.min_frequency > 1):
-            raise ValueError("vocabulary: expected none beside min_frequency or max_vocabulary, "
-                             f"which make one, got {self.vocabulary!r}")
-        _check_least(self, 1, "streams", "length", "min_frequency")
-        _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
-        if not 0.0 < self.dev_share < 1.0:
-            raise ValueError(f"dev_share: expected 0 < dev_share < 1, got {self.dev_share}")
+        check(self, "vocabulary", not self.vocabulary or (
+            self.max_vocabulary is None and self.min_frequency <= 1),
+            "none beside min_frequency or max_vocabulary, which make one")
+        check_least(self, 1, "streams", "length", "min_frequency")
+        check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        check(self, "dev_share", 0.0 < self.dev_share < 1.0, "0 < dev_share < 1")
 
 
 @dataclass(frozen=True)
@@ -315,14 +304,6 @@ class LanguageModelRecipe(AnyRecipe):
 def kind_of(architecture: str) -> type[AnyRecipe]:
     """The class of an architecture's recipes: a translator's, or a language model's."""
     return Recipe if MODELS[architecture].sources else LanguageModelRecipe
-
-
-def _check_least(section: Any, least: int, *names: str) -> None:
-    """Raise ValueError for the first named field below `least`; a field that is None passes."""
-    for name in names:
-        value = getattr(section, name)
-        if value is not None and value < least:
-            raise ValueError(f"{name}: expected at least {least}, got {value}")
 
 
 def _check_sources(data: DataConfig, model: Any) -> None:

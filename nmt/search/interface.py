@@ -71,9 +71,7 @@ class SearchOptions:
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
            length_factor: float | None = None, length_normalisation: float | None = None,
-           longest_word: int | None = None, every_beam: bool | None = None,
-           lengths: int | None = None, minimum_steps: int | None = None,
-           minimum_length: int | None = None) -> SearchOptions:
+           **others: Any) -> SearchOptions:
     """A recipe's search options, changed by those of a command line; None: the recipe's value.
 
     nbest: 1 by default. A default beam below nbest is raised to nbest. Raises UserError for a value
@@ -81,12 +79,8 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     """
     if nbest is not None and beam is None:
         beam = max(search.beam, nbest)
-    given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
-                             "length_factor": length_factor,
-                             "length_normalisation": length_normalisation,
-                             "longest_word": longest_word, "every_beam": every_beam,
-                             "lengths": lengths, "minimum_steps": minimum_steps,
-                             "minimum_length": minimum_length}
+    given = {"beam": beam, "nbest": 1 if nbest is None else nbest, "length_factor": length_factor,
+             "length_normalisation": length_normalisation, **others}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})

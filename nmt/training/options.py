@@ -7,6 +7,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from backend.errors import check, check_least
 from nmt.training.optimizers import OPTIMIZERS, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
 from nmt.training.warmup import InverseSqrtSchedule
@@ -56,37 +57,30 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         """Raise ValueError with the name of the first invalid field."""
-        self._check("epochs", 0 < self.epochs < float("inf"), "a positive number")
-        for name in ("batch_size", "accumulate", "sorted_within", "halve_after", "plateau_patience",
-                     "log_every"):
-            self._check(name, getattr(self, name) >= 1, "at least 1")
-        self._check("batch_tokens", self.batch_tokens is None or self.batch_tokens >= 1,
-                    "at least 1 or None")
-        for name in ("checkpoint_every", "evaluate_every", "stop_after", "keep", "seed", "warmup"):
-            self._check(name, getattr(self, name) >= 0, "at least 0")
+        check(self, "epochs", 0 < self.epochs < float("inf"), "a positive number")
+        check_least(self, 1, "batch_size", "accumulate", "sorted_within", "halve_after",
+              "plateau_patience", "log_every")
+        check(self, "batch_tokens", self.batch_tokens is None or self.batch_tokens >= 1,
+              "at least 1 or None")
+        check_least(self, 0, "checkpoint_every", "evaluate_every", "stop_after", "keep", "seed",
+              "warmup", "weight_decay")
         for name in ("learning_rate", "plateau_minimum", "halve_every"):
-            self._check(name, getattr(self, name) > 0, "a positive number")
+            check(self, name, getattr(self, name) > 0, "a positive number")
         for name in ("beta1", "beta2", "moving_average"):
-            self._check(name, 0 <= getattr(self, name) < 1, "0 or more, and less than 1")
-        self._check("epsilon", self.epsilon is None or self.epsilon > 0,
-                    "a positive number or None")
-        self._check("weight_decay", self.weight_decay >= 0, "at least 0")
-        self._check("plateau_factor", 0 < self.plateau_factor < 1, "a number between 0 and 1")
-        self._check("max_norm", self.max_norm is None or self.max_norm > 0,
-                    "a positive number or None")
-        self._check("optimizer", self.optimizer in OPTIMIZERS,
-                    " or ".join(", ".join(map(repr, OPTIMIZERS)).rsplit(", ", 1)))
-        self._check("shuffle", self.shuffle in SHUFFLES, f"one of {', '.join(SHUFFLES)}")
-        self._check("shuffle", self.shuffle == EPOCH or self.batch_tokens is None,
-                    "epoch beside batch_tokens")
-        self._check("schedule", self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
-        self._check("warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",
-                    "at least 1 with the schedule inverse-sqrt")
-
-    def _check(self, name: str, fine: bool, expected: str) -> None:
-        """Raise ValueError for a field unless it is `fine`."""
-        if not fine:
-            raise ValueError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
+            check(self, name, 0 <= getattr(self, name) < 1, "0 or more, and less than 1")
+        check(self, "epsilon", self.epsilon is None or self.epsilon > 0,
+              "a positive number or None")
+        check(self, "plateau_factor", 0 < self.plateau_factor < 1, "a number between 0 and 1")
+        check(self, "max_norm", self.max_norm is None or self.max_norm > 0,
+              "a positive number or None")
+        check(self, "optimizer", self.optimizer in OPTIMIZERS,
+              " or ".join(", ".join(map(repr, OPTIMIZERS)).rsplit(", ", 1)))
+        check(self, "shuffle", self.shuffle in SHUFFLES, f"one of {', '.join(SHUFFLES)}")
+        check(self, "shuffle", self.shuffle == EPOCH or self.batch_tokens is None,
+              "epoch beside batch_tokens")
+        check(self, "schedule", self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
+        check(self, "warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",
+              "at least 1 with the schedule inverse-sqrt")
 
     @property
     def higher_is_better(self) -> bool:

@@ -14,6 +14,7 @@ from itertools import chain
 
 import numpy as np
 
+from backend.errors import check, check_least
 from nmt.data.align import Link
 from nmt.data.aligner import hmm, model1
 from nmt.data.aligner.agreement import Agreement
@@ -43,14 +44,10 @@ class AlignerOptions:
     uniform: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method: expected {' or '.join(METHODS)}, got {self.method!r}")
-        for name in ("model1_iterations", "hmm_iterations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        check(self, "method", self.method in METHODS, " or ".join(METHODS))
+        check_least(self, 1, "model1_iterations", "hmm_iterations")
         for name in ("null", "uniform"):  # at 0 a target word could have probability 0
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: expected 0 < {name} < 1, got {getattr(self, name)}")
+            check(self, name, 0.0 < getattr(self, name) < 1.0, f"0 < {name} < 1")
 
     @property
     def iterations(self) -> int:

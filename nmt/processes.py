@@ -107,10 +107,8 @@ def _send(work: Callable[[int], Iterable[Any]], k: int, writer: Connection) -> N
 def map_in_processes(
     function: Callable[[int], Result], count: int, jobs: int, description: str
 ) -> list[Result]:
-    """`function(i)` for each i below `count`, in order, computed by `jobs` processes; a single job
-    runs in this process. description: what is done, for a progress bar."""
-    if min(jobs, count) < 2:
-        return [function(i) for i in progress.counted(range(count), description)]
+    """`function(i)` for each i below `count`, in order, computed by `jobs` processes. description:
+    what is done, for a progress bar."""
 
     def work(k: int) -> Iterator[tuple[int, Result]]:
         return ((i, function(i)) for i in range(k, count, jobs))

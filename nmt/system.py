@@ -18,6 +18,7 @@ from backend.memory import check_fits, too_large
 from backend.products import for_search
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.console.messages import several
+from nmt.console.progress import counted
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, make_sources
@@ -44,6 +45,7 @@ from nmt.training.accuracy import loss_cost
 from nmt.training.finite import naming_overflow
 from nmt.translation import Translation, WordVectors
 
+PROGRESS = "translating, batches"
 FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
 
@@ -289,8 +291,14 @@ class System(Texts):
         finds = [restriction.limited(find, block) if restriction else find for block in blocks]
         largest = max(map(len, blocks), default=0) * options.beam * options.lengths
         parameters = for_search(self.parameters, largest)
-        nbests = map_in_processes(lambda k: self._nbests(blocks[k], finds[k], parameters, options),
-                                  len(batches), jobs, "translating, batches")
+        nbests: list[list[list[Translation]]] = []
+        if min(jobs, len(batches)) > 1:
+            nbests = map_in_processes(
+                lambda k: self._nbests(blocks[k], finds[k], parameters, options), len(batches),
+                jobs, PROGRESS)
+        else:
+            for block, find_of_block in zip(counted(blocks, PROGRESS), finds, strict=True):
+                nbests.append(self._nbests(block, find_of_block, parameters, options))
         for place, translations in zip(chain(*batches), chain(*nbests), strict=True):
             results[place] = translations
         return self._spelled(sentences, results, options) if "target" in self.spellings else results

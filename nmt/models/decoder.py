@@ -26,7 +26,7 @@ from lstm.embedding import (
     embedding_weight,
 )
 from lstm.parameters import Parameters, Scheme, Weight, axis
-from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_step, stack_weights
+from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights
 from nmt.models.contract import Noise
 from nmt.models.heads.head import Decoded
 
@@ -144,27 +144,3 @@ def _attention_backward(d: Decoded, cache: DecoderCache) -> tuple[Array, Any, Pa
     dstates, gradients = memory.gradients(dc, h, [cache.attention], [step], sums)
     gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients
-
-
-def decoder_step(
-    prefix: str, parameters: Mapping[str, Array], x: Array, states: Sequence[State],
-    h_tilde: Array | None, memory: Memory | None, stack: Stack, t: int = 1,
-) -> tuple[list[State], Array, Array | None]:
-    """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
-
-    Arguments: x (N, E) embeddings of the last words; states, one per layer, rows (N, H); h_tilde
-    (N, H) if the model feeds it; memory of B sentences, N = B K with the K rows of a sentence
-    together; t, the time step, from 1. Returns the new states, the input of the output layer
-    (N, H), and the alignment (N, S) or None.
-    """
-    xp = array_module(x)
-    if h_tilde is not None:
-        x = xp.concatenate([x, h_tilde], axis=1)                           # (4.2.3 feeding)
-    h, after = stack_step(x, states, parameters, prefix, stack)
-    if memory is None:
-        return after, h, None
-    B, (N, H) = memory.sentences, h.shape
-    c, attention = memory.attend(h.reshape(B, N // B, H), t, together=True)
-    joined = xp.concatenate([c.reshape(N, -1), h], axis=1)
-    align = memory.alignment(attention).reshape(N, -1)
-    return after, attentional_forward(joined, parameters[f"{memory.prefix}.W_c"]), align

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from attention.attention import memory_forward
+from attention.attention import attentional_forward, memory_forward
 from attention.memory import Memory, by_steps, by_words
 from attention.scores import WINDOWS
 from backend import Array, array_module, to_device
@@ -17,7 +17,7 @@ from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.parameters import Weight
 from lstm.prediction import OutputCache
-from lstm.stack import Stack, dropout_mask, select_states
+from lstm.stack import Stack, dropout_mask, select_states, stack_step
 from nmt.data.batches import Batch, Side
 from nmt.data.lexicon import Lexicon
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
@@ -26,7 +26,6 @@ from nmt.models.decoder import (
     attention_weights,
     decoder_backward,
     decoder_forward,
-    decoder_step,
     decoder_weights,
 )
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
@@ -239,20 +238,25 @@ class Translator(Model):
     ) -> tuple[Array, SearchState, Array | None]:
         """Algorithm 5, lines 5-6: feed one word to each hypothesis.
 
-        Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
-        the next word; the new state; the alignment (N, S) or None.
+        Arguments: tokens (N,) host ids; N = B K with the K hypotheses of a sentence together.
+        Returns logits (N, V), unnormalised log-probabilities of the next word; the new state; the
+        alignment (N, S) or None.
         """
-        W_e = parameters["decoder.W_e"]
+        W_e, memory, align = parameters["decoder.W_e"], state.memory, None
         check_ids(tokens, W_e.shape[0], "tokens")
-        x = gather_rows(W_e, to_device(tokens))                            # (N, E)
-        layers, h, alignment = decoder_step(
-            "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.target,
-            state.t,
-        )
-        logits, head = self.head.step(
-            parameters, state.head, Decoded(h, alignment=alignment), tokens)
+        xp, x = array_module(W_e), gather_rows(W_e, to_device(tokens))     # (N, E)
+        if state.h_tilde is not None:
+            x = xp.concatenate([x, state.h_tilde], axis=1)                 # (4.2.3 feeding)
+        h, layers = stack_step(x, state.layers, parameters, "decoder", self.target)
+        if memory is not None:
+            B, (N, H) = memory.sentences, h.shape
+            c, attention = memory.attend(h.reshape(B, N // B, H), state.t, together=True)
+            joined = xp.concatenate([c.reshape(N, -1), h], axis=1)
+            align = memory.alignment(attention).reshape(N, -1)
+            h = attentional_forward(joined, parameters[f"{memory.prefix}.W_c"])
+        logits, head = self.head.step(parameters, state.head, Decoded(h, alignment=align), tokens)
         fed = h if self.config.input_feeding else None
-        return logits, SearchState(layers, fed, state.memory, head, state.t + 1), alignment
+        return logits, SearchState(layers, fed, memory, head, state.t + 1), align
 
     def select(self, state: SearchState, rows: np.ndarray, sentences: np.ndarray) -> SearchState:
         """Reorder, repeat or drop hypotheses, and drop finished sentences.

@@ -195,19 +195,17 @@ class Trainer:
         self._world.check_parameters(self.parameters)
         if self._training.validate is None:
             return {}, False
-        scores = self._world.from_first(self._validate)
+        scores: dict[str, float] = {}
+        if self._world.first:
+            try:
+                scores = self._training.validate(self._average.parameters)
+            except FloatingPointError:  # finite parameters may still be too large to compute with
+                raise self._run.not_finite(self.counters.step, "a logit of the dev set") from None
+        scores = self._world.gather(scores)[0]
         improved = self.state.take_scores(scores)
         if improved:
             self._save(BEST, {"scores": scores, "epoch": epochs, "step": self.counters.step})
         return scores, improved
-
-    def _validate(self) -> dict[str, float]:
-        """The scores of the validation."""
-        assert self._training.validate is not None
-        try:
-            return self._training.validate(self._average.parameters)
-        except FloatingPointError:  # finite parameters may still be too large to compute with
-            raise self._run.not_finite(self.counters.step, "a logit of the dev set") from None
 
     def _save_last(self) -> None:
         """Save everything that a resume needs."""

@@ -13,7 +13,7 @@ arrays on the host, NCCL for arrays on GPUs (`nmt.training.transport`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -80,10 +80,6 @@ class World:
     def agreed(self, flag: bool) -> bool:
         """Whether the flag of any rank is set."""
         return flag
-
-    def from_first(self, make: Callable[[], T]) -> T:
-        """The result of `make` on the first rank."""
-        return make()
 
     def gather(self, value: T) -> list[T]:
         """The ranks' values, in the order of the ranks."""
@@ -203,10 +199,6 @@ class Ranks(World):
     def agreed(self, flag: bool) -> bool:
         """Whether the flag of any rank is set."""
         return bool(self._transport.gather_counts(np.array([flag], np.int64)).any())
-
-    def from_first(self, make: Callable[[], T]) -> T:
-        """The result of `make` on the first rank, for which the others wait."""
-        return self.gather(make() if self.first else None)[0]  # type: ignore[return-value]
 
     def gather(self, value: T) -> list[T]:
         """The ranks' values, in the order of the ranks."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from backend.host import blas_architecture
 from backend.switch import Array, register
-from backend.workspace import BLOCK, PAD, copy_transpose, is_by_columns
+from backend.workspace import Workspace, copy_transpose, is_by_columns
 
 FEW = 10  # rows, at most
 LEAST = 1 << 16  # elements of W from which on this is faster
@@ -45,7 +45,7 @@ def for_search(parameters: Mapping[str, Array], rows: int) -> Mapping[str, Array
     if _kernels() is None or (rows <= FEW and _kernels() not in WITH_SMALL_KERNELS):
         return parameters
     return {name: array if not _is_weights(name, array) else
-            _by_columns(array) if rows > FEW else array.view(FewRows)
+            copy_transpose(array, Workspace()).T if rows > FEW else array.view(FewRows)
             for name, array in parameters.items()}
 
 
@@ -90,13 +90,6 @@ def _is_weights(name: str, array: Array) -> bool:
     return (type(array) is np.ndarray and array.ndim == 2 and array.size >= LEAST
             and array.dtype == np.float32 and name.rpartition(".")[2] != "W_e"
             and not is_by_columns(array))
-
-
-def _by_columns(weights: np.ndarray) -> np.ndarray:
-    (G, n), dtype = weights.shape, weights.dtype
-    copy = np.empty((n, G + PAD), dtype)[:, :G]
-    copy_transpose(weights, copy, np.empty((BLOCK, n + PAD), dtype)[:, :n])
-    return copy.T
 
 
 @cache

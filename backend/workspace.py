@@ -99,19 +99,20 @@ def transposed(weights: Array, products: int, rows: int, workspace: Workspace) -
     if (products < ENOUGH or rows == 1 or type(weights) is not np.ndarray
             or is_by_columns(weights)):
         return weights.T
+    return copy_transpose(weights, workspace)
+
+
+def copy_transpose(weights: Array, workspace: Workspace) -> Array:
+    """The transpose of weights (G, n) as an array (n, G), written by blocks (BLOCK, n): a plain
+    assignment would take ten times as long."""
     G, n = weights.shape
     copy = workspace.empty(np, (n, G + PAD), weights.dtype)[:, :G]
-    copy_transpose(weights, copy, workspace.empty(np, (BLOCK, n + PAD), weights.dtype)[:, :n])
-    return copy
-
-
-def copy_transpose(weights: Array, copy: Array, block: Array) -> None:
-    """Write the transpose of weights (G, n) to copy (n, G), by blocks (BLOCK, n): a plain
-    assignment would take ten times as long."""
+    block = workspace.empty(np, (BLOCK, n + PAD), weights.dtype)[:, :n]
     for start in range(0, len(weights), BLOCK):
         rows = block[: min(BLOCK, len(weights) - start)]
         rows[...] = weights[start : start + BLOCK]
         copy[:, start : start + BLOCK] = rows.T
+    return copy
 
 
 def is_by_columns(weights: Array) -> bool:

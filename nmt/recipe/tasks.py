@@ -117,8 +117,7 @@ def _named(entry: Entry) -> Tree:
     """The tasks by name. Raises UserError for a name that is not letters, digits, - and _, or that
     is the name of a section."""
     if not (isinstance(entry.value, dict) and entry.value):
-        raise UserError(f"{entry.place}: {TASKS}: expected a mapping of names to recipes, got "
-                        f"{_shown(entry.value)}")
+        raise _wrong(entry, TASKS, "a mapping of names to recipes")
     for name, task in entry.value.items():
         if not re.fullmatch(r"[\w-]+", name) or name in (*SECTIONS, *KEYS):
             raise UserError(f"{task.place}: {TASKS}: expected a name of letters, digits, - and _ "
@@ -137,8 +136,7 @@ def _tree_of(name: str, entry: Entry) -> Tree:
     elif isinstance(entry.value, dict):
         tree = based(entry.value)
     else:
-        raise UserError(f"{entry.place}: {TASKS}.{name}: expected a recipe's file or its sections, "
-                        f"got {_shown(entry.value)}")
+        raise _wrong(entry, f"{TASKS}.{name}", "a recipe's file or its sections")
     if is_of_tasks(tree):
         raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one task within "
                         "another, got one of several")
@@ -172,19 +170,16 @@ def _ratios(entry: Entry | None, names: Sequence[str],
     """The mixing ratio alpha of each task."""
     ratios = dict.fromkeys(names, 1.0)
     if entry is not None and not isinstance(entry.value, dict):
-        raise UserError(f"{entry.place}: {RATIOS}: expected a mapping of tasks to numbers, got "
-                        f"{_shown(entry.value)}")
+        raise _wrong(entry, RATIOS, "a mapping of tasks to numbers")
     entries = ({} if entry is None else entry.value) | {
         name: Entry(value, "override") for name, value in overrides.items()}
-    for name, (value, place) in entries.items():
-        _check_task(name, names, place, RATIOS)
-        ratio = _number(value)
+    for name, given in entries.items():
+        _check_task(name, names, given.place, RATIOS)
+        ratio = _number(given.value)
         if not 0 < ratio < math.inf:
-            raise UserError(f"{place}: {RATIOS}.{name}: expected a positive number, got "
-                            f"{_shown(value)}")
+            raise _wrong(given, f"{RATIOS}.{name}", "a positive number")
         if name == names[0] and ratio != 1:
-            raise UserError(f"{place}: {RATIOS}.{name}: expected 1 for the first task, the "
-                            f"reference, got {_shown(value)}")
+            raise _wrong(given, f"{RATIOS}.{name}", "1 for the first task, the reference")
         ratios[name] = ratio
     return ratios
 
@@ -208,8 +203,7 @@ def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Group
     elif isinstance(entry.value, dict):
         entries = entry.value
     else:
-        raise UserError(f"{entry.place}: {SHARE}: expected a list of parts, or a mapping of parts "
-                        f"to tasks, got {_shown(entry.value)}")
+        raise _wrong(entry, SHARE, "a list of parts, or a mapping of parts to tasks")
     for side, side_entry in entries.items():
         if side not in PARTS:
             raise UserError(f"{side_entry.place}: {SHARE}: expected one of {', '.join(PARTS)}, got "
@@ -225,8 +219,7 @@ def _groups(side: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
     seen: set[str] = set()
     for group in lists:
         if not isinstance(group, list) or (len(group) < 2 and group != list(names)):
-            raise UserError(f"{entry.place}: {key}: expected a list of two or more tasks, or lists "
-                            f"of them, got {_shown(value)}")
+            raise _wrong(entry, key, "a list of two or more tasks, or lists of them")
         for name in map(_text, group):
             _check_task(name, names, entry.place, key)
             if name in seen:
@@ -239,8 +232,7 @@ def _groups(side: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
 def _vocabularies(entry: Entry | None) -> str:
     """The value of `vocabularies`, checked."""
     if entry is not None and entry.value not in VOCABULARY_CHOICES:
-        raise UserError(f"{entry.place}: {VOCABULARIES}: expected "
-                        f"{' or '.join(VOCABULARY_CHOICES)}, got {_shown(entry.value)}")
+        raise _wrong(entry, VOCABULARIES, " or ".join(VOCABULARY_CHOICES))
     return JOINT if entry is None else str(entry.value)
 
 
@@ -248,9 +240,13 @@ def _private(entry: Entry | None) -> float:
     """The value of `private`, a number from 0 to below 1."""
     value = 0.0 if entry is None else _number(entry.value)
     if entry is not None and not 0.0 <= value < 1.0:
-        raise UserError(f"{entry.place}: {PRIVATE}: expected a number from 0 to below 1, got "
-                        f"{_shown(entry.value)}")
+        raise _wrong(entry, PRIVATE, "a number from 0 to below 1")
     return value
+
+
+def _wrong(entry: Entry, key: str, expected: str) -> UserError:
+    """The error for the value of a key."""
+    return UserError(f"{entry.place}: {key}: expected {expected}, got {_shown(entry.value)}")
 
 
 def _check_task(name: str, names: Sequence[str], place: str, key: str) -> None:

@@ -45,7 +45,8 @@ Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                 options: SearchOptions, limits: np.ndarray | None = None,
-                observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
+                observer: SearchObserver | None = None, propose: Propose | None = None,
+                choose: Choose | None = None) -> list[list[Hypothesis]]:
     """Find the best translations of each sentence, keeping K hypotheses per step.
 
     Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
@@ -57,6 +58,9 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
         observer: called after each step; may ask for more candidates.
+        propose: as in `search`; None: the best candidates.
+        choose: chooses the lengths that are searched with a model that counts down; None: the most
+            probable ones.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Hypotheses cut at the
@@ -77,9 +81,19 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     hypotheses are finished (`nmt.search.lengths`). With an observer, only the best translation's
     length is observed, and only its hypotheses are returned.
     """
-    count = max(2 * options.beam, 0 if observer is None else observer.candidates)
-    propose = partial(best_candidates, count=count, scores=model.scores)
-    return from_sources(model, parameters, sources, options, limits, propose, observer)
+    check_sources(sources)
+    columns = alignment_lengths(sources)
+    B = len(columns)
+    if limits is None:  # the longest source limits the steps
+        limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
+    if propose is None:
+        count = max(2 * options.beam, 0 if observer is None else observer.candidates)
+        propose = partial(best_candidates, count=count, scores=model.scores)
+    state = model.encode(parameters, sources, B) if B else None
+    if B and model.counts_down:
+        return _counting_down(model, parameters, state, limits, options, propose, columns, observer,
+                              choose or most_probable(options.lengths))
+    return search(model, parameters, state, limits, options, propose, columns, observer)
 
 
 def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -102,29 +116,8 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     propose = partial(best_candidates, count=1, scores=model.scores)
-    nbests = from_sources(model, parameters, sources, options, limits, propose)
+    nbests = beam_search(model, parameters, sources, options, limits, propose=propose)
     return [hypotheses[0] for hypotheses in nbests]
-
-
-def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
-                 options: SearchOptions, limits: np.ndarray | None, propose: Propose,
-                 observer: SearchObserver | None = None, choose: Choose | None = None,
-                 ) -> list[list[Hypothesis]]:
-    """Run `search` from the state after the sources. The longest source limits the steps.
-
-    choose: chooses the lengths that are searched with a model that counts down; None: the most
-    probable ones. Raises ValueError if the sources' shapes do not fit.
-    """
-    check_sources(sources)
-    columns = alignment_lengths(sources)
-    B = len(columns)
-    if limits is None:
-        limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
-    state = model.encode(parameters, sources, B) if B else None
-    if B and model.counts_down:
-        return _counting_down(model, parameters, state, limits, options, propose, columns, observer,
-                              choose or most_probable(options.lengths))
-    return search(model, parameters, state, limits, options, propose, columns, observer)
 
 
 def _counting_down(model: Any, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,

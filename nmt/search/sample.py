@@ -12,7 +12,7 @@ import backend
 from backend import Array
 from nmt.data.batches import Side
 from nmt.models.contract import Searchable
-from nmt.search.beam import from_sources
+from nmt.search.beam import beam_search
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.lengths import drawn
 from nmt.search.topk import log_sum_exp, row_chunks
@@ -47,8 +47,8 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
                             minimum_steps=options.minimum_steps,
                             minimum_length=options.minimum_length, unknown=options.unknown)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng, scores=model.scores)
-    nbests = from_sources(model, parameters, sources, options, limits, propose,
-                          choose=drawn(float(temperature), rng))
+    nbests = beam_search(model, parameters, sources, options, limits, propose=propose,
+                         choose=drawn(float(temperature), rng))
     return [hypotheses[0] for hypotheses in nbests]
 
 

@@ -193,7 +193,8 @@ def train(
     notes = [f"{name}: {note}" for name, task_recipe in recipe.tasks.items()
              for note in notes_on(task_recipe.model, batches[name].lengths[:, 0])]
     training = Training(Mixture(batches, recipe.ratios), _Validation(system, tasks, corpora),
-                        _lines(corpora), notes, _dev_lines(corpora))
+                        _lines(corpora, text_of), notes,
+                        _lines(corpora, lambda corpus: dev_lines(corpus.dev)))
     with run.trainer(system, training, observer) as trainer:
         trainer.train()
     return system
@@ -210,18 +211,11 @@ def load_corpora(recipe: TasksRecipe) -> dict[str, ParallelCorpus]:
     return loaded
 
 
-def _lines(corpora: Corpora) -> Iterator[str]:
-    """The training data of all tasks."""
+def _lines(corpora: Corpora, lines_of: Callable[[ParallelCorpus], Iterator[str]]) -> Iterator[str]:
+    """Each task's name, and the lines of its corpus."""
     for name, corpus in corpora.items():
         yield name
-        yield from text_of(corpus)
-
-
-def _dev_lines(corpora: Corpora) -> Iterator[str]:
-    """The dev data of all tasks."""
-    for name, corpus in corpora.items():
-        yield name
-        yield from dev_lines(corpus.dev)
+        yield from lines_of(corpus)
 
 
 class _Validation:

@@ -17,11 +17,11 @@ class HybridConfig(ModelConfig):
 
     source_characters: bool = True  # vectors of rare source words come from characters (5.3.2)
     target_characters: bool = True  # target <unk> are spelled (5.3.3)
-    path: str = "separate"  # a speller starts from h~_t (same) or from Eq. 5.6 (separate)
+    path: str = "separate"  # spelling starts from h~_t (same) or from Eq. 5.6 (separate)
     character_layers: int = 1  # depth of both character networks
     character_embedding_size: int = 256  # width of a character's embedding
     character_dropout: float = 0.0  # dropout probability in both character networks
-    character_sample: float = 0.0  # share of the other target words also spelled in training
+    character_sample: float = 0.0  # share of known target words that training also spells
     alpha: float = 1.0  # weight of the characters' loss (5.5)
 
     def __post_init__(self) -> None:

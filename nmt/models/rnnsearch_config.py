@@ -40,13 +40,13 @@ class RNNSearchConfig:
     hidden_size: int = 1000  # n, units of a state and of the alignment model
     embedding_size: int = 620  # m, width of an embedding
     layer: str = "maxout"  # hidden layer of the output: maxout, tanh, or none: the state alone
-    layer_size: int = 500  # l, its units
-    deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
+    layer_size: int = 500  # l, units of this layer
+    deep_state: str = "before"  # it reads before (s_{i-1}, as printed) or now (erratum 18)
     biases: bool = True  # biases in units, initial state and hidden layer
     output_bias: bool = True  # a bias in the prediction layer
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    target_sample: int | None = None  # softmax in training: words drawn beside the batch's
-    sample_weights: str = "inverse"  # their weights: inverse chance, or equal (Jean et al., 2015)
+    target_sample: int | None = None  # in training, softmax over batch and sampled words
+    sample_weights: str = "inverse"  # of sampled words: inverse probability, or equal (Jean et al.)
     initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 

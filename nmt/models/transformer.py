@@ -85,9 +85,9 @@ class TransformerConfig:
     decoder_layers: int = 3  # the same, also attending to the encoder
     hidden_size: int = 256  # d, width of all vectors between layers
     inner_size: int = 1024  # F, hidden units of a feed-forward layer
-    heads: int = 4  # n, each d / n wide
+    heads: int = 4  # n, heads of an attention, each d / n wide
     positions: int = 1024  # most words or pieces of a sentence; longer: an error
-    target_positions: str = "forward"  # or countdown to 0 at the last word: p_length, no </s>
+    target_positions: str = "forward"  # or countdown, from the length to 0: no </s>
     norm: str = "layer"  # layer, scale, fixed-scale or rms
     pre_norm: bool = True  # norms stand before the sublayers, not after them
     output_bias: bool = True  # a bias in the prediction layer

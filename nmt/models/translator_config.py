@@ -31,22 +31,22 @@ class ModelConfig:
     bridge: bool = False  # the decoder starts from tanh(W [h; c]), not from the last states
     biases: bool = True  # biases in the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # a bias in the prediction layer
-    output_norm: float | None = None  # scale h~ to this length before it (fixnorm, 3.2.3)
+    output_norm: float | None = None  # scale h~ to this length before the logits (3.2.3)
     lexical: bool = False  # also predict words from the attended source words (3.2.4)
     lexicon_epsilon: float | None = None  # with data.lexicon: log(x + epsilon) is added to logits
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
-    score: str = "general"  # of h_t and hbar_s: a row of attention/scores.py
+    score: str = "general"  # the name of a row of the table in attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters unchanged (footnote 14, erratum 11)
     window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
     renormalise: bool = False  # local-p: divide a_t by its sum (not in the thesis: erratum 8)
     location_length: int = 50  # location: L_max, source words that can be attended to
-    input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
-    factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each in E
+    input_feeding: bool = True  # feed h~_{t-1}, without attention h_{t-1}, to layer 1 (4.2.3)
+    factors: dict[str, int] = field(default_factory=dict)  # factor of source words: its width
     dropout: float = 0.0  # dropout probability
-    dropout_sites: str = "vertical"  # vertical: all upward connections; author: see erratum 29
+    dropout_sites: str = "vertical"  # vertical: all upward connections; author: erratum 29
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    target_sample: int | None = None  # softmax in training: words drawn beside the batch's
-    sample_weights: str = "inverse"  # their weights: inverse chance, or equal (Jean et al., 2015)
+    target_sample: int | None = None  # in training, softmax over batch and sampled words
+    sample_weights: str = "inverse"  # of sampled words: inverse probability, or equal (Jean et al.)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # initial bias of the forget gates

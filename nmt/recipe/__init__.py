@@ -111,41 +111,41 @@ class SubwordsConfig:
 class DataConfig:
     """The sentence pairs, and how they become ids."""
 
-    corpus: str = "files"  # files; text: copy, halves, neighbours, dummy; generated: cldr, reverse
+    corpus: str = "files"  # files, copy, halves, neighbours, dummy, cldr or reverse
     directory: str = "."  # where the files below are
     train_source: str = ""  # files, text: training sources, UTF-8, one sentence per line
     train_second_source: str = ""  # files: the second source, for two_sources
     train_target: str = ""  # files: their translations, line by line
-    dev_source: str = ""  # files, text: for validation; files: "" draws dev_size pairs
+    dev_source: str = ""  # files, text: for validation; files: "" takes training pairs
     dev_second_source: str = ""  # files: the second source, for two_sources
     dev_target: str = ""  # files: their translations
     test_source: str = ""  # files, text: scored at the end of training; optional
     test_second_source: str = ""  # files: the second source, for two_sources
     test_target: str = ""  # files: their translations
     cache: str = ""  # files: keep the tokenised training text here for the next start
-    lexicon: str = ""  # files: p_lex from nmt align --lexicon; for model.lexicon_epsilon
+    lexicon: str = ""  # files: output of nmt align --lexicon, for model.lexicon_epsilon
     source_language: str = "en"  # language code for the tokeniser; cldr: a locale
     second_source_language: str = "fr"  # the same for the second source
     target_language: str = "fr"  # the same for the target
     tokenise: str = "joiner"  # files, text: joiner, moses, characters, natural, letters, none
     transliterate: bool = False  # write the source's Arabic letters (Uyghur) in Latin ones
-    train_size: int | None = None  # training pairs, of files the first; null: all, 20000 generated
+    train_size: int | None = None  # the first training pairs; null: all, or 20000 generated
     dev_size: int = 500  # validation pairs: generated, or drawn from files (a tenth at most)
     test_size: int = 500  # generated pairs to score at the end; may be 0
     seed: int = 1  # for generated pairs and for drawn validation pairs
     max_length: int | None = 50  # most words of a training sentence; longer ones are left out
-    cut_long: bool = False  # files: truncate them to max_length instead (thesis, 5.4.2)
+    cut_long: bool = False  # files: cut these to max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # most words of a sentence to translate; longer: an error
-    source_vocabulary: str = ""  # a file of words or pieces, other programs' formats too
-    target_vocabulary: str = ""  # the same for the target; "" counts the training words
+    source_vocabulary: str = ""  # a file of words or pieces; "" counts the training words
+    target_vocabulary: str = ""  # the same for the target
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
-    shared_vocabulary: bool = False  # the source uses the words of both sides, the target's first
+    shared_vocabulary: bool = False  # one vocabulary for both languages, the target's words first
     word_dropout: float = 0.0  # probability in training to read a word as <unk>
-    max_characters: int = 200  # hybrid: characters kept per language, those in most words
+    max_characters: int = 200  # hybrid: characters kept per language: those in most words
     reverse_source: bool = False  # the encoder reads the sentence backwards (section 4.3.1)
     reverse_target: bool = False  # the decoder writes the sentence backwards, for reranking
-    target_token: str = ""  # files: put before each source to name the language, <2de>
+    target_token: str = ""  # files: names the target language before each source: <2de>
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau, Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 

@@ -22,15 +22,15 @@ from nmt.recipe.tasks import VOCABULARY_CHOICES
 OPENING = """# The keys of a recipe
 
 A recipe is a YAML file that describes a system and its training, such as
-[`demo.yaml`](../nmt/recipes/demo.yaml). This page has every key, its default and its meaning.
-`nmt recipe FILE` prints a recipe with all defaults filled in. `nmt recipe --doc` writes this page.
+[`demo.yaml`](../nmt/recipes/demo.yaml). This page lists every key with its default and its meaning.
+`nmt recipe FILE` prints a recipe with all defaults. `nmt recipe --doc` writes this page.
 
 **Command line.** `--section.key VALUE` overrides the file.
 
-**Base.** `base: other.yaml`, a path relative to the file, takes over another recipe, whose own base
-counts too. Sections merge key by key; anything else replaces. Another `model.architecture` than
-the base's drops the base's model section. A paper's table is one base and a small recipe for each
-row: see [`thesis/`](../nmt/recipes/thesis).
+**Base.** `base: other.yaml` starts from another recipe; the path is relative to the file. Keys of
+a section replace those of the base one by one. A recipe with another `model.architecture` does not
+take the base's `model` section. See [`thesis/`](../nmt/recipes/thesis): one base, and a small
+recipe for each row of a table.
 
 **Unused keys**, such as `data.test_size` for a corpus read from files, are an error, unless they
 come from a base.
@@ -38,11 +38,15 @@ come from a base.
 **Several tasks.** Instead of the sections, a recipe may have `tasks` (name: recipe; the first is
 the reference), `ratios` (updates per update of the reference, default 1), `share` (`[encoder]`,
 `[decoder]`, both, or for each part the tasks that share it) and `vocabularies` (of a shared side:
-JOINED). See [multi-task.md](multi-task.md).
+JOINED). See [Several tasks](multi-task.md).
 
 **Architecture.** `model.architecture` is one of ARCHITECTURES; the
 default is `DEFAULT`. A translator has the sections `data`, `search` and `evaluate`, a language
-model has `text`. In the tables, *text* means a corpus that is made of one text.
+model has `text`.
+
+**Corpus.** `data.corpus` is `files`; or a corpus made of one text: `copy`, `halves`, `neighbours`,
+`dummy`; or generated: `cldr`, `reverse`. A meaning that begins with *files:* or *text:* applies to
+this kind only.
 """
 FIELD = re.compile(r"    (\w+): .*?  # (.+)")  # a field of a dataclass on one line, and its comment
 

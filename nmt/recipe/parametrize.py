@@ -27,9 +27,9 @@ class ParametrizeConfig:
     """
 
     tied: dict[str, str] = field(default_factory=dict)  # parameter: the parameter that it equals
-    normalized: dict[str, float] = field(default_factory=dict)  # parameter: rows' length (fixnorm)
-    learned_radius: bool = False  # learn these lengths, beginning from the given ones
-    normalized_scale: float | None = None  # half-width of their uniform start; null: the model's
+    normalized: dict[str, float] = field(default_factory=dict)  # parameter: row length (fixnorm)
+    learned_radius: bool = False  # fixnorm: learn these lengths, from the given ones on
+    normalized_scale: float | None = None  # half-width of their initial values; null: the model's
     frozen: list[str] = field(default_factory=list)  # not trained; * stands for any characters
 
     def __post_init__(self) -> None:

@@ -26,19 +26,19 @@ class TrainOptions:
     """Options of training; the defaults are the thesis's for models with dropout (section
     4.3.1)."""
 
-    epochs: float = 12  # passes over the training data; may end within an epoch
+    epochs: float = 12  # passes over the training data, such as 12 or 0.5
     batch_size: int = 128  # sentences per batch; a language model has text.streams
-    batch_tokens: int | None = None  # words per batch instead, with padding, of the longer side
-    accumulate: int = 1  # batches per update, to save memory
+    batch_tokens: int | None = None  # instead: words per batch, padded, on the longer side
+    accumulate: int = 1  # batches whose gradients are added up for one update
     shuffle: Literal["epoch", "once"] = "epoch"  # shuffle in each epoch, or once at the start
-    sorted_within: int = 64  # batches among which sentences are sorted by length
-    optimizer: OptimizerName = "sgd"  # adadelta as published has learning rate 1
+    sorted_within: int = 64  # batches whose sentences are sorted by length together
+    optimizer: OptimizerName = "sgd"  # the learning rate of adadelta as published is 1
     beta1: float = 0.9  # adam: decay of the gradient's average, per update
     beta2: float = 0.999  # adam: decay of the average of squares; Vaswani et al.: 0.98
     epsilon: float | None = None  # adam, adadelta: added to the root; null: 1e-8 and 1e-6
     weight_decay: float = 0.0  # lambda: parameters shrink by learning_rate * lambda per update
     moving_average: float = 0.0  # decay of the averaged parameters, which are validated; 0: none
-    learning_rate: float = 1.0  # in the first epoch, or at the end of the warm-up
+    learning_rate: float = 1.0  # of the first epochs, or at the end of the warm-up
     schedule: Literal["thesis", "plateau", "constant", "inverse-sqrt"] = "thesis"  # of the rate
     warmup: int = 0  # updates in which the rate rises from 0; n_w of inverse-sqrt
     halve_after: int = 8  # thesis: the last epoch at the full learning rate
@@ -46,13 +46,13 @@ class TrainOptions:
     plateau_factor: float = 0.8  # plateau: multiplies the learning rate at a decay
     plateau_patience: int = 3  # plateau: evaluations without a new best before a decay
     plateau_minimum: float = 1e-6  # plateau: training ends below this learning rate
-    max_norm: float | None = 5.0  # a longer gradient, per sentence, is scaled down to this norm
+    max_norm: float | None = 5.0  # clips the norm of the gradient, divided by the batch size
     evaluate_every: int = 0  # updates between evaluations; 0: at the end of each epoch
     stop_after: int = 0  # stop after so many evaluations without a new best; 0: never
-    criterion: str = "perplexity"  # of the best model: perplexity, bleu, character_perplexity
+    criterion: str = "perplexity"  # of the best epoch: perplexity, bleu, character_perplexity
     log_every: int = 50  # updates between lines of the log
     checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: only at its end
-    keep: int = 0  # checkpoints kept of the last epochs, epoch-N, to average or combine
+    keep: int = 0  # number of last epochs whose checkpoints are kept, to average or combine
     seed: int = 1  # for parameters, order of the data and dropout masks
 
     def __post_init__(self) -> None:

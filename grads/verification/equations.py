@@ -35,13 +35,12 @@ DERIVATIONS = "grads/derivations/"
 HEAD = """# Equations
 
 This page leads from an equation of a paper to the line of code that computes it: {count} numbered
-equations and lines of algorithms from five papers. *Derivation* is the paper taken literally,
-*kernel* is the fast code. A formula without a number goes by its section and a word; line 10 of
-Algorithm 4 is written Algorithm 4:10.
+equations and lines of algorithms from five papers. The *derivation* follows the paper literally,
+the *kernel* is the fast code. A formula without a number is named by its section and a word; line
+10 of Algorithm 4 is written Algorithm 4:10.
 
-All gradients are checked: `grads check 'derivation lstm*' 'luong*'` runs the checks of a derivation
-and of a model. Code without a gradient has a test, for `nmt/search/beam.py` in
-`tests/nmt/search/test_beam.py`. No function of this page is without either.
+Every function on this page has a gradient check or a test. `grads check 'derivation lstm*'` checks
+a derivation, `grads check 'luong*'` the models of an architecture.
 
 `grads equations` writes this page from the comments that cite the numbers; do not edit it.
 

@@ -201,20 +201,20 @@ def digit(error: float | str) -> float | str:
 
 PAGE = """# The gradient matrix
 
-{checks} gradient checks of every architecture and derivation, {wrong} wrong: {entries} entries and
-{directions} random directions. A row is the worst relative error of a family of configurations.
+{checks} gradient checks of every architecture and derivation, {wrong} wrong. They compare {entries}
+entries and {directions} random directions. A row has the largest relative error of a family.
 
-- Sizes: *tiny* is every value and every pair of values of an architecture's options, at six shapes
-  of small batches; *real* is beyond every threshold of the code; *every* is some thousand
-  combinations more.
-- *Complex step* differentiates single entries: all of them at tiny sizes, one per tensor elsewhere.
-  *Directions* are two random ones per tensor.
-- *PyTorch* is the difference from the gradients of an independent implementation, relative to a
-  tensor's largest; *float32* and *CuPy* are those of the same kernels in single precision and on a
-  GPU. More than {limits} is wrong.{why}
+- *tiny*: every value and every pair of values of an architecture's options, with six shapes of
+  small batches. *real*: sizes above every threshold in the code. *every*: some thousand other
+  combinations.
+- *complex step*: at single entries, all of them at tiny sizes, otherwise one per tensor.
+- *directions*: along two random directions per tensor.
+- *PyTorch*: the difference from an independent implementation, relative to the largest entry of the
+  tensor. *float32*, *CuPy*: the difference of the same kernels in single precision and on a GPU.
+  The limits of these three are {limits}.{why}
 
-`grads matrix` writes this page, and every single configuration into `gradient-matrix.json`. Made
-with {made}, seed {seed}.
+`grads matrix` writes this page, and all configurations into `gradient-matrix.json`. Made with
+{made}, seed {seed}.
 
 """
 

@@ -14,23 +14,25 @@ from nmt.console.messages import several
 HEADER = """# Mutation testing
 
 {summary}
-A mutant is the code of a backward pass with one change, such as a sign or a dropped term. The
-checks of the catalogue that run the changed line are tried, fastest first, until one fails. Each
-row of the table is a kind of change; the columns on the right say what noticed it:
+A mutant is the code of a backward pass with one change, such as another sign or a missing term. A
+gradient check that fails *kills* it. The checks that run the changed line are tried, fastest first,
+until one fails. Each row of the table is a kind of change; the columns on the right count what
+killed the mutants:
 
 - *gradient*: a wrong value;
-- *finding*: another fault, such as an argument written to or a gradient at padding;
-- *reference*: a result other than PyTorch's where clipping acts, which no gradient shows;
-- *exception*: only an error was raised, so this mutant shows little;
-- *time*: it does not end.
+- *finding*: another fault, such as an argument that was written to, or a gradient at padding;
+- *reference*: another result than PyTorch's under clipping, which no numerical gradient shows;
+- *exception*: an error, which proves little about the check;
+- *time*: the mutant does not end;
+- *survive*: no check fails. These mutants are equivalent, for the reasons below.
 
 `grads mutants -o docs/mutants.md` writes this page.
 """
 SURVIVORS = """\
 ## Survivors
 
-These mutants compute the same, or differ in something that a gradient check need not see. The
-changes themselves are in `grads/verification/mutation/equivalents.py`.
+These mutants compute the same, or differ in something that a gradient check need not see.
+`grads/verification/mutation/equivalents.py` lists them.
 """
 KILLED = ("gradient", "finding", "reference", "exception", "time")
 UNEXPLAINED = "**no check notices it**"

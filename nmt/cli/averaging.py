@@ -23,12 +23,12 @@ from nmt.training.run import LAST
 def add_average(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt average`."""
     parser.add_argument("checkpoints", type=Path, nargs="+", metavar="RUN|FILE",
-                        help=f"a run directory, whose kept checkpoints count, or a {SUFFIX} file "
-                             "in one")
+                        help=f"a run directory, for the checkpoints that it kept, or a {SUFFIX} "
+                             "file in one")
     parser.add_argument("--last", type=lambda text: natural(text, 2), metavar="K",
-                        help="average the last K that a run kept (default: all)")
+                        help="average the last K kept checkpoints (default: all)")
     parser.add_argument("--force", action="store_true",
-                        help="average checkpoints of different runs, whose units need not agree")
+                        help="average different runs, too, although their units may not correspond")
     add_new_run(parser)
 
 

@@ -38,7 +38,7 @@ def add_apply(parser: argparse.ArgumentParser) -> None:
                         help="leave each merge out with this probability (default: 0)")
     add_seed(parser, "--dropout")
     parser.add_argument("--vocabulary", type=Path, metavar="FILE",
-                        help="cut pieces further that are not in this list of pieces and counts "
+                        help="split pieces that are not in this list of pieces and counts "
                              "(subword-nmt get-vocab)")
     parser.add_argument("--vocabulary-threshold", type=positive, metavar="N",
                         help="... or are counted less than N times there")

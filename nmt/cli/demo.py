@@ -36,7 +36,7 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
                         help="pass over them N times (default: the recipe's)")
     add_seed(parser, "phrases and training")
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
-                        help="make this run directory, in place of an older demo's files "
+                        help="make this run directory; it replaces the files of an older demo "
                              "(default: runs/demo)")
 
 

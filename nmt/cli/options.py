@@ -87,7 +87,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
                         help="keep N hypotheses (default: the recipe's)")
     add_length_norm(parser)
     parser.add_argument("--lengths", type=positive, metavar="K",
-                        help="with a countdown, search K lengths")
+                        help="try the K most probable lengths (countdown)")
     parser.add_argument("--longest-word", type=positive, metavar="N",
                         help="cut words that a model spells at N characters")
 
@@ -95,7 +95,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
 def add_length_norm(parser: argparse.ArgumentParser) -> None:
     """Add `--length-normalisation ALPHA` and `--length-factor ALPHA`."""
     parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
-                        help="set lp(e)'s exponent, 0: none (default: recipe's)")
+                        help="set the exponent of the length penalty")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="allow at most ALPHA target words per source word")
 
@@ -153,7 +153,7 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
 def add_tokens_written(parser: argparse.ArgumentParser) -> None:
     """Add `--tokens FILE` for verbs that write links."""
     parser.add_argument("--tokens", type=Path, metavar="FILE",
-                        help="write the tokens that the links count")
+                        help="write the tokens that the links refer to")
 
 
 def add_tokens_read(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +174,7 @@ def add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(f"--{name}-first", type=natural, metavar="N",
                         help="count words from N (Pharaoh: 0, NAACL: 1)")
     parser.add_argument(f"--{name}-swapped", action="store_true",
-                        help=f"read target word first in the {name} file")
+                        help=f"expect the target word first in the {name} file")
 
 
 # --- reports -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ NOTHING = {f"data.{name}_{side}": "" for name in SETS for side in (*SIDES, "seco
 
 def add_own_files(parser: argparse.ArgumentParser) -> None:
     """Add `--train`, `--dev` and `--test`, which take two files each."""
-    for name, text in (("train", "train on these two files, line by line translations"),
+    for name, text in (("train", "train on these sentences and their translations"),
                        ("dev", "validate on these (default: lines of --train)"),
                        ("test", "score these at the end")):
         parser.add_argument(f"--{name}", nargs=2, metavar=("SOURCE", "TARGET"), help=text)

@@ -21,11 +21,11 @@ def add_plot(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt plot`."""
     parser.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="run directories")
     parser.add_argument("--score", default=COST, metavar="NAME",
-                        help="draw cost, ln perplexity of dev and training set (default), a "
+                        help="draw the cost (ln perplexity) of dev and training set (default), a "
                              "score of the dev set, such as perplexity or bleu, or a value of "
                              "the updates, such as gradient_norm")
     parser.add_argument("--scales", action="store_true",
-                        help="draw the learned g of each ScaleNorm by depth, of Transformers")
+                        help="draw the learned g of a Transformer's ScaleNorms by depth")
     parser.add_argument("--output", "-o", type=Path, default=Path("curves.png"), metavar="FILE",
                         help="write this picture, .png, .svg or .pdf (default: curves.png)")
 

@@ -45,11 +45,12 @@ def add_prune(parser: argparse.ArgumentParser) -> None:
                         help="write only the remaining weights, and a bit mask")
     after = parser.add_mutually_exclusive_group()
     after.add_argument("--retrain", nargs="?", const="", metavar="RECIPE",
-                       help="train the remaining weights: by the run's recipe, 4 epochs from "
-                            "half its rate, halved every half epoch after 2, or by RECIPE")
+                       help="train the remaining weights by RECIPE (default: the run's recipe for "
+                            "4 epochs, from half its learning rate, which is halved every half "
+                            "epoch after 2)")
     after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
-                       help="train with the same mask from new initial values: by the run's "
-                            "recipe, or by RECIPE")
+                       help="train with the same mask from new initial values, by RECIPE "
+                            "(default: the run's recipe)")
 
 
 def percent(text: str) -> float:

@@ -50,7 +50,7 @@ def add_redundancy(parser: argparse.ArgumentParser) -> None:
                         metavar="SCHEME",
                         help=f"prune by these schemes: {', '.join(SCHEMES)} (default: all)")
     parser.add_argument("--classes", type=percent, default=90.0, metavar="X",
-                        help="prune each class alone by X percent, 0: do not (default: 90)")
+                        help="prune each class alone by X percent; 0 skips it (default: 90)")
     parser.add_argument("--weights", type=percent, default=80.0, metavar="X",
                         help="count and draw the weights left at X percent (default: 80)")
     parser.add_argument("--test", action="store_true",

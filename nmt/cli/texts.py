@@ -24,8 +24,8 @@ def add_detokenise(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt detokenise`."""
     add_file(parser)
     parser.add_argument("--language", default="en", metavar="CODE",
-                        help="use the rules of this language, such as fr; one without rules "
-                             "gets those of English (default: en)")
+                        help="use the rules of this language, such as fr; languages without "
+                             "rules use those of English (default: en)")
 
 
 def run_detokenise(options: argparse.Namespace) -> None:

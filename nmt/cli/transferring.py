@@ -24,8 +24,8 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--init", type=Path, metavar="DIR",
                         help="start from the parameters of this run")
     parser.add_argument("--init-words", choices=WORDS, metavar="HOW",
-                        help="... and fill its word tables by match (the same word, default), "
-                             "random (any source word) or same (with that run's vocabularies)")
+                        help="... and take word vectors by match (of the same word, default), "
+                             "random (of any source word) or same (with its vocabularies)")
     parser.add_argument("--freeze", nargs="+", metavar="P",
                         help="... and do not train these, such as encoder.*")
     parser.add_argument("--init-embeddings", nargs=2, action="append", metavar=("SIDE", "FILE"),

@@ -44,9 +44,9 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minimum-length", type=natural, metavar="N",
                         help="write at least N words or pieces")
     parser.add_argument("--minimum-steps", type=positive, metavar="N",
-                        help="let the limit on words be at least N")
+                        help="allow at least N words, for short sources")
     parser.add_argument("--nbest", type=positive, metavar="N",
-                        help="print the N best as Moses does (evaluation.md)")
+                        help="print the N best in Moses' format")
     add_sampling(parser)
     parser.add_argument("--draws", type=positive, metavar="N",
                         help="with --sample, take the most probable of N draws")
@@ -59,16 +59,16 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frequent", type=count, metavar="N",
                         help=f"... and the N most frequent (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
-                        help="count translations that the shortlist left as is")
+                        help="count translations that stay the same")
     parser.add_argument("--valid-trees", action="store_true", help="write valid linear trees only")
     parser.add_argument("--target-token", metavar="L",
-                        help="write this target language, such as <2de>")
+                        help="choose the target language, such as <2de>")
     parser.add_argument("--prefix", metavar="TEXT", help="begin each translation with this text")
     parser.add_argument("--lm", type=Path, metavar="DIR", help="add a language model's log p")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
                         help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
-                        help="write 'source-target' positions of tokens, from 0")
+                        help="write links, 'source-target' positions from 0")
     add_tokens_written(parser)
     parser.add_argument("--show", choices=("attention",), help="draw what the decoder attends to")
     parser.add_argument("--strict", action="store_true",

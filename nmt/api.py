@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
 class Attention:
     """What the decoder attended to when it wrote a translation.
 
-    weights: (T, S) float; row t is a_t, a softmax over the source (Eq. 4.9 of the thesis), with
+    weights: (T, S) float; row t is a_t, a softmax over the source (Eq. 4.7 of the thesis), with
     zeros outside the window of local attention. target: T words, the last of which is `</s>`.
     source: S words.
     """

@@ -126,8 +126,8 @@ class BaseSystem:
     def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
         """Read a run directory, with the parameters of `checkpoint_path(directory, which)`.
 
-        directory: of the run; it may also be a checkpoint's file. Raises UserError for a run of
-        another kind or format, and for files that do not match.
+        directory: the run's directory, or a file of a checkpoint in it. Raises UserError for a run
+        of another kind or format, and for files that do not match.
         """
         path = checkpoint_path(Path(directory), which)
         directory, expected = path.parent, f"the run directory of a {cls.kind}"

@@ -29,7 +29,8 @@ UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
 
 
 def read_file(path: str | os.PathLike[str], max_bytes: int, description: str) -> bytes:
-    """The content of a file of at most `max_bytes` bytes; description: of the file, for the error.
+    """The content of a file of at most `max_bytes` bytes; description: what the error calls the
+    file.
 
     A user may name a pipe, or a device without an end such as /dev/zero: both are read to the limit
     only. Raises UserError if the file cannot be read, or is longer.

@@ -135,9 +135,9 @@ def piece_vocabulary(
 ) -> PieceVocabulary:
     """The pieces of one side.
 
-    The codes are those of a file or of the parent, or are learned: from this side, or joint codes
-    from all sides and from further files. Raises UserError for an invalid file of codes and for a
-    parent without pieces, and as `learn` and `nmt.data.pieces.build`.
+    The codes are read from a file or taken from the parent, or are learned: from this side, or
+    joint codes from all sides and from further files. Raises UserError for an invalid file of codes
+    and for a parent without pieces, and as `learn` and `nmt.data.pieces.build`.
     """
     data, subwords = recipe.data, recipe.data.subwords
     counts = {name: _counts(corpora, name, factors) for name in System.sides_of(recipe)}

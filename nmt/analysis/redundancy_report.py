@@ -103,7 +103,7 @@ def draw(
     """Draw all findings into a directory; return a line on each picture, or one that matplotlib is
     missing.
 
-    masks: those of `findings.survivors`. ending: of the pictures' names.
+    masks: the masks of `findings.survivors`. ending: the ending of the pictures' names.
     """
     if not can_draw():
         return [f"no pictures: {MISSING}"]

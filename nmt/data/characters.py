@@ -98,7 +98,7 @@ def by_length(
 ) -> tuple[Spelled, ...]:
     """Words in at most GROUPS groups of equal size, the shortest first, so that little is padded.
 
-    words: of the positions `places` (M,). Other arguments as in `spelled_words`.
+    words: the words at the positions `places` (M,). Other arguments as in `spelled_words`.
     """
     if not words:
         return ()
@@ -120,8 +120,8 @@ def spelled_too(
     spelled too. The end marker is never spelled.
 
     steps: (T, B) ids, of which the first `lengths` (B,) are real. groups: the unknown words. share:
-    of the known words, rounded down. characters: of each word of the vocabulary. rng: host
-    generator. least: as in `spelled_words`.
+    of the known words, rounded down. characters: the characters of each word of the vocabulary.
+    rng: host generator. least: as in `spelled_words`.
     """
     real = np.arange(len(steps))[:, None] < lengths
     known = np.flatnonzero(real & (steps != UNKNOWN) & (steps != END))

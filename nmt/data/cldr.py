@@ -26,7 +26,7 @@ class CldrOptions:
     """Which corpus to generate; the same options give the same corpus, for one version of CLDR.
 
     source_locale, target_locale: CLDR identifiers such as en, pt_BR or zh_Hans.
-    train, dev, test: numbers of phrases. seed: of the random generator.
+    train, dev, test: numbers of phrases. seed: the seed of the random generator.
     """
 
     source_locale: str = "en"

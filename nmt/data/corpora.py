@@ -320,8 +320,8 @@ def check_lengths(
 ) -> None:
     """Raise UserError, with file and line, for a sentence that is too long to be translated.
 
-    name: of the file; of several sources, the names of their files. numbers: of the sentences'
-    lines; None: 1, 2 and so on.
+    name: the file's name; for several sources, the names of their files. numbers: those of the
+    sentences' lines; None: 1, 2 and so on.
     """
     names = [name] if isinstance(name, str) else name
     for number, words in zip(numbers or count(1), sources, strict=False):

@@ -151,7 +151,7 @@ def check_tags(
 ) -> None:
     """Raise UserError, with file and line, for a word with a wrong number of tags.
 
-    name: of the file. numbers: of the sentences' lines; None: 1, 2 and so on.
+    name: the file's name. numbers: the numbers of the sentences' lines; None: 1, 2 and so on.
     """
     for number, words in zip(numbers or count(1), sentences, strict=False):
         try:

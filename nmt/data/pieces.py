@@ -26,7 +26,7 @@ DRAWS = 10  # random segmentations of each word, for the pieces that dropout mak
 class PieceVocabulary(Vocabulary):
     """Pieces and their ids, and the codes that cut words into pieces.
 
-    pieces: in the order of their ids, from id 2 on. Raises ValueError as `Vocabulary`.
+    pieces: the pieces in the order of their ids, from id 2 on. Raises ValueError as `Vocabulary`.
     """
 
     codes: Segmenter

@@ -57,7 +57,7 @@ def tokenise_each(cutters: Sequence[Callable[[str], list[str]]], text: str) -> l
 
 
 def as_text(lines: Sequence[str], names: Sequence[str | Path], number: int) -> str:
-    """Line `number` of the sources' files as one text to translate. names: of the files.
+    """Line `number` of the sources' files as one text to translate. names: the names of the files.
 
     Raises UserError if the line is empty in some of the files only.
     """

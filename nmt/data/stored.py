@@ -76,7 +76,7 @@ class StoredTexts(Iterator[str]):
     """Sentences as texts: their words with spaces between."""
 
     def __init__(self, texts: Iterator[str], fingerprint: str) -> None:
-        """fingerprint: of the texts, as `nmt.run_files.fingerprint` gives it."""
+        """fingerprint: the fingerprint of the texts, from `nmt.run_files.fingerprint`."""
         self._texts, self.fingerprint = texts, fingerprint
 
     def __iter__(self) -> Iterator[str]:
@@ -280,8 +280,8 @@ class StoredSide(Lazy[Words]):
     """The sources, or the targets, of stored pairs."""
 
     def __init__(self, sentences: StoredSentences, side: int, counts: bytes) -> None:
-        """sentences: of the pairs. side: 0 for the sources, 1 for the targets. counts: the words'
-        counts as JSON, if known."""
+        """sentences: the sentences of the pairs. side: 0 for the sources, 1 for the targets.
+        counts: the words' counts as JSON, if known."""
         self._sentences, self._side, self._counts = sentences, side, counts
 
     def __len__(self) -> int:

@@ -33,8 +33,8 @@ class Vocabulary:
     `</s>` ends a sentence and also starts the decoder (the `_` of the thesis's algorithms). A word
     of the corpus that is spelt `</s>` or `<unk>` is an unknown word.
 
-    words: of the corpus, in the order of their ids, from id 2 on, without the two symbols. Raises
-    ValueError for a repeated word, a symbol, and a word with white space.
+    words: the words of the corpus, in the order of their ids, from id 2 on, without the two
+    symbols. Raises ValueError for a repeated word, a symbol, and a word with white space.
     """
 
     codes: Segmenter | None = None  # cuts words into pieces; None: a vocabulary of whole words

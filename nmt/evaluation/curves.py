@@ -26,7 +26,7 @@ class Curve(NamedTuple):
 
 
 def read_curve(directory: str | Path, name: str) -> Curve:
-    """The learning curve of a run directory. name: of the curve.
+    """The learning curve of a run directory. name: the curve's name.
 
     "Cost" is ln perplexity, in nats per target word, as in Figure 4.5. Values that were not finite
     are null in the log and left out. "Stages" are those of Figure 3.8, one after each epoch. Raises

@@ -31,13 +31,13 @@ REPLACEMENTS = (*CONVENTIONS, "annotation")  # methods of replacing unknown word
 class Questions:
     """The options of an evaluation.
 
-    search: options of the search. edges: of the buckets of lengths. dictionary: for BLEU after
-    unknown words are replaced; an empty one copies them; None: no replacement. gold: alignments of
-    the pairs, for the alignment error rate; None: it is not computed. known: whether to compute
-    BLEU of the sentences without unknown words (`KnownWords`). rarity: of each source, for BLEU by
-    rarity, or None. restore: the dictionary for unknown words of systems of annotated text, or
-    None. trees: whether the targets are linear trees over the sources, for bracketing F1.
-    restriction: of the search, or None.
+    search: options of the search. edges: the longest length of each bucket. dictionary: for BLEU
+    after unknown words are replaced; an empty one copies them; None: no replacement. gold:
+    alignments of the pairs, for the alignment error rate; None: it is not computed. known: whether
+    to compute BLEU of the sentences without unknown words (`KnownWords`). rarity: a number for each
+    source, for BLEU by rarity, or None. restore: the dictionary for unknown words of systems of
+    annotated text, or None. trees: whether the targets are linear trees over the sources, for
+    bracketing F1. restriction: a restriction of the search, or None.
     """
 
     search: SearchOptions

@@ -86,8 +86,8 @@ def bleu_by_rarity(
     Source: thesis section 3.4.1, Figure 3.5: sentences are sorted by rarity (stable), and groups
     end at sentence 100, 200, 500, 1000, 1500 and so on.
 
-    rarity: of each source sentence. hypotheses, references: lines in the same order. tokenize:
-    sacrebleu's.
+    rarity: the rarity of each source sentence. hypotheses, references: lines in the same order.
+    tokenize: sacrebleu's.
     """
     order = sorted(range(len(rarity)), key=lambda i: rarity[i])
     regular = takewhile(lambda edge: edge < len(order), count(2 * EDGES[-1], EDGES[-1]))

@@ -220,8 +220,8 @@ def write(
 ) -> list[str]:
     """Write JSON, the translations side by side, and pictures into an existing directory.
 
-    lines: of the source and of the target. ending: of the pictures' names. Returns a line on each
-    file. Without matplotlib, a line says so instead of the pictures.
+    lines: the lines of the source and of the target. ending: the ending of the pictures' names.
+    Returns a line on each file. Without matplotlib, a line says so instead of the pictures.
     """
     text = json.dumps({"systems": [result.to_json() for result in results]}, indent=1,
                       allow_nan=False, ensure_ascii=False)

@@ -56,7 +56,7 @@ def annotated(
 ) -> Copying:
     """The pairs, annotated as this system's training text was.
 
-    links: of each pair; None for noalign, which uses none.
+    links: the links of each pair; None for noalign, which uses none.
     """
     links = [[] for _ in pairs] if links is None or method == "noalign" else links
     rules = Rules(method, frozenset(system.source.words), frozenset(system.target.words),

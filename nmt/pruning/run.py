@@ -108,7 +108,8 @@ def _with_stored(system: S, stored: dict[str, Array]) -> S:
 def prune(system: S, percent: float, scheme: str, run_name: str) -> S:
     """The system without the `percent` of its weights that the scheme chooses.
 
-    run_name: of the system, for the record. Raises UserError as `masks_for` and `with_masks`.
+    run_name: the name of the system's run, for the record. Raises UserError as `masks_for` and
+    `with_masks`.
     """
     facts = {"how": PRUNED, "scheme": scheme, "percent": percent, "of": run_name}
     return with_masks(system, masks_for(system, percent, scheme), facts)
@@ -144,9 +145,9 @@ def retrain(
 ) -> BaseSystem:
     """Train a pruned system, or new parameters under its masks, in a new run directory.
 
-    system: pruned by `prune`. recipe: of the same model. how: RETRAINED or FROM_SCRATCH. corpus:
-    the corpus, if it was loaded already. Returns the system with its best parameters. Raises
-    UserError as training does.
+    system: a system that `prune` has pruned. recipe: a recipe of the same model. how: RETRAINED or
+    FROM_SCRATCH. corpus: the corpus, if it was loaded already. Returns the system with its best
+    parameters. Raises UserError as training does.
     """
     if isinstance(system, LanguageSystem):
         score = system.perplexity(read_text(system.recipe.text)[1])

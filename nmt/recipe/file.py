@@ -50,7 +50,7 @@ def load_recipe(
     """Read a recipe and its bases, and apply overrides.
 
     kind: the class of the recipe, `Recipe`, `LanguageModelRecipe` or `TasksRecipe`, or a base class
-    of these. path: of the YAML file. overrides: each `--section.key=value`; together they count as
+    of these. path: the YAML file. overrides: each `--section.key=value`; together they count as
     a recipe based on the file. of_run: whether the file is a run directory's; unused values in it
     are then allowed. Raises UserError, with file and line or the override, as `read_tree` does, for
     an unknown architecture or one with another kind of recipe, an unknown key (naming the nearest

@@ -32,9 +32,9 @@ DIGITS = 5               # decimals of an attention weight
 class Recorder:
     """Observes the search of a single sentence.
 
-    options: of the search. words: the target's words by id. columns: their number in an alignment.
-    beyond: how many candidates after the last accepted one are kept. counts: whether positions
-    count down; the search is then of one length.
+    options: the options of the search. words: the target's words by id. columns: the number of
+    columns of an alignment. beyond: how many candidates after the last accepted one are kept.
+    counts: whether positions count down; the search is then of one length.
     """
 
     def __init__(self, options: SearchOptions, words: Sequence[str], columns: int,

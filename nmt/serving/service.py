@@ -41,8 +41,9 @@ class Limits:
 class Service:
     """A translator that answers the requests of several threads one by one.
 
-    system: the translator; options: of the search, unless a request overrides them; limits: those
-    of a request, whose words are also limited by the recipe's `data.max_translate_length`.
+    system: the translator; options: options of the search, unless a request overrides them; limits:
+    limits of a request; its number of words is also limited by the recipe's
+    `data.max_translate_length`.
     """
 
     def __init__(self, system: System, options: SearchOptions, limits: Limits) -> None:

@@ -148,7 +148,7 @@ def check_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Array],
 
 def check_array(path: str | os.PathLike[str], description: str, array: Array, dtype: Any) -> None:
     """Raise UserError unless an array of a file has this dtype and only finite numbers.
-    description: of the array, for the error."""
+    description: what the error calls the array."""
     if array.dtype != dtype:
         raise UserError(f"{path}: {description}: expected {dtype}, found {array.dtype}")
     if not np.isfinite(array).all():

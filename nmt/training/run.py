@@ -73,7 +73,8 @@ class Run:
                 else "no update was saved")
 
     def not_finite(self, step: int, description: str) -> UserError:
-        """The error for a value that is not finite at an update. description: of the value."""
+        """The error for a value that is not finite at an update. description: what the error calls
+        the value."""
         return UserError(f"update {step}: {description} is not finite; {self.last_saved()}")
 
 

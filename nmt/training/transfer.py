@@ -37,9 +37,9 @@ S = TypeVar("S", bound=BaseSystem)
 class Parent:
     """The run that another run starts from.
 
-    system: the parent. path: of its checkpoint. step: how many updates the checkpoint is after.
-    words: how rows of tables are taken, one of WORDS; with "same" the child has the parent's
-    vocabularies.
+    system: the parent. path: the path of its checkpoint. step: the number of updates before the
+    checkpoint. words: how rows of tables are taken, one of WORDS; with "same" the child has the
+    parent's vocabularies.
     """
 
     system: Any

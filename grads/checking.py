@@ -41,14 +41,15 @@ def add_check(parser: argparse.ArgumentParser) -> None:
         "its gradients. Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
         "undecided (two methods disagree), or the time was up."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="check these (default: the whole catalogue)")
     parser.add_argument("--list", action="store_true", help="print the catalogue's names")
-    parser.add_argument("--tier", help="tiny, real or every (default: tiny and real)")
+    parser.add_argument("--tier", help="check sizes tiny, real or every (default: tiny and real)")
     parser.add_argument("--all", action="store_true", help="differentiate every entry (default: "
                         "two random directions and one entry a tensor)")
     parser.add_argument("--sample", type=positive, metavar="N",
                         help="differentiate N entries of each larger tensor")
-    parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
+    parser.add_argument("--method", help="use both, complex, ridders, central or forward (default: "
                         "complex step, and central differences where that is not enough)")
     parser.add_argument("--rtol", type=at_least_zero, metavar="R",
                         help="accept relative errors up to R (default: those that rounding "
@@ -56,11 +57,12 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
                         help="end each check after this time and report what was covered: "
                              "exit status 3, unless a gradient is wrong")
-    parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
+    parser.add_argument("--seed", type=natural, default=0,
+                        help="seed inputs and directions (default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
-                        "map of the relative error over each tensor; of your own code every entry "
-                        "is differentiated, of tensors with more than 256 a part")
+                        "map of the relative error over each tensor; for your own code it "
+                        "differentiates every entry of tensors with up to 256, and some of others")
 
 
 def run_check(options: argparse.Namespace) -> int:

@@ -28,8 +28,8 @@ def console() -> Console:
 def add_matrix(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads matrix`."""
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/gradient-matrix.md"),
-                        help="a .json of the same name is written beside it")
-    parser.add_argument("--seed", type=natural, default=0)
+                        help="write the page here, and a .json of the same name beside it")
+    parser.add_argument("--seed", type=natural, default=0, help="seed all inputs (default: 0)")
 
 
 def run_matrix(options: argparse.Namespace) -> int:
@@ -49,8 +49,9 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help="make these mistakes of the papers and print the reports")
     parser.add_argument("--sample", type=positive, metavar="N",
-                        help="a fixed choice of N mutants (default: all)")
-    parser.add_argument("--jobs", type=positive, default=1, help="processes (default: 1)")
+                        help="try a fixed choice of N mutants (default: all)")
+    parser.add_argument("--jobs", type=positive, default=1, metavar="N",
+                        help="use N processes (default: 1)")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="write the page docs/mutants.md there")
 
@@ -94,7 +95,8 @@ def _mistakes(names: list[str]) -> int:
 
 def add_equations(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads equations`."""
-    parser.add_argument("-o", "--output", type=Path, default=Path("docs/equations.md"))
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/equations.md"),
+                        help="write the page here")
 
 
 def run_equations(options: argparse.Namespace) -> int:

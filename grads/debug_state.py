@@ -44,11 +44,13 @@ def add_debug_state(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write every tensor of a trained model on one sentence, forward and backward, by name into "
         "a safetensors file: parameters, activations, all gradients.")
-    parser.add_argument("model", type=Path, metavar="RUN", help="a run directory")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", required=True)
-    parser.add_argument("--sentence", metavar="WORDS", help="words between spaces")
+    parser.add_argument("model", type=Path, metavar="RUN", help="the run directory of the model")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", required=True,
+                        help="write the file here")
+    parser.add_argument("--sentence", metavar="WORDS",
+                        help="use this sentence, words between spaces")
     parser.add_argument("--target", metavar="WORDS",
-                        help="of a translator (default: its own greedy translation)")
+                        help="use this translation (default: the model's greedy translation)")
     add_checkpoint(parser)
 
 

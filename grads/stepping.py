@@ -60,10 +60,10 @@ def run_walk(options: argparse.Namespace) -> int:
 def add_explore(parser: argparse.ArgumentParser) -> None:
     """The arguments of `grads explore`."""
     parser.description = (
-        "Write a page that steps through a derivation or your own function, FILE.py:NAME. NAME "
-        "search: a beam search; vanishing: how far gradients reach in an RNN, an LSTM and a GRU. A "
-        "derivation has a tiny trained model's weights; random ones with a size, score, window or "
-        "seed; yours with --model."
+        "Write a page that steps through a derivation or your own function, FILE.py:NAME. search "
+        "shows a beam search, vanishing how far gradients reach in an RNN, an LSTM and a GRU. The "
+        "weights are those of a tiny trained model, of your --model, or random if you choose a "
+        "size, score, window or seed."
     )
     _add_example(parser, [*DERIVATIONS, SEARCH, VANISHING])
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
@@ -103,19 +103,21 @@ def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """Add the options of the example: a derivation, its sentence, its sizes or a trained model."""
     parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--sentence", metavar="WORDS",
-                        help="words between spaces")
-    parser.add_argument("--target", metavar="WORDS", help="of a translation")
-    for size in ("hidden", "embedding", "layers"):
-        parser.add_argument(f"--{size}", type=_size, metavar="N")
-    parser.add_argument("--score", help=f"of attention: {', '.join(SCORES)}")
-    parser.add_argument("--window", help="of attention: local-m or local-p")
+                        help="use this sentence, words between spaces")
+    parser.add_argument("--target", metavar="WORDS", help="use this translation of it")
+    for size, noun in (("hidden", "units of a state"), ("embedding", "numbers a word"),
+                       ("layers", "layers")):
+        parser.add_argument(f"--{size}", type=_size, metavar="N", help=f"use N {noun}")
+    parser.add_argument("--score", help=f"attend by {', '.join(SCORES)}")
+    parser.add_argument("--window", help="attend to a window: local-m or local-p")
     parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
-                        help="attention without input feeding")
-    parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
+                        help="use attention without input feeding")
+    parser.add_argument("--seed", type=natural, metavar="N",
+                        help="use random weights with this seed")
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="a run directory: its own weights, its own words")
+                        help="use the weights and words of this run directory")
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
-                        help="of verifying, after which it ends: exit status 3")
+                        help="stop verifying after this time: exit status 3")
     add_checkpoint(parser)
     parser.set_defaults(checkpoint=None)  # a setting like the others, not given
     _add_search(parser.add_argument_group(f"of {SEARCH}"))
@@ -124,15 +126,15 @@ def _add_example(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
 def _add_search(group: argparse._ArgumentGroup) -> None:
     """Add the models and options of a search. Their defaults are those of the recipe."""
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
-                       help="more run directories, searched as one with --model")
-    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
-    group.add_argument("--beam", type=positive, metavar="K", help="hypotheses kept a step")
+                       help="search with an ensemble of --model and these runs")
+    group.add_argument("--average", choices=AVERAGES, help="average these in an ensemble")
+    group.add_argument("--beam", type=positive, metavar="K", help="keep K hypotheses per step")
     group.add_argument("--nbest", type=positive, metavar="N",
-                       help="hypotheses returned (default: 1)")
+                       help="return N hypotheses (default: 1)")
     group.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
-                       help="exponent of lp(e); 0 ranks by log p")
+                       help="set the exponent of the length penalty")
     group.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
-                       help="at most this many target words per source word")
+                       help="allow at most ALPHA target words per source word")
 
 
 def _size(text: str) -> int:

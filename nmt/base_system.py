@@ -101,7 +101,7 @@ class BaseSystem:
     def models(
         cls, recipe: Any, vocabularies: Mapping[str, Vocabulary], directory: Path | None = None
     ) -> tuple[Any, Parametrized | None]:
-        """The model, and what is trained in its place where the recipe parametrizes.
+        """The model and, if the recipe parametrizes it, the `Parametrized` model that is trained.
 
         directory: the run whose lexicon the model has; None: the data's.
         """

@@ -110,7 +110,7 @@ class TasksSystem(BaseSystem):
             checkpoint.save(path / name / file, arrays, {"model": known, **own_facts})
 
     def complete(self, path: Path, file: str) -> None:
-        """Write the tasks' checkpoints `file` again, unless all are of the mixture's update."""
+        """Write the tasks' checkpoints `file` again, unless all belong to the mixture's update."""
         facts = checkpoint.load_metadata(path / file)
         if not all(_holds(path / name / file, own_facts)
                    for name, own_facts in self._facts(facts).items()):

@@ -118,7 +118,7 @@ class System(Texts):
         return self.perplexities(pairs)["perplexity"]
 
     def perplexities(self, pairs: Sequence[Pair]) -> dict[str, float]:
-        """`perplexity`, and those that the model has besides: for a hybrid model
+        """`perplexity`, and the others that the model has: for a hybrid model
         `character_perplexity`, per character of the target's unknown words and the boundary after
         each; for a model that counts down `length_perplexity`, per sentence."""
         return {f"{name}perplexity": perplexity(*loss) for name, loss in self.losses(pairs).items()}

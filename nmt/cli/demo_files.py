@@ -64,7 +64,7 @@ def replace(directory: Path, names: Iterable[str]) -> set[str]:
 
 
 def _listed(directory: Path) -> list[str]:
-    """The files that the manifest lists, if they are of the kinds that a demo writes."""
+    """The files that the manifest lists, except those of kinds that a demo does not write."""
     try:
         text = (directory / MANIFEST).read_text("utf-8")
         names = json.loads(text) if text else BEFORE

@@ -205,7 +205,7 @@ class TextBatches:
     together. rare: see `make_batch`. lengths: (N, 2) int, ids of source and target; None: they are
     counted, for which all pairs are read once. budget: tokens per batch, instead of batch_size; the
     gradient is then divided by target tokens. seed: gives all epochs the same order
-    (`ordered_batches`); None: each epoch is shuffled anew. finish: converts a batch of these ids to
+    (`ordered_batches`); None: each epoch is shuffled. finish: converts a batch of these ids to
     what the model reads.
     Batches are made on demand, so that a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.

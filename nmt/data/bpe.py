@@ -4,7 +4,7 @@ A word starts as its characters, each with its marks (`nmt.data.letters`), and `
 one. Then merges join neighbouring symbols: of the merges that apply, the one that was learned first
 is applied, until none applies. (In files of version 0.1 `</w>` is a separate symbol.) In text, all
 pieces of a word except the last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1)
-skips each merge with some probability, drawn anew for each position and each pass over the word.
+skips each merge with some probability, drawn for each position and each pass over the word.
 """
 
 from __future__ import annotations

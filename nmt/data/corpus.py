@@ -105,7 +105,7 @@ def plain_lines(
     start: int = 1,
 ) -> Iterator[str]:
     """The lines of `decoded` in Unicode's normal form C, without a byte order mark and without
-    "\\r" before "\\n". A note tells of a file that is not in normal form C."""
+    "\\r" before "\\n". A note names a file that is not in normal form C."""
     for number, line in enumerate(decoded(file, name, longest, odd, start), start):
         plain = composed(line)
         if plain != line:
@@ -138,7 +138,7 @@ def _plain(block: bytes) -> str | None:
 
 def lines_as_written(file: Readable, name: str | Path, longest: int = LONGEST) -> Iterator[str]:
     """The lines of `decoded` without white space at their ends, as sacrebleu's command line reads
-    them. A note tells of a file that is not in normal form C."""
+    them. A note names a file that is not in normal form C."""
     for number, line in enumerate(decoded(file, name, longest), 1):
         if composed(line) != line:
             note(str(name), f"{name}:{number}: not in Unicode's normal form C; scored as it is, as "

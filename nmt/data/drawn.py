@@ -1,4 +1,4 @@
-"""Random draws that are made anew in each epoch: how words are cut, which words are dropped, and
+"""Random draws that change in each epoch: how words are cut, which words are dropped, and
 which are spelled.
 
 BPE dropout (`nmt.data.bpe`) draws for each pair, the others for each batch. All draws depend on one
@@ -46,7 +46,7 @@ class DrawnPairs(Lazy[IdPair]):
 class DrawnBatches(TextBatches):
     """Batches with random draws that change in each epoch.
 
-    pairs: if these are DrawnPairs, they are cut anew. word_dropout: the chance that a word is read
+    pairs: DrawnPairs are cut again in each epoch. word_dropout: the chance that a word is read
     as `<unk>`. spelled: the share of the target's known words that are spelled too, and the
     characters of each word of the vocabulary. Other arguments as `TextBatches`.
     """

@@ -120,7 +120,7 @@ def _digest_of(path: Path) -> str:
 
 
 def _save(directory: Path, made_of: dict[str, Any], read: ReadPairs) -> None:
-    """Write the files; the facts come last, since their digests tell of an interrupted write."""
+    """Write the files; the facts come last, because their digests show an interrupted write."""
     pairs = read.train.pairs
     assert isinstance(pairs, StoredPairs)
     make_directory(directory)

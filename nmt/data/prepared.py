@@ -63,7 +63,7 @@ def attached(lines: Iterable[str]) -> str:
 def watched(
     items: Iterator[T], lines: Callable[[T], Sequence[str]], paths: Sequence[str | Path]
 ) -> Iterator[T]:
-    """The items of a text that is going to be tokenised. A note tells of the first file whose first
+    """The items of a text that is going to be tokenised. A note names the first file whose first
     lines look tokenised already.
 
     lines: the function that gives an item's lines, one for each of the `paths`.

@@ -33,7 +33,7 @@ def resolve(
     """Read the symbols of one translation.
 
     A pointer outside the sentence, or past the last unknown word of the source, is moved to the
-    nearest word and counted as "outside" besides. Null pointers, `<unk>` without a pointer, and,
+    nearest word and also counted as "outside". Null pointers, `<unk>` without a pointer, and,
     with noalign, more unknown words than the source has, stay `<unk>` and are counted as "null". A
     positional symbol of posall that follows no word is dropped and counted as "stray".
 

@@ -60,7 +60,7 @@ class Lazy(Sequence[T]):
 
 
 class Mapped(Lazy[T]):
-    """A function applied to the items of another sequence, anew at each access."""
+    """A function applied to the items of another sequence, at each access."""
 
     def __init__(self, function: Callable[[Any], T], items: Sequence[Any]) -> None:
         self._function, self._items = function, items

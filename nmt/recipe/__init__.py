@@ -70,7 +70,7 @@ class SubwordsConfig:
     more_text: list[str] = field(default_factory=list)  # more files in data.directory to learn from
     parent_codes: bool = False  # use the merges of the run that --init names
     threshold: int = 1  # pieces rarer than this in a side's training text are split
-    dropout: float = 0.0  # probability to skip a merge in training, drawn anew each epoch
+    dropout: float = 0.0  # probability to skip a merge in training, drawn in each epoch
 
     def __post_init__(self) -> None:
         check_among("kind", self.kind, KINDS)

@@ -141,7 +141,7 @@ def _split(override: str) -> tuple[str, str | None]:
 
 
 def _architecture(kind: type[AnyRecipe], tree: Tree, path: str | Path, override: str | None) -> str:
-    """The name of the recipe's architecture. Raises UserError unless its recipes are of this kind.
+    """The name of the recipe's architecture. Raises UserError if its recipes are of another kind.
     """
     entry = architecture_entry(tree) if override is None else Entry(override, "override")
     fitting = [name for name in MODELS if issubclass(kind_of(name), kind)]

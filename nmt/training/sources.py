@@ -69,7 +69,8 @@ class Accumulated:
 
 
 def accumulated(source: BatchSource, count: int) -> BatchSource:
-    """The source with `count` batches in each update. Each update of a mixture is of one task."""
+    """The source with `count` batches in each update. In a mixture each update belongs to one
+    task."""
     if count == 1:
         return source
     mixed = getattr(source, "accumulated", None)

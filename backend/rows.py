@@ -78,8 +78,8 @@ def gather_rows(table: Array, ids: Array) -> Array:
 def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     """Gradient of `gather_rows`: rows with the same id are summed.
 
-    Arguments: d_rows (..., E) upstream gradient; index as given to `gather`; number V of rows in
-    the table. The rows of an id are summed in the order of their positions.
+    Arguments: d_rows (..., E) upstream gradient; index of the forward pass; number V of rows in the
+    table. The rows of an id are summed in the order of their positions.
     """
     width = d_rows.shape[-1]
     values = sum_segments(d_rows.reshape(-1, width), index.order, index.starts, index.inverse)

@@ -30,7 +30,7 @@ matplotlib = pytest.importorskip("matplotlib", reason="the lessons draw: pip ins
 # Where a mistake is known by a test of the value: values for which it is, in the order of the file
 VALUES: dict[str, dict[int, list[Any]]] = {
     "02_lstm": {2: [0.993, 0.0, -4.97]},
-    "03_gradient_checking": {1: [1e-8, 1e-12, 0.01],
+    "03_gradient_checking": {1: [1e-8, -5.0, 1e-12, 0.01],
                              2: [np.arange(16.0).reshape(4, 4) / 10, np.eye(4)]},
     "08_gru": {2: [4.97, 0.0069, 0.0]},
 }
@@ -164,8 +164,29 @@ def test_a_list_will_do_for_a_tuple() -> None:
         from exercises import difference
 
         assert difference([1.0, [2.0, 3.0]], (1.0, np.array([2.0, 3.0]))) is None
-        assert difference([1.0], (1.0, 2.0)) == "expected 2 results, got 1"
-        assert difference(1.0, (1.0, 2.0)) == "expected 2 results, got one float"
+        for few, got in (([1.0], "1"), (1.0, "one float"), ({"a": 1.0}, "one dict")):
+            said = difference(few, (1.0, 2.0)) or ""
+            assert said.startswith(f"expected 2 results, got {got}\n  Hint: return 2 results")
+
+
+def test_a_hint_is_by_the_kind_of_the_fault() -> None:
+    x = np.array([[1.0], [2.0]])
+    with helpers():
+        from exercises import difference, verdict, wrong_form
+
+        from grads.check import check_gradients
+
+        for found, expected, hint in (
+            (-x, x, "its sign is reversed"),
+            ((x, 2 * x), (2 * x, x), "this would be right as result 2"),
+            (x.T, x, "its numbers may be right, but it has another shape"),
+        ):
+            assert (difference(found, expected) or "").endswith(f"\n  Hint: {hint}")
+        assert (wrong_form((x, x[0]), x) or "").endswith("alone, of shape (2, 1), got 2 results")
+        assert (wrong_form({"x": x}, x) or "").endswith("as an array of shape (2, 1), got a dict")
+        assert wrong_form((x, None), (x, x)) == "one result is None"
+        reversed_sign = check_gradients(lambda v: (v * v).sum(), [x], [-2 * x])
+        assert "\n  Hint: it has the reversed sign" in (verdict(reversed_sign) or "")
 
 
 def test_an_answer_that_raises_is_refused_with_its_error(
@@ -187,9 +208,11 @@ def test_a_list_of_one_number_will_do_and_text_will_not(
     with helpers():
         from exercises import exercise
 
-        check = exercise(1, "think")(lambda answer: None if answer == 6 else "not six")
+        check = exercise(1, "think")(lambda answer: None if int(answer) == 6 else "not six")
         for answer, said in ((6, "right."), ([6], "right."), (7, "not six"),
-                             ("6", "expected no text, got '6': leave out the quotes")):
+                             (np.array([6]), "right."), (abs, "it raised TypeError"),
+                             ("6", "expected no text, got '6'.\n  Hint: leave out the quotes"),
+                             ((6, 7), "expected another kind of answer than (6, 7)")):
             check(answer)
             assert said in capsys.readouterr().out
 
@@ -207,6 +230,9 @@ def test_form(path: Path, tool: Any) -> None:
     assert len(turns) == len(solutions) == 3
     for turn, solution in zip(turns, solutions, strict=True):
         assert solution == turn + 2
+        check = cells[turn - 1]  # it may show the answer, and its first line is seen
+        assert check["source"].startswith("# The check of exercise ")
+        assert check["metadata"]["jupyter"] == {"source_hidden": True}
         assert cells[turn + 1]["source"].startswith("### Solution")
         assert cells[solution]["metadata"]["jupyter"] == {"source_hidden": True}
     for cell in cells:

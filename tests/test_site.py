@@ -269,6 +269,7 @@ def test_solutions_stand_apart(site: Path) -> None:
         for number in (1, 2, 3):
             assert f"solutions/{path.stem}.html#exercise-{number}" in lesson
             assert f"solution_{number}" in solutions and f"solution_{number}" not in lesson
+            assert f"<summary>The check of exercise {number}</summary>" in lesson
     with zipfile.ZipFile(site / "lessons" / "notebooks.zip") as archive:
         names = archive.namelist()
         assert "lessons/01_rnn.ipynb" in names and "lessons/solutions/drawing.py" in names

@@ -1,7 +1,8 @@
 """The lessons as pages: each is executed as a notebook, so that an error in one stops the build.
 
-A lesson's page has its text, its code, what the code printed and drew; solutions have a page of
-their own. `notebooks.zip` holds the notebooks, with and without solutions, as Jupyter opens them.
+A lesson's page has its text, its code, what the code printed and drew. Checks are folded; solutions
+have a page of their own. `notebooks.zip` holds the notebooks, with and without solutions, as
+Jupyter opens them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import indent
 from typing import Any
 
 import formulas
@@ -105,7 +107,11 @@ def shown(cell: Cell, name: str, figures: dict[str, str | bytes], up: str) -> st
     if cell["cell_type"] == "markdown":
         return formulas.paragraphs(cell["source"])
     outputs = "\n\n".join(outputs_of(cell, name, figures, up))
-    return f"```python\n{cell['source']}\n```\n\n{outputs}"
+    code = f"```python\n{cell['source']}\n```"
+    if "check" in cell["metadata"].get("tags", ()):
+        title = cell["source"].partition("\n")[0].removeprefix("# ")
+        code = f'??? quote "{title}"\n\n{indent(code, " " * 4)}'
+    return f"{code}\n\n{outputs}"
 
 
 def outputs_of(

@@ -67,7 +67,7 @@ def translate(window: Page, address: str) -> None:
     window.goto(address)
     window.fill("#text", SENTENCE)
     window.click("#go")
-    window.wait_for_function("document.querySelector('#translation').textContent")
+    window.wait_for_selector("#translation:not(:empty)")
     window.wait_for_timeout(2000)
 
 

@@ -267,7 +267,8 @@ assert np.allclose([score.d for score in scores], by_hand)
 # The sigmoid is $s = 1 / (1 + e^{-a})$. Return its rate, $\frac{ds}{da}$, as a function of $s$
 # alone.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1,
           hint="differentiate 1 / (1 + e^-a) by a, and write e^-a as 1/s - 1",
           mistakes=MISTAKES[1])
@@ -301,15 +302,16 @@ check_exercise_1(solution_1, "Solution")
 # $a = w x$, $h = \tanh(a)$, $l = h \cdot a + w$. How many terms does each gradient have?
 # Return three numbers: for $dh$, $da$ and $dw$.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="go through the three lines and count where each of h, a and "
           "w is read", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     if np.shape(answer) != (3,):
         return f"expected three numbers, got {answer!r}"
-    terms = [int(count) for count in answer]
+    terms = [float(count) for count in answer]
     return (None if terms == [1, 2, 2]
-            else f"{terms} is not the number of uses of h, a and w")
+            else f"{answer} is not the number of uses of h, a and w")
 
 
 # %%
@@ -332,7 +334,8 @@ check_exercise_2(solution_2, "Solution")
 # $h = z \, n + (1 - z) \, o$. Given $dh$, return $dz$, $dn$ and $do$. (This is the heart of the
 # unit of lesson 8.)
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="h has two products. Each factor's gradient is dh times the "
           "other factor, and z is a factor of both", mistakes=MISTAKES[3])
 def check_exercise_3(answer):

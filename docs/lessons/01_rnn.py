@@ -13,7 +13,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import difference, exercise, verdict
+from exercises import exercise, verdict, wrong_form
 from mistakes import RNN as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -314,7 +314,8 @@ assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 #
 # Write line 8: $d\mathbf{h}_{t-1}$ from $d\mathbf{h}_t$ (Eq. 2.28). All vectors are columns.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="Lemma 1 (2.11) on h_t = tanh(T z_t); of its result the part "
           "for h_{t-1}", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -322,8 +323,8 @@ def check_exercise_1(answer):
     x, h, dh = (draw.normal(size=(n, 1)) for n in (E, H, H))
     T = draw.normal(size=(H, E + H))
     found = answer(dh, x, h, T)
-    if np.shape(found) != h.shape:
-        return difference(found, h, "dh_prev")
+    if fault := wrong_form(found, h, "dh_prev"):
+        return fault
     return verdict(check_gradients(lambda h_prev: rnn.rnn(x, h_prev, T), [h],
                                    [found], upstream=dh))
 
@@ -353,7 +354,8 @@ check_exercise_1(solution_1, "Solution")
 # Our sentence has seven inputs, from `</s>` to `sleep`. How many of the seven terms of
 # $d\mathbf{W}_{hh}$ can differ from zero?
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="line 6 is an outer product with h_{t-1}. What is h_0?",
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -380,7 +382,8 @@ check_exercise_2(solution_2, "Solution")
 # Let $E = H$ and use the embeddings as output weights too, `W_hy = W_e`: one matrix, two uses. What
 # is its gradient? You get the gradients that `rnn.backward` returns as if they were two matrices.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="a weight that is used at several time steps has the same "
           "problem, and lines 3, 5 and 6 solve it", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
@@ -392,8 +395,8 @@ def check_exercise_3(answer):
 
     untied, _ = rnn.backward({**tied, "W_hy": tied["W_e"]}, x, y, run(tied)[1])
     found = answer(untied)
-    if np.shape(found) != (V, H):
-        return difference(found, tied["W_e"], "the gradient")
+    if fault := wrong_form(found, tied["W_e"], "the gradient"):
+        return fault
     return verdict(check_gradients(lambda p: run(p)[0], tied,
                                    {"W_e": found, "T": untied["T"]}))
 

@@ -11,7 +11,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
-from exercises import difference, exercise, verdict
+from exercises import difference, exercise, verdict, wrong_form
 from mistakes import LSTM as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -369,7 +369,8 @@ assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 # from $t+1$, and $\mathbf{o}_t$, $\mathbf{f}_t$, $\mathbf{c}_t$. Return the whole
 # $d\mathbf{c}_t$, and $d\mathbf{c}_{t-1}$.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="c_t is read twice: by h_t (2.37) and by c_{t+1} (2.36). Its "
           "gradient is a sum", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -404,7 +405,8 @@ check_exercise_1(solution_1, "Solution")
 # Let all other weights be zero. Which bias $b_f$ of the forget gate leaves half of
 # $d\mathbf{c}$ after 100 steps?
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); "
           "solve for b_f", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -446,7 +448,8 @@ check_exercise_2(solution_2, "Solution")
 def coupled(f, c_prev, h_hat):
     return f * c_prev + (1 - f) * h_hat, (f, c_prev, h_hat)
 
-
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="f occurs twice: once with c_{t-1}, once with a minus sign "
           "and h_hat. Remark 3, Eqs. 2.17 and 2.18, on each product",
           mistakes=MISTAKES[3])
@@ -454,8 +457,8 @@ def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = list(draw.normal(size=(3, H, 1)))
     found = answer(np.ones((H, 1)), tuple(inputs))
-    if not isinstance(found, tuple | list) or len(found) != 3:
-        return difference(found, tuple(inputs))
+    if fault := wrong_form(found, tuple(inputs)):
+        return fault
     return verdict(check_pair(coupled, answer, inputs))
 
 

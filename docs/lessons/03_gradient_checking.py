@@ -352,7 +352,8 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # You differentiate $\sin$ near $x = 1$ in float64 by a central difference. Which step $h$ is about
 # best? Do not try them all: set truncation and rounding errors equal.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = "
           "2e-16", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -388,7 +389,8 @@ check_exercise_1(solution_1, "Solution")
 # the second bug, the missing transpose, are right at these weights. (`check_pair` would not be
 # fooled: where it sees such a matrix, it tries another one, too.)
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="for which matrices does a transpose change nothing?",
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -397,13 +399,12 @@ def check_exercise_2(answer):
         return ("expected a (4, 4) matrix with a nonzero entry outside its "
                 "diagonal")
     W_xh, _, W_hy, x = draw()
-    inputs = [W_xh, W_hh, W_hy, x]
-    y, cache = forward(*inputs)
+    inputs = {"W_xh": W_xh, "W_hh": W_hh, "W_hy": W_hy, "x": x}
+    y, cache = forward(*inputs.values())
     upstream = np.random.default_rng(2).normal(size=y.shape)
     gradients = make_backward(BUGS[1])(upstream, cache)
-    report = check_gradients(lambda *values: np.sum(upstream
-                                                    * forward(*values)[0]),
-                             inputs, gradients)
+    report = check_gradients(lambda p: np.sum(upstream * forward(**p)[0]),
+                             inputs, dict(zip(inputs, gradients, strict=True)))
     return None if report.ok else f"the mistake was found: {verdict(report)}"
 
 
@@ -431,7 +432,8 @@ check_exercise_2(solution_2, "Solution")
 def length(v):
     return np.sqrt((np.abs(v) ** 2).sum())
 
-
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="the square of a real number needs no absolute value. "
           "np.linalg.norm takes one", mistakes=MISTAKES[3])
 def check_exercise_3(answer):

@@ -287,7 +287,8 @@ assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 # Given the words $y$ of the target (ids, without `_`, whose id is 1), return two lists: what the
 # decoder reads, and what it has to predict, step by step.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="s = [x, _, y, _]: the decoder begins with the first _ and "
           "predicts the second", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -329,7 +330,8 @@ FIRST = {"das": 0.55, "ein": 0.45}
 SECOND = {"das": {"Haus": 0.4, "Heim": 0.3, "Dach": 0.3},
           "ein": {"Haus": 0.9, "Heim": 0.1}}
 
-
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="multiply: p(y | x) is a product over words (2.51)",
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -378,7 +380,8 @@ def decoder_of(parameters):
         return p[:, 0], (h, c)
     return advance
 
-
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="the loop runs while t <= alpha m_x and starts from the word "
           "1; the word that ends the loop is not returned",
           mistakes=MISTAKES[3])

@@ -15,7 +15,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
-from exercises import difference, exercise, verdict
+from exercises import difference, exercise, verdict, wrong_form
 from mistakes import ATTENTION as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -387,7 +387,8 @@ for feeding in (False, True):
 # which only the first $n$ belong to words: padding must get a weight of exactly zero, the others
 # must sum to one, and no score may make it overflow.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="subtract the largest score of a word, then exp, then zeros "
           "after n; or set the scores after n to minus infinity first",
           mistakes=MISTAKES[1])
@@ -433,14 +434,15 @@ check_exercise_1(solution_1, "Solution")
 # Given $\mathbf{a} = \mathrm{softmax}(\mathbf{e})$ and $d\mathbf{a}$, both (S, 1), return
 # $d\mathbf{e}$. Do not build the (S, S) Jacobian.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="the sum of a_t never changes, so the entries of de must sum "
           "to zero. Do yours?", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     e, da = np.random.default_rng(6).normal(size=(2, 5, 1))
     found = answer(softmax(e), da)
-    if np.shape(found) != e.shape:
-        return difference(found, e, "de")
+    if fault := wrong_form(found, e, "de"):
+        return fault
     return verdict(check_gradients(softmax, [e], [found], upstream=da))
 
 
@@ -470,7 +472,8 @@ check_exercise_2(solution_2, "Solution")
 # Given $d\mathbf{c}$ (He, 1) and $d\mathbf{e}$ (S, 1), with $\mathbf{h}$, $\mathbf{a}$ and
 # $\mathbf{W}_a$, (H, He), return $d\bar{\mathbf{h}}$.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="Corollary 1 twice, and a sum. W_a^T h is one column, the "
           "query; each source state gets it times its own de_s",
           mistakes=MISTAKES[3])
@@ -482,8 +485,8 @@ def check_exercise_3(answer):
     a = align(general, h, h_bar, {"W_a": W_a})
     de = a * (h_bar.T @ dc - a.T @ (h_bar.T @ dc))
     found = answer(dc, de, h, a, W_a)
-    if np.shape(found) != h_bar.shape:
-        return difference(found, h_bar, "dh_bar")
+    if fault := wrong_form(found, h_bar, "dh_bar"):
+        return fault
 
     def context(h_bar):
         return h_bar @ align(general, h, h_bar, {"W_a": W_a})

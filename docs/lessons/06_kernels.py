@@ -357,7 +357,8 @@ assert rates[6] > rates[0]
 #
 # Write $\mathrm{sigm}(z)$ with `np.tanh` and no `np.exp`. (It then cannot overflow.)
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="tanh(z) runs from -1 to 1, sigm from 0 to 1; and at 0 sigm "
           "has slope 1/4, tanh has slope 1", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -389,7 +390,8 @@ check_exercise_1(solution_1, "Solution")
 # From `da` (T, B, 4H) and `x` (T, B, E) make $d\mathbf{T}_x = \sum_t \sum_b d\mathbf{a}\,
 # \mathbf{x}^\top$, (4H, E): one product, no loop, no `einsum`.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="flatten time and batch into one axis with reshape; it "
           "becomes the inner index of the product", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -426,7 +428,8 @@ check_exercise_2(solution_2, "Solution")
 # T, B, E, H: a multiplication and an addition count as two. Divided by the time this gives the
 # achieved rate.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="a product of (m, k) and (k, n) has m n sums of k terms: 2 m "
           "k n operations. Each row of z is multiplied by all of T_lstm, (4H, "
           "E + H)", mistakes=MISTAKES[3])

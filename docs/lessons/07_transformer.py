@@ -13,7 +13,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import difference, exercise, verdict
+from exercises import difference, exercise, verdict, wrong_form
 from mistakes import TRANSFORMER as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -302,7 +302,8 @@ plt.show()
 # Write the mask of a decoder's self-attention: (T, T), True where row $t$ must not attend to column
 # $s$. A word attends to itself.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="the diagonal is seen, or the first word would see nothing "
           "at all", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -341,7 +342,8 @@ check_exercise_1(solution_1, "Solution")
 # $\mathbf{J}$ has $d^2$ entries, and a kernel must not build it. Given $\hat{\mathbf{x}}$, $s$ and
 # $d\hat{\mathbf{x}}$, columns (d, 1) and a number, return $d\mathbf{x}$ by sums over $d$ alone.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times "
           "the mean of x^ o v", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -349,8 +351,8 @@ def check_exercise_2(answer):
     z = x - x.mean()
     s = np.sqrt((z * z).mean() + 1e-5)
     found = answer(z / s, s, dy)
-    if np.shape(found) != x.shape:
-        return difference(found, x, "dx")
+    if fault := wrong_form(found, x, "dx"):
+        return fault
     return verdict(check_gradients(lambda x: layer_norm(x, 1.0, 0.0), [x],
                                    [found], upstream=dy))
 
@@ -384,7 +386,8 @@ assert np.allclose(solution_2(z / s, s, column), literal)
 # Given $d\mathbf{E}$ (T, S), $\mathbf{Q}$ (T, d_k) and $\mathbf{K}$ (S, d_k), return
 # $d\mathbf{Q}$ and $d\mathbf{K}$ of $\mathbf{E} = \mathbf{Q}\mathbf{K}^\top / \sqrt{d_k}$.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="E is a product: each factor's gradient is dE times the "
           "other. And the root?", mistakes=MISTAKES[3])
 def check_exercise_3(answer):

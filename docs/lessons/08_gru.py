@@ -11,7 +11,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, heat_map
-from exercises import difference, exercise, verdict
+from exercises import difference, exercise, verdict, wrong_form
 from mistakes import GRU as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -204,7 +204,8 @@ for name, W_r, U_r, b_r in (("as they are", unit.W_r, unit.U_r, unit.b_r),
 # Given $d\mathbf{h}$, $\mathbf{z}$, $\tilde{\mathbf{h}}$ and $\mathbf{h}_{i-1}$, return
 # $d\mathbf{z}$, $d\tilde{\mathbf{h}}$ and the first term of $d\mathbf{h}_{i-1}$.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="h = (1 - z) o h_prev + z o h_tilde has two products; z is a "
           "factor of both", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
@@ -238,7 +239,8 @@ check_exercise_1(solution_1, "Solution")
 # Let all weights be zero but the bias $b_z$ of the update gate. Which $b_z$ leaves half of the
 # gradient after 100 steps? (In lesson 2 the LSTM's answer was about 5.)
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="(1 - z) ** 100 = 1 / 2, and z = sigm(b_z); solve for b_z",
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -273,15 +275,16 @@ check_exercise_2(solution_2, "Solution")
 def reset_after(r, U, h_prev):
     return r * (U @ h_prev), (r, U, h_prev)
 
-
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="m is a product of r and of v = U h_prev. First dr and dv, "
           "then Corollary 1 on v", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = [draw.normal(size=shape) for shape in ((H, 1), (H, H), (H, 1))]
     found = answer(np.ones((H, 1)), tuple(inputs))
-    if not isinstance(found, tuple | list) or len(found) != 3:
-        return difference(found, tuple(inputs))
+    if fault := wrong_form(found, tuple(inputs)):
+        return fault
     return verdict(check_pair(reset_after, answer, inputs))
 
 

@@ -215,7 +215,8 @@ plt.show()
 # You get the scores so far, (K,), and $\log p$ of each next word, (K, V). Return the $K$ best
 # candidates, the best first: two arrays, the row of each and its word.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="add the scores as a column, flatten, sort, and take the "
           "first K places apart by V: row = place // V, word = place % V",
           mistakes=MISTAKES[1])
@@ -258,7 +259,8 @@ check_exercise_1(solution_1, "Solution")
 # $50000^{20}$ sentences. How many candidates does the beam look at, in all 20 steps? (The first
 # step has one beginning, all others have ten.)
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="a step with K beginnings has K V candidates",
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -285,7 +287,8 @@ check_exercise_2(solution_2, "Solution")
 # empty). Return whether the search may stop: True if no beginning can become the best sentence any
 # more, or none is left. There is no length normalisation.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="a beginning's log p only falls. When can none reach the "
           "best finished one?", mistakes=MISTAKES[3])
 def check_exercise_3(answer):

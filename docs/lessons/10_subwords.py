@@ -221,7 +221,8 @@ assert report.ok and min(sizes.values()) > 0
 # Write `cut`: given a list of symbols and the merges in the order of learning, return the list of
 # pieces. Merge each pair everywhere, from the left, before you come to the next.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 1
 @exercise(1, hint="for each merge go through the symbols from the left; where "
           "two neighbours are the pair, put one symbol in their place",
           mistakes=MISTAKES[1])
@@ -275,7 +276,8 @@ check_exercise_1(solution_1, "Solution")
 # example). There are pairs that occur 9 times. Which? Return a set of pairs; the last letter of a
 # word carries `</w>`.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 2
 @exercise(2, hint="which letters stand side by side in both newest and widest?",
           mistakes=MISTAKES[2])
 def check_exercise_2(answer):
@@ -311,7 +313,8 @@ check_exercise_2(solution_2, "Solution")
 # name, and $\alpha$. A parameter that only one of the losses depends on is in one of them only.
 # Return the gradient of $J$.
 
-# %%
+# %% tags=["check"]
+# The check of exercise 3
 @exercise(3, hint="go through the names of both; one that is missing counts as "
           "zero", mistakes=MISTAKES[3])
 def check_exercise_3(answer):

@@ -21,6 +21,9 @@ from grads.check.report import Report
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
 NO_ANSWER = "there is no answer so far"
 RAISED = "it raised "
+NO_FUNCTION = "expected a function"
+HINT = "\n  Hint: "  # ends what is wrong with an answer, where that is a hint by itself
+OF_SHAPES = ("matmul", "broadcast", "not aligned")  # in NumPy's messages
 
 
 def exercise(
@@ -29,8 +32,9 @@ def exercise(
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
     An answer of None is not solved yet. A function that raises is wrong, and its error is shown.
-    Any other wrong answer gets a hint: that of the mistake which it is, or else `hint`. A list of
-    one number counts as the number.
+    Any other wrong answer gets a hint: that of the mistake which it is, or else one by the kind of
+    the fault (a reversed sign, a shape, an order), or else `hint`. A list of one number counts as
+    the number.
 
     Arguments: mistakes, hints and the wrong answers that they are for. Where the answer is a
     function it is such a mistake if both return the same; where it is a value and the mistake is a
@@ -39,27 +43,35 @@ def exercise(
     def decorate(compare: Compare) -> Callable[..., None]:
         @wraps(compare)
         def check(answer: Any, whose: str = "Exercise") -> None:
-            if isinstance(answer, tuple | list) and len(answer) == 1 and np.isscalar(answer[0]):
+            is_row = isinstance(answer, tuple | list) or np.ndim(answer) == 1
+            if is_row and len(answer) == 1 and np.isscalar(answer[0]):
                 answer = answer[0]
             fault = NO_ANSWER if answer is None else _fault(compare, answer)
             if fault is None:
                 print(f"{whose} {number}: right.")
-            elif fault == NO_ANSWER or (callable(answer) and fault.startswith(RAISED)):
+            elif fault.startswith((NO_ANSWER, RAISED, NO_FUNCTION)):
                 print(f"Exercise {number}: not yet: {fault}.")
             else:
-                fits = (said for said, wrong in mistakes if _is(compare, answer, wrong))
-                print(f"Exercise {number}: not yet: {fault}.\n  Hint: {next(fits, hint)}")
+                said, _, general = fault.partition(HINT)
+                fits = (of for of, wrong in mistakes if _is(compare, answer, wrong))
+                print(f"Exercise {number}: not yet: {said}.{HINT}{next(fits, general or hint)}")
         return check
     return decorate
 
 
 def _fault(compare: Compare, answer: Any) -> str | None:
     if isinstance(answer, str):
-        return f"expected no text, got {answer!r}: leave out the quotes"
+        return f"expected no text, got {answer!r}{HINT}leave out the quotes"
     try:
         return compare(answer)
     except Exception as error:  # whatever the reader's own code raises
-        return f"{RAISED}{type(error).__name__}: {error}"
+        if callable(answer):
+            is_shape = any(words in str(error) for words in OF_SHAPES)
+            why = f"{HINT}print the shape of each array in that line" if is_shape else ""
+            return f"{RAISED}{type(error).__name__}: {error}{why}"
+        if "not callable" in str(error):
+            return f"{NO_FUNCTION}, got {answer!r}{HINT}keep the line with `def`"
+        return f"expected another kind of answer than {answer!r}"
 
 
 def _is(compare: Compare, answer: Any, wrong: Any) -> bool:
@@ -94,24 +106,49 @@ def _tried(compare: Compare, answer: Callable[..., Any]) -> tuple[str | None, tu
 
 def difference(found: Any, expected: Any, what: str = "the result") -> str | None:
     """What keeps an array (or several, in a tuple or list) from being the expected one, or None."""
-    if is_empty(found):
-        return NO_ANSWER
+    if fault := wrong_form(found, expected, what):
+        return fault
     if isinstance(expected, tuple):
-        if not isinstance(found, tuple | list) or len(found) != len(expected):
-            return f"expected {len(expected)} results, got {_shown(found)}"
-        pairs = enumerate(zip(found, expected, strict=True), 1)
-        faults = [difference(a, b, f"result {number}") for number, (a, b) in pairs]
-        return next((fault for fault in faults if fault), None)
+        for number, (a, b) in enumerate(zip(found, expected, strict=True), 1):
+            if fault := difference(a, b, f"result {number}"):
+                places = [k for k, other in enumerate(expected, 1) if not difference(a, other)]
+                order = f"{HINT}this would be right as result {places[0]}" if places else ""
+                return fault.partition(HINT)[0] + order if order else fault
+        return None
     found, expected = np.asarray(found), np.asarray(expected)
-    if found.shape != expected.shape:
-        return f"expected {what} of shape {expected.shape}, got {found.shape}"
     if found.dtype == bool or expected.dtype == bool:
         found, expected = found.astype(int), expected.astype(int)
     if np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True):
         return None
     index = np.unravel_index(np.abs(found - expected).argmax(), found.shape)
     where = f" at {tuple(map(int, index))}" if index else ""
-    return f"expected {what} to be {expected[index]:.6g}{where}, got {found[index]:.6g}"
+    sign = f"{HINT}its sign is reversed" if np.allclose(found, -expected, rtol=1e-9) else ""
+    return f"expected {what} to be {expected[index]:.6g}{where}, got {found[index]:.6g}{sign}"
+
+
+def wrong_form(found: Any, expected: Any, what: str = "the result") -> str | None:
+    """What keeps an answer from having the expected number of results, and shapes, or None."""
+    if is_empty(found):
+        return NO_ANSWER
+    if isinstance(expected, tuple):
+        is_row = isinstance(found, tuple | list) or (isinstance(found, np.ndarray) and found.ndim)
+        if not is_row or len(found) != len(expected):
+            return (f"expected {len(expected)} results, got {_shown(found)}"
+                    f"{HINT}return {len(expected)} results, with commas between them")
+        pairs = enumerate(zip(found, expected, strict=True), 1)
+        faults = (wrong_form(a, b, f"result {number}") for number, (a, b) in pairs)
+        return next((fault.replace(NO_ANSWER, "one result is None") for fault in faults if fault),
+                    None)
+    shape = np.shape(expected)
+    if isinstance(found, tuple | list) and len({np.shape(result) for result in found}) > 1:
+        return f"expected {what} alone, of shape {shape}, got {len(found)} results"
+    if isinstance(found, dict) and not isinstance(expected, dict):
+        return f"expected {what} as an array of shape {shape}, got a dict"
+    if np.shape(found) == shape:
+        return None
+    numbers = f"{HINT}its numbers may be right, but it has another shape"
+    return (f"expected {what} of shape {shape}, got {np.shape(found)}"
+            f"{numbers if np.size(found) == np.size(expected) else ''}")
 
 
 def is_empty(found: Any) -> bool:
@@ -127,9 +164,9 @@ def verdict(report: Report) -> str | None:
     if report.findings:
         return report.findings[0].message
     row = report.wrong[0]
-    hint = f"; {row.hints[0]}" if row.hints else ""
+    hints = [HINT + hint for hint in row.hints if "spread over" not in hint]
     return (f"the gradient of {row.name} at {row.place} is {row.numeric:.6g}, "
-            f"not {row.analytic:.6g}{hint}")
+            f"not {row.analytic:.6g}{''.join(hints[:1])}")
 
 
 def _shown(found: Any) -> str:

@@ -2,7 +2,8 @@
 `python docs/lessons/make_notebooks.py [DIRECTORY]`.
 
 A lesson is a Python file in the percent format: `# %%` begins a cell of code, `# %% [markdown]` one
-of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions are folded in notebooks.
+of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions, and checks, which contain
+them, are folded in notebooks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 HELPERS = ("drawing.py", "exercises.py", "mistakes.py")  # what the lessons import
 LESSONS = sorted(HERE.glob("[0-9]*.py"))
 NOTEBOOKS = [*LESSONS, HERE / "training_log.py"]  # the last is no lesson: it has no exercises
+FOLDED = frozenset({"solution", "check"})  # tags of cells that give an exercise away
 SETUP = """\
 # Run this first. Where the project is installed it does next to nothing. Elsewhere, as in Colab, it
 # installs the project from a checkout: clone or upload the repository, and say where it lies.
@@ -55,7 +57,7 @@ def _cell(markdown: bool, tags: list[str], body: str) -> dict[str, Any]:
     if markdown:
         source = re.sub(r"^# ?", "", body, flags=re.MULTILINE)
         return {"cell_type": "markdown", "metadata": metadata, "source": source}
-    if "solution" in tags:
+    if FOLDED.intersection(tags):
         metadata["jupyter"] = {"source_hidden": True}
     return {"cell_type": "code", "execution_count": None, "metadata": metadata, "outputs": [],
             "source": body}

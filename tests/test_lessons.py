@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,6 +188,19 @@ def test_a_hint_is_by_the_kind_of_the_fault() -> None:
         assert wrong_form((x, None), (x, x)) == "one result is None"
         reversed_sign = check_gradients(lambda v: (v * v).sum(), [x], [-2 * x])
         assert "\n  Hint: it has the reversed sign" in (verdict(reversed_sign) or "")
+
+
+def test_a_hint_is_not_the_solution() -> None:
+    """Where the checker can read an answer's source, it says what to write instead."""
+    told = ("it is right with `c - h` in place of `c` in line 4", "it has the reversed sign")
+    with helpers():
+        from exercises import verdict
+
+        for hints, last in ((told, told[1]), (told[:1], "not 2")):
+            row = SimpleNamespace(name="f", place=(0,), numeric=1.0, analytic=2.0, hints=hints)
+            report: Any = SimpleNamespace(ok=False, findings=(), wrong=(row,))
+            said = verdict(report) or ""
+            assert said.endswith(last) and "right with" not in said
 
 
 def test_an_answer_that_raises_is_refused_with_its_error(

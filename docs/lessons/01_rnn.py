@@ -112,9 +112,9 @@ axes[0].invert_yaxis()
 plt.show()
 
 # %% [markdown]
-# Algorithm 1 prints this line as $\mathbf{1}_{y_t} - \mathbf{p}_t$, with the opposite sign
-# (erratum 1 in `docs/errata.md`). Which is right? A check decides: `check_gradients`
-# differentiates the function numerically and compares.
+# Algorithm 1 prints this line as $\mathbf{1}_{y_t} - \mathbf{p}_t$, with the opposite sign (erratum
+# 1 in `docs/errata.md`). Which is right? `check_gradients` differentiates the function numerically
+# and compares.
 
 # %%
 def loss_of_scores(s):
@@ -301,14 +301,13 @@ print(f"influence of the noun on the verb: {far[100]:.1e} in iteration 100, "
 assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 
 # %% [markdown]
-# In the heat map all entries above the diagonal are zero: later words do not influence earlier
-# predictions.
+# Above the diagonal of the heat map all is zero: later words do not influence earlier predictions.
 #
-# Compare the two curves. For many iterations the model guesses the verb, with probability one half.
-# In that time the gradient that reaches the noun is tiny: line 8 has multiplied it three times by
-# $\mathbf{W}_{hh}^\top \mathrm{diag}(\sigma')$. Then the gradient grows, and within a few
-# iterations it is so large that a step overshoots: the spike in the loss. After that, agreement is
-# learned. Over longer distances the gradient vanishes or explodes: that is lesson 2.
+# For many iterations the model guesses the verb, with probability one half. The gradient that
+# reaches the noun is tiny: line 8 has multiplied it three times by $\mathbf{W}_{hh}^\top
+# \mathrm{diag}(\sigma')$. Then the gradient grows, and within a few iterations it is so large that
+# a step overshoots: the spike in the loss. After that, agreement is learned. Over longer distances
+# the gradient vanishes or explodes: that is lesson 2.
 #
 # ## Exercise 1: one line of Algorithm 1
 #

@@ -81,7 +81,7 @@ def rnn_flow(rho):
 #   \mathbf{W}_{hh}\mathbf{h}_{t-1}), \quad \mathbf{h}_t = \mathbf{c}_t \qquad (2.31, 2.32)$$
 #
 # the gradient of $\mathbf{c}_t$ arrives at $\mathbf{c}_{t-1}$ unchanged, whatever the weights are.
-# Follow that gradient from step to step. It meets no factor on its way:
+# Follow it from step to step. It meets no factor:
 #
 # In the stepper: `grads explore adding-memory`, at `dc_prev = dc`.
 #
@@ -91,8 +91,7 @@ def rnn_flow(rho):
 #   \sigma(\mathbf{W}_{xh}\mathbf{x}_t + \mathbf{W}_{hh}\mathbf{h}_{t-1}) \quad (2.33) \qquad
 #   \mathbf{h}_t = \mathbf{o}_t \circ \sigma(\mathbf{c}_t) \quad (2.34)$$
 #
-# Here is such a memory with gates that stay the same all the time. After $k$ steps the gradient is
-# multiplied by $\mathbf{f}^k$:
+# If the gates never change, then after $k$ steps the gradient is multiplied by $\mathbf{f}^k$:
 #
 # In the stepper: `grads explore gated-memory`, at `dc_prev = f * dc`.
 #
@@ -104,10 +103,9 @@ def rnn_flow(rho):
 #   \quad (2.36) \qquad
 #   \mathbf{h}_t = \mathbf{o}_t \circ \tanh(\mathbf{c}_t) \quad (2.37)$$
 #
-# $g$ is the sigmoid on the three gates and tanh on $\hat{\mathbf{h}}$. Let us set the weights of
-# one single cell by hand, so that it is a memory that can be written, kept, read and erased
-# (wiped). Its input has four numbers: a value, and signals to write, to read and to wipe. There is
-# no training.
+# $g$ is the sigmoid on the three gates and tanh on $\hat{\mathbf{h}}$. Set the weights of a single
+# cell by hand: a memory that can be written, kept, read and wiped. Its input has four numbers: a
+# value, and signals to write, to read and to wipe.
 
 # %%
 #                 value write read wipe  h_{t-1}
@@ -360,8 +358,8 @@ assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 # Three runs each, with different seeds; dotted: the loss of a guess, $\log 4$. A gate that forgets
 # half at each step ($b_f = 0$) leaves the letter $2^{-30}$ of its gradient, and none of the three
 # runs learns. With $b_f = 4$, $f$ is near one and all three learn. The vanilla unit depends on its
-# initial recurrent matrix, which is near the balance, on one side or the other. So an LSTM does not
-# help by itself. What helps is a forget gate near one, whether learned or initialised.
+# initial recurrent matrix, which is near the balance, on one side or the other. What helps is not
+# the LSTM by itself, but a forget gate near one.
 #
 # ## Exercise 1: the cell's gradient
 #

@@ -110,10 +110,10 @@ assert (best["complex"] < 1e-13 < best["central"] < best["forward"]
         < best["float32"])
 
 # %% [markdown]
-# Read it from left to right, from large steps to small. The error of the differences falls with
-# truncation, with slope one and slope two, and rises again with rounding: a V. The float32 curve
-# rises so early that a gradient with an error of a tenth of a per cent can pass as right. The error
-# of the complex step falls and stays low.
+# From left to right the steps get smaller. The error of the differences falls with truncation, with
+# slope one and slope two, and rises again with rounding: a V. The float32 curve rises so early that
+# a gradient with an error of a tenth of a per cent can pass as right. The error of the complex step
+# falls and stays low.
 #
 # ## The idea on one page
 #
@@ -326,7 +326,7 @@ print(dict(zip(CHECKS, caught.sum(axis=0).tolist(), strict=True)))
 assert caught[:, -1].all() and not caught[:, :2].any()
 
 # %% [markdown]
-# Read the columns.
+# By columns:
 #
 # - **Shapes only.** Zeros have the right shape. So has $\mathbf{W}_{hh}$ without its transpose.
 # - **Against itself.** Stored results of the code under test show that nothing has changed since.
@@ -344,8 +344,8 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # - **Fail if the error is larger.** NaN is not larger than anything. Write the condition of success
 #   instead: `error <= tolerance` is false for NaN.
 #
-# `check_pair` avoids each of these. But it cannot check what its inputs do not reach.
-# Give it ragged batches, two layers, and a step more than you think you need.
+# `check_pair` avoids each of these. But what its inputs do not reach it cannot check: give it
+# ragged batches, two layers, and a step more than you think you need.
 #
 # ## Exercise 1: the bottom of the V
 #

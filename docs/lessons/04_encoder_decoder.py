@@ -91,10 +91,9 @@ print(f"J = {J:.3f} nats")
 
 # %% [markdown]
 # During training the decoder reads the *right* word $y_t$, whatever it would have predicted:
-# teacher forcing. All inputs are known before the first step, and so Algorithm 3 is one forward
-# pass.
+# teacher forcing. All inputs are known before the first step, so Algorithm 3 is one forward pass.
 #
-# The fast code takes a batch of pairs. It must compute the same, up to rounding:
+# The fast code takes a batch of pairs, and computes the same up to rounding:
 
 # %%
 batch = make_batch([(x, y)], [0], reverse_source=False)
@@ -238,10 +237,9 @@ for (x, _), tokens in list(zip(test, said, strict=True))[:20]:
     assert derivation.greedy(trained, x[::-1]) == tokens[:int(1.5 * len(x))]
 
 # %% [markdown]
-# We reversed the source (`True` above, and `[::-1]` here), like many systems of the
-# thesis. Why? The first word of the target is then read close to the first word of the source, and
-# the gradient has a short path between them. Let us measure the effect on a task that needs only
-# memory: repeat one to ten digits.
+# We reversed the source (`True` above, and `[::-1]` here), like many systems of the thesis. The
+# first words of both sentences are then close to each other, and the gradient has a short path
+# between them. The effect on a task that needs only memory, to repeat one to ten digits:
 
 # %%
 def digits(rng, number, length=None):

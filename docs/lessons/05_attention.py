@@ -74,8 +74,7 @@ plt.show()
 
 # %% [markdown]
 # At $\beta = 0$ attention is a plain mean, at large $\beta$ nearly a choice of one position. It is
-# differentiable throughout: the model learns *where* to attend by the same gradient
-# as the rest of its parameters.
+# differentiable, so the model learns *where* to attend like everything else, by the gradient.
 #
 # ## Backward
 #
@@ -290,8 +289,8 @@ for name, flags in correct.items():
 # Follow a row at a time. English has the month before the day and Spanish after it, so the
 # alignment has to cross. The training data do not say which words correspond.
 #
-# Is the alignment right? We know the right links here: weekday 1 to 1, day 3 to 4, month 5 to 3,
-# year 7 to 6 (positions from 1). How often is the largest weight on the right word?
+# The right links are known: weekday 1 to 1, day 3 to 4, month 5 to 3, year 7 to 6 (positions from
+# 1). How often is the largest weight on the right word?
 
 # %%
 LINKS = {"weekday": (0, 0), "day": (2, 3), "month": (4, 2), "year": (6, 5)}
@@ -315,8 +314,8 @@ for name in KINDS:
 assert min(map(min, hits.values())) < 0.9
 
 # %% [markdown]
-# All translations counted here are right, but not every link is. How can a word be right if the
-# model did not attend to its source word? Because there are other paths. The state at a comma
+# All translations counted here are right, but not every link is. A word can be right though the
+# model did not attend to its source word, because there are other paths. The state at a comma
 # depends on the words before it, and in the second model on those after it too. And the decoder
 # starts from the encoder's last state, which has just read the year: it need not attend. An
 # alignment shows where the weight is, not where the information comes from. The gradient shows more

@@ -6,7 +6,7 @@
 # step by step, verify that the results agree, and measure what each step gains. The thesis has the
 # first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
 #
-# The figures show the timings of one core of *your* machine. They will differ from anyone else's.
+# The figures show the times of one core of *your* machine.
 
 # %%
 import time
@@ -184,8 +184,7 @@ def sequence(x, W, dh_out, workspace=None):
 # ## Form 4: buffers kept
 #
 # Allocating a large array can cost more than the arithmetic on it: the operating system has to find
-# and clear its pages. A `Workspace` keeps buffers and reuses those without any other reference. The
-# computation is the same.
+# and clear its pages. A `Workspace` keeps buffers and reuses those without any other reference.
 
 # %%
 kept_workspace = Workspace()
@@ -204,9 +203,9 @@ FORMS = {"0 derivation, one by one": one_by_one,
 # ## Equal up to rounding
 #
 # The forms do the same additions in another order, and floating-point addition is not associative.
-# So they agree up to rounding, not bit for bit. The comparison needs a tolerance: some
-# rounding errors of the largest gradient, in float64 about $10^{-16}$ each. A mistake in a formula
-# usually changes the result by many powers of ten more, so the comparison detects it.
+# So they agree up to rounding, not bit for bit. The comparison needs a tolerance: some rounding
+# errors of the largest gradient, in float64 about $10^{-16}$ each. A mistake in a formula usually
+# changes the result by many powers of ten more.
 
 # %%
 worst = {}

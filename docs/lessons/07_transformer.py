@@ -161,7 +161,7 @@ plt.show()
 # A shift of all entries, and a stretching of $\mathbf{x}$, change nothing in LayerNorm's result:
 # these two directions have singular value zero (nearly: there is an epsilon under the root).
 # RMSNorm and ScaleNorm take out one. All others pass, divided by the size of $\mathbf{x}$: *a norm
-# divides gradients by the size of what went in*. Keep that in mind.
+# divides gradients by the size of what went in*.
 #
 # ## Where the norm stands
 #

@@ -111,6 +111,14 @@ def test_axe_finds_nothing_grave(name: str, barred: Any, site: Path) -> None:
         assert barred.get_attribute("body", "data-md-color-scheme") == scheme
 
 
+def test_axe_finds_nothing_grave_on_a_phone(barred: Any, site: Path) -> None:
+    """Wide formulas scroll there."""
+    barred.set_viewport_size({"width": 390, "height": 844})
+    barred.goto(f"{site.as_uri()}/lessons/02_lstm.html")
+    barred.wait_for_selector("div.formula[tabindex]")
+    assert findings(barred, ["light"]) == []
+
+
 def test_search_finds_words_and_leads_there(browser: Any, address: str) -> None:
     window = Window(browser, address)
     page = window.open("index.html")

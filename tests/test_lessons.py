@@ -247,6 +247,7 @@ def test_form(path: Path, tool: Any) -> None:
         check = cells[turn - 1]  # it may show the answer, and its first line is seen
         assert check["source"].startswith("# The check of exercise ")
         assert check["metadata"]["jupyter"] == {"source_hidden": True}
+        assert cells[solution]["source"].startswith("# The solution of exercise ")
         assert cells[turn + 1]["source"].startswith("### Solution")
         assert cells[solution]["metadata"]["jupyter"] == {"source_hidden": True}
     for cell in cells:

@@ -290,6 +290,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(s):
     return s * (1 - s)
 
@@ -323,6 +324,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 # a is read by tanh and by the product, w by the first line and by the last
 solution_2 = 1, 2, 2
 check_exercise_2(solution_2, "Solution")
@@ -356,6 +358,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(dh, z, n, o):
     return (n - o) * dh, z * dh, (1 - z) * dh
 

@@ -340,6 +340,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(dh, x, h_prev, T):
     a = T @ np.vstack([x, h_prev])
     return T[:, len(x):].T @ (tanh_prime(a) * dh)             # (2.28)
@@ -372,6 +373,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 solution_2 = len(x) - 1  # at t = 1 the outer product is with h_0 = 0
 check_exercise_2(solution_2, "Solution")
 
@@ -412,6 +414,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(gradients):
     return gradients["W_e"] + gradients["W_hy"]
 

@@ -390,6 +390,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(dh, dc, o, f, c):
     dc = dc + tanh_prime(c) * o * dh                          # (2.42), line 8
     return dc, f * dc                                         # (2.44), line 12
@@ -427,6 +428,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 f_half = 0.5 ** (1 / 100)
 solution_2 = np.log(f_half / (1 - f_half))  # the inverse of the sigmoid
 print(f"b_f = {solution_2:.2f}")
@@ -472,6 +474,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(dc, cache):
     f, c_prev, h_hat = cache
     return (c_prev - h_hat) * dc, f * dc, (1 - f) * dc

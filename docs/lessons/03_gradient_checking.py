@@ -378,6 +378,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 solution_1 = (6 * 2.0**-52) ** (1 / 3)
 print(f"{solution_1:.1e}")
 check_exercise_1(solution_1, "Solution")
@@ -417,6 +418,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 half = np.random.default_rng(0).normal(size=(4, 4))
 # symmetric; so are the identity, all zeros, all ones: bad test weights
 solution_2 = half + half.T
@@ -456,6 +458,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(v):
     return np.sqrt((v * v).sum())
 

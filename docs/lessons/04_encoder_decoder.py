@@ -311,6 +311,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(y):
     return [1, *y], [*y, 1]
 
@@ -352,6 +353,7 @@ check_exercise_2(answer_2)
 # it improves little:
 
 # %% tags=["solution"]
+# The solution of exercise 2
 solution_2 = ("ein", "Haus")
 check_exercise_2(solution_2, "Solution")
 beams = beam_search(translator, trained,
@@ -412,6 +414,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(advance, state, m_x, alpha):
     words = [1]                                               # line 3
     while len(words) <= alpha * m_x:                          # line 4

@@ -419,6 +419,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(e, n):
     e = np.where(np.arange(len(e))[:, None] < n, e, -np.inf)
     a = np.exp(e - e.max())                             # exp(-inf) is exactly 0
@@ -457,6 +458,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 def solution_2(a, da):
     return a * (da - (a * da).sum())
 
@@ -504,6 +506,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(dc, de, h, a, W_a):
     return dc @ a.T + (W_a.T @ h) @ de.T                  # context, then scores
 

@@ -377,6 +377,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(z):
     return 0.5 * np.tanh(0.5 * z) + 0.5
 
@@ -413,6 +414,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 def solution_2(da, x):
     # (2.49), summed
     return da.reshape(-1, da.shape[2]).T @ x.reshape(-1, x.shape[2])
@@ -457,6 +459,7 @@ check_exercise_3(answer_3)
 # each factor (Corollary 1).
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(T, B, E, H):
     return 2 * T * B * 4 * H * (E + H)
 

@@ -330,6 +330,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(T):
     return np.arange(T) > np.arange(T)[:, None]
 
@@ -369,6 +370,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 def solution_2(x_hat, s, dx_hat):
     return (dx_hat - dx_hat.mean() - x_hat * (x_hat * dx_hat).mean()) / s
 
@@ -412,6 +414,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(dE, Q, K):
     return dE @ K / Q.shape[1] ** 0.5, dE.T @ Q / Q.shape[1] ** 0.5
 

@@ -227,6 +227,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(dh, z, h_tilde, h_prev):
     return (h_tilde - h_prev) * dh, z * dh, (1 - z) * dh      # Remark 3
 
@@ -258,6 +259,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 z_half = 1 - 0.5 ** (1 / 100)
 solution_2 = np.log(z_half / (1 - z_half))
 print(f"b_z = {solution_2:.2f}: that of the LSTM with its sign reversed, since "
@@ -300,6 +302,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(dm, cache):
     r, U, h_prev = cache
     dv = r * dm

@@ -244,6 +244,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(so_far, log_p):
     K, V = log_p.shape
     places = np.argsort(-(so_far[:, None] + log_p).reshape(-1))[:K]
@@ -277,6 +278,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 solution_2 = 50_000 + 19 * 10 * 50_000
 check_exercise_2(solution_2, "Solution")
 
@@ -318,6 +320,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(finished, open_):
     return not open_ or (bool(finished) and max(finished) >= max(open_))
 

@@ -255,6 +255,7 @@ check_exercise_1(answer_1)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 1
 def solution_1(symbols, merges):
     for left, right in merges:
         made = []
@@ -303,6 +304,7 @@ check_exercise_2(answer_2)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 2
 solution_2 = {("e", "s"), ("s", "t</w>")}
 check_exercise_2(solution_2, "Solution")
 
@@ -347,6 +349,7 @@ check_exercise_3(answer_3)
 # ### Solution
 
 # %% tags=["solution"]
+# The solution of exercise 3
 def solution_3(words, letters, alpha):
     return {name: words.get(name, 0.0) + alpha * letters.get(name, 0.0)
             for name in {*words, *letters}}

@@ -19,9 +19,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +65,7 @@ class Pair:
 
     def source(self, wrong: Wrong | None = None) -> str:
         """The text of the file, with a mistake if one is given."""
-        text = self.file.read_text(encoding="utf-8")
+        text = _read(self.file)
         if wrong is None:
             return text
         start, stop = self.part
@@ -77,22 +77,34 @@ class Pair:
     def functions(self, wrong: Wrong | None = None) -> Functions:
         """The two functions, with a mistake if one is given."""
         namespace: dict[str, Any] = {"__name__": f"corpus_{self.file.stem}"}
-        exec(compile(self.source(wrong), str(self.file), "exec"), namespace)
+        exec(_compiled(self.source(wrong), str(self.file)), namespace)
         ends = ("", "_gradient") if self.scalar else ("_forward", "_backward")
         return Functions(*(namespace[self.name + end] for end in ends))
+
+
+@cache
+def _read(file: Path) -> str:
+    """The text of a file."""
+    return file.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=8)  # of right and wrong functions, which tests take in turn
+def _compiled(text: str, file: str) -> CodeType:
+    """The code of a file; executed anew it begins with no state."""
+    return compile(text, file, "exec")
 
 
 @cache
 def module(file: Path) -> ModuleType:
     """A file of the corpus, executed."""
     loaded = ModuleType(file.stem)
-    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), vars(loaded))
+    exec(_compiled(_read(file), str(file)), vars(loaded))
     return loaded
 
 
 def pairs_of(file: Path) -> Iterator[Pair]:
     """The pairs of a file, in its order."""
-    text = file.read_text(encoding="utf-8")
+    text = _read(file)
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from families import for_all
 from gradient_corpus import (
     FIRST_CALL,
-    MISTAKES,
     PAIRS,
     SECOND_CALL,
     WRONG,
@@ -105,7 +105,7 @@ def differentiated(pair: Pair, name: str) -> np.ndarray:
     return slopes
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@for_all(PAIRS)
 def test_right_functions_are_right(pair):
     actual, again, _, _ = gradients(pair)
     largest = max(np.abs(d).max() for d in actual.values())
@@ -198,8 +198,9 @@ def different(right: Arrays, actual: Arrays) -> list[str]:
             if name not in right or name not in actual or not same(right[name], actual[name])]
 
 
-@pytest.mark.parametrize("pair, wrong", WRONG, ids=MISTAKES)
-def test_wrong_functions_are_wrong(pair, wrong, monkeypatch):
+@for_all(WRONG, lambda mistake: f"{mistake[0].name}: {mistake[1].what}")
+def test_wrong_functions_are_wrong(mistake, monkeypatch):
+    pair, wrong = mistake
     monkeypatch.setattr(np, "empty_like", np.zeros_like)  # or what is not assigned yet differs
     right = gradients(pair)[0]
     actual, again, before, after = gradients(pair, wrong)

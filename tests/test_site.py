@@ -152,19 +152,26 @@ CUT = """() => {
 WIDTHS = 1400, 390
 
 
-@pytest.fixture
-def barred(browser: Any, site: Path) -> Iterator[Any]:
-    """A page of a browser that shows the bars of what scrolls; it moves nothing slowly, and loads
-    no pictures and no index of the search."""
+@pytest.fixture(scope="module")
+def with_bars(browser: Any) -> Iterator[Any]:
+    """A browser that shows the bars of what scrolls."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     running = browser.browser_type.launch(executable_path=chromium,
                                           ignore_default_args=["--hide-scrollbars"])
-    page = running.new_page()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def barred(with_bars: Any, site: Path) -> Iterator[Any]:
+    """A page with bars; it moves nothing slowly, and loads no pictures and no index of the
+    search."""
+    page = with_bars.new_page()
     page.add_init_script(STILL)
     frames = re.escape((site / "explorer").as_uri())
     page.route(re.compile(rf"/search_index\.|^{frames}/|\.png$"), lambda route: route.abort())
     yield page
-    running.close()
+    page.close()
 
 
 def test_nothing_is_cut(barred: Any, site: Path) -> None:

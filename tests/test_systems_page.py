@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
+from families import for_all
 
 from nmt.claims import AS_PAPER, NOT_AS_PAPER, NOT_DECIDED, load_claims
 
@@ -52,7 +52,7 @@ def test_every_recipe_of_the_papers_is_linked() -> None:
     assert len(OF_PAPERS) > 40 and not set(OF_PAPERS) - set(LINK.findall(PAGE))
 
 
-@pytest.mark.parametrize("recipe", OF_PAPERS)
+@for_all(OF_PAPERS, str)
 def test_reported_figures(recipe: str) -> None:
     """They stand in the rows that link the recipe; a few recipes are no paper's row."""
     rows = " ".join("|".join(row[:-1]) for row in ROWS if f"../{recipe})" in "".join(row))

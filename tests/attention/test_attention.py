@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from attending import VARIANTS, Q, backward, literal_of, make, only
+from families import for_all
 from literal import DTYPES, assert_close, assert_same_gradients, draw
 
 from attention.attention import (
@@ -28,14 +29,13 @@ from grads.derivations.attention_step import (
 from lstm.parameters import Scheme
 
 LENGTHS, FIRST = (7, 3, 1), 2  # words; the time of the first of Q target states
-VARIED = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 
 
 # --- against the derivation -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@VARIED
+@for_all(VARIANTS, str)
 def test_forward_is_the_derivation(variant, dtype):
     """Alignments and contexts of steps 2 to 5 in sentences of 7, 3 and 1 words; by steps too."""
     h, states, parameters, memory = make(variant, LENGTHS, dtype)
@@ -58,7 +58,7 @@ def test_forward_is_the_derivation(variant, dtype):
 
 
 @pytest.mark.parametrize("stepwise", [False, True], ids=["at once", "by steps"])
-@VARIED
+@for_all(VARIANTS, str)
 def test_backward_is_the_derivation(variant, stepwise):
     """dh, gradients of the source states and of every weight; exactly none on padding. Where all
     states are known the steps go back at once, inside a decoder one after another."""
@@ -146,7 +146,7 @@ def test_large_scores_do_not_overflow():
     assert c == 1.0
 
 
-@VARIED
+@for_all(VARIANTS, str)
 def test_arguments_and_caches_stay_as_they_are(variant):
     h, states, parameters, memory = make(variant, LENGTHS)
     dc = np.ones((*h.shape[:2], states.shape[2]))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from families import for_all
 
 from grads.derivations.errata import MISTAKES
 from grads.verification.citations import ITEMS, find_in_text
@@ -53,9 +54,10 @@ def test_the_first_paragraph_counts():
     assert f"In {NUMBER} places" in PAGE and f"{len(MISTAKES)} of the mistakes" in PAGE
 
 
-@pytest.mark.parametrize("number, text", sections(PAGE), ids=lambda v: str(v)[:2])
-def test_every_erratum_has_a_status_and_its_evidence(number, text):
+@for_all(sections(PAGE), lambda section: str(section[0]))
+def test_every_erratum_has_a_status_and_its_evidence(section):
     """A test to run where it is decided; where it is of text alone, the line."""
+    _, text = section
     if status(text) == "Decided":
         assert evidence(text)
     elif status(text) == "Noted":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from itertools import groupby
 from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
+from families import for_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_model import registered, toys
@@ -34,16 +36,26 @@ from nmt.models.variants import PLAIN
 
 EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
 RAGGED = [entry for entry in entries("tiny") if entry.shape == "ragged"]
+BY_CONFIGURATION = {name: list(shapes) for name, shapes in groupby(
+    entries(), lambda entry: entry.name.removesuffix(entry.shape).rstrip(",; "))}
 
 
-@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
-def test_gradients(entry):
-    check(entry).raise_if_wrong()
+@pytest.mark.parametrize("name", BY_CONFIGURATION)
+def test_gradients(name):
+    """At tiny ragged batches each tensor along two directions and for one entry, otherwise all
+    tensors at once along two directions; so a tensor that is wrong is found in each."""
+
+    @for_all(BY_CONFIGURATION[name])
+    def right(entry):
+        ragged = entry.tier == "tiny" and entry.shape == "ragged"
+        check(entry, together=not ragged).raise_if_wrong()
+
+    right()
 
 
 @pytest.mark.parametrize("entry", entries("every")[::EVERY], ids=lambda entry: entry.name)
 def test_some_of_all_configurations(entry):
-    check(entry).raise_if_wrong()
+    check(entry, together=True).raise_if_wrong()
 
 
 @pytest.mark.parametrize("entry", RAGGED[::3], ids=lambda entry: entry.name)
@@ -53,7 +65,7 @@ def test_some_of_all_configurations(entry):
 def test_shapes_that_nobody_thought_of(entry, lengths, reverse, seed):
     model = draw_model(architectures()[entry.architecture], entry.options,
                        Shape(lengths, reverse=reverse), np.random.default_rng(seed))
-    check_model(model, entry.name, seed).raise_if_wrong()
+    check_model(model, entry.name, seed, together=True).raise_if_wrong()
 
 
 @pytest.mark.parametrize("entry", derivations.entries(), ids=lambda entry: entry.name)
@@ -65,6 +77,7 @@ def test_entries_are_told_apart_and_found_again():
     every = [*entries(*TIERS), *derivations.entries()]
     assert len({entry.name for entry in every}) == len(every) > 1000
     assert [e.name for e in entries()] == [e.name for e in entries("tiny", "real")]
+    assert [e for shapes in BY_CONFIGURATION.values() for e in shapes] == entries()
     for start in ("", "luong: a", "r", "parametrized: "):
         named = [e.name for e in entries(start=start)]
         assert len(start) == 0 or {name[0] for name in named} == {start[0]}
@@ -170,25 +183,25 @@ INJECTED = [  # module, function, what stands there, a bug that shows at sizes u
 
 
 @pytest.fixture(scope="module")
-def right():
+def known():
     """Entry, and its loss and gradients: by tier, of every tiny one of ragged shape, every real."""
     return {tier: [(entry, numbers(entry)) for entry in reversed(entries(tier))
                    if entry.shape in ("ragged", "real")] for tier in ("tiny", "real")}
 
 
 @pytest.mark.parametrize("module, name, old, new", INJECTED)
-def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, right):
+def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, known):
     """Entries of real sizes find what changes no number of the tiny ones."""
     with replaced(f"{module}.{name}", old, new):
-        assert not any(changed(*run) for run in right["tiny"])
-        assert any(complains(run[0]) for run in right["real"] if changed(*run))
+        assert not any(changed(*run) for run in known["tiny"])
+        assert any(complains(run[0]) for run in known["real"] if changed(*run))
 
 
-def changed(entry, known):
-    """Whether the numbers of an entry differ from those known, so that its check may too."""
-    return bool(differing(numbers(entry), known))
+def changed(entry, before):
+    """Whether the numbers of an entry differ from those before, so that its check may too."""
+    return bool(differing(numbers(entry), before))
 
 
 def complains(entry):
     """Whether the check of an entry finds something wrong: a crash would show nothing."""
-    return not check(entry, diagnosis=0).ok
+    return not check(entry, together=True, diagnosis=0).ok

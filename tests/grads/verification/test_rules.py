@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from families import for_all
 
 from grads.verification.cases import labels_of, model_case
 from grads.verification.catalogue import entries, random_model
@@ -23,8 +24,7 @@ def test_distance_is_a_part_of_the_tensors_largest():
                                {"a": np.ones(1), "b": np.zeros(1)}))
 
 
-@pytest.mark.parametrize("entry", [e for e in entries() if e.shape in ("ragged", "real")],
-                         ids=lambda entry: entry.name)
+@for_all([e for e in entries() if e.shape in ("ragged", "real")])
 def test_every_weight_is_labelled(entry):
     """Axes have names, and the parts of each axis cover it once."""
     case = model_case(random_model(entry))

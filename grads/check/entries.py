@@ -16,6 +16,7 @@ import numpy as np
 
 from grads.check.case import Labels
 from grads.check.comparison import Check, index_of
+from grads.check.diagnosis.elsewhere import Probe
 from grads.check.differentiate import Numeric, real_direction, second_direction
 from grads.check.directions import TOGETHER, Failed, along_directions, lines_together
 from grads.check.evaluate import NotAnalytic
@@ -111,10 +112,11 @@ def check_entries(
             check.evaluate.inputs[name].size)
         examined[name] = Examined(next(iter(estimates.values()))[0], estimates, len(where),
                                   doubtful, coarse)
-    rows = []
+    rows, method = [], "complex" if check.evaluate.complex_step else "central"
+    probe = Probe(check.case, check.evaluate, method)
     for choice in check.analytic:
         for name in names:
-            row = row_of_tensor(check, choice, name, examined, methods)
+            row = row_of_tensor(check, choice, name, examined, methods, probe)
             rows += [row] if choice == "all" or row.status in BAD else []
     if check.watch.stopped:
         return [replace(row, status="unfinished") if row.status in ("ok", "inconclusive")

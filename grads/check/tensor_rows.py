@@ -49,22 +49,22 @@ class Examined(NamedTuple):
 
 def row_of_tensor(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined],
-    methods: Sequence[str],
+    methods: Sequence[str], probe: Probe,
 ) -> Row:
     """The row of a tensor for one choice. It is unfinished if the time ends before kinks are ruled
-    out."""
+    out. Arguments: probe, for the diagnosis."""
     where, shape = examined[name].where, check.evaluate.inputs[name].shape
     if check.watch.stopped and not len(where):
         return uncovered(name, choice, shape)
     try:
-        return _compared_row(check, choice, name, examined, methods)
+        return _compared_row(check, choice, name, examined, methods, probe)
     except TimeUp:
         return uncovered(name, choice, shape, len(where), (UNSURE,))
 
 
 def _compared_row(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined],
-    methods: Sequence[str],
+    methods: Sequence[str], probe: Probe,
 ) -> Row:
     """The row, after a second method has confirmed the first, with kinks and diagnosis."""
     where, estimates = examined[name].where, examined[name].estimates
@@ -98,7 +98,7 @@ def _compared_row(
         allowed = np.full(gradient.size, np.nan)
         allowed[where] = first.limit
         kinks = [k for k, word in status.items() if word == "inconclusive"]
-        hints = [*_diagnosis(check, choice, name, examined, allowed, kinks), *hints]
+        hints = [*_diagnosis(check, choice, name, examined, allowed, kinks, probe), *hints]
     elif worst == "disagree":
         hints = [_disagreement(estimates, check, choice, at), *hints]
     elif gradient.size and not gradient.any() and not first.numeric.any():
@@ -217,7 +217,7 @@ def _disagreement(estimates: Estimates, check: Check, choice: str, at: int | Non
 
 def _diagnosis(
     check: Check, choice: str, name: str, examined: Mapping[str, Examined], allowed: np.ndarray,
-    kinks: list[int],
+    kinks: list[int], probe: Probe,
 ) -> list[str]:
     """The diagnosis of the mistake, and on how many entries it rests. Entries at kinks are left
     out."""
@@ -240,8 +240,6 @@ def _diagnosis(
         name, gradients[choice][name], numeric(name, choice), allowed.reshape(inputs[name].shape),
         check.case.labels.get(name), alone if choice == "all" else {}, inputs, check.case.labels,
         check.case.facts, other_gradients, check.upstream, check.evaluate.outputs)
-    probe = Probe(check.case, check.evaluate,
-                  "complex" if check.evaluate.complex_step else "central")
     try:
         hints = diagnose(evidence, probe if choice == "all" else None)
     except TimeUp:  # the gradient is wrong, whatever the mistake

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from itertools import groupby
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,12 +22,10 @@ from grads.check.diagnosis.paths import path
 from grads.check.diagnosis.places import Family, families, place
 from grads.check.diagnosis.repairs import copies, nature, repairs
 from grads.check.diagnosis.terms import explained
-from grads.check.evaluate import Evaluator
 
 __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
-EDITS: WeakKeyDictionary[Evaluator, dict[str, str]] = WeakKeyDictionary()  # by tensor
 LISTED = 5  # most parts that are listed by name
 ONLY = "only "  # in phrases that say where a gradient is wrong, not how
 ALIKE = 1e-6  # relative difference of gradients that are right
@@ -63,10 +60,10 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
     try:
         # the code is run many times, whatever it prints
         with redirect_stdout(StringIO()), warnings.catch_warnings(action="ignore"):
-            if probe.evaluate not in EDITS:  # for all tensors
-                EDITS[probe.evaluate] = {}
-                EDITS[probe.evaluate] = Edits(probe, evidence).phrases
-            phrase = EDITS[probe.evaluate].get(evidence.name) or path(probe, evidence)
+            if probe.mended is None:
+                probe.mended = {}
+                probe.mended = Edits(probe, evidence).phrases
+            phrase = probe.mended.get(evidence.name) or path(probe, evidence)
     except Exception:  # the code cannot be run in another form
         phrase = None
     return [phrase] if phrase else []

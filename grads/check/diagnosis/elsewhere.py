@@ -5,6 +5,7 @@ and what does it get through single entries of the outputs?
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +35,16 @@ MISPLACED = ("comes through other entries of an output than it should: is an ind
 Arrays = Mapping[str, Array]
 
 
-class Probe(NamedTuple):
-    """What can be evaluated again: the case, its function, and the method that suits it."""
+@dataclass
+class Probe:
+    """What can be evaluated again: the case, its function, and the method that suits it. All
+    tensors of a check share one, with what was tried in the user's code."""
 
     case: Case
     evaluate: Evaluator
     method: str
+    mended: dict[str, str] | None = None  # phrases of `edits` by tensor; None: nothing was tried
+    stop: float | None = None  # CPU seconds at which `paths` ends; None: it has not begun
 
     def gradients(self, upstream: Arrays) -> dict[str, Array]:
         """The analytic gradients for other upstream gradients."""

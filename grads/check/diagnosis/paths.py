@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping
 from itertools import cycle
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
 
 SECONDS = 1.5  # of CPU, for all tensors of a check
-STOPS: WeakKeyDictionary[Evaluator, float] = WeakKeyDictionary()  # when the time is over
 MOST = 250  # evaluations
 ALIKE = 1e-6  # relative difference of multiples that count as equal
 ROUNDING = {"complex": 1e-12}  # of a derivative, relative to its terms; of other methods
@@ -52,14 +50,15 @@ def path(probe: Probe, evidence: Evidence) -> str | None:
     """The phrase on the expression through which a gradient comes wrong; None if there is none."""
     codes = called(lambda: probe.case.outputs(_copied(probe.evaluate.inputs)))
     hooked = Hooked(sources_of(codes))
-    if not hooked.sites or time.process_time() > STOPS.get(probe.evaluate, np.inf):
+    if probe.stop is None:
+        probe.stop = time.process_time() + SECONDS
+    if not hooked.sites or time.process_time() > probe.stop:
         return None
-    stop = STOPS.setdefault(probe.evaluate, time.process_time() + SECONDS)
     most = probe.evaluate.evaluations + MOST
     samples = [_sample(probe, evidence, hooked, k) for k in range(POINTS)]
     phrases: dict[int, str] = {}
     for number in samples[0].values:
-        if time.process_time() > stop or probe.evaluate.evaluations > most or 0 in phrases:
+        if time.process_time() > probe.stop or probe.evaluate.evaluations > most or 0 in phrases:
             break
         site = hooked.sites[number]
         multiple = None if isinstance(site.node, ast.Constant) else _multiple(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from grads.check import check_gradients, check_pair
-from grads.check.diagnosis import diagnose as diagnosis
 from grads.check.diagnosis import edits, instrument
 from grads.check.user_code import check_file
 
@@ -260,7 +259,7 @@ def test_the_search_is_made_once_for_all_tensors(tmp_path, monkeypatch):
     search = edits.Edits.search
     monkeypatch.setattr(edits.Edits, "search", lambda self: (runs.append(self), search(self)))
     hints_of(tmp_path, SCALE, "d * (1 - y ** 2)", "d * (1 - y ** 2) * 2")
-    assert len(runs) == 1 and isinstance(diagnosis.EDITS, object)
+    assert len(runs) == 1
 
 
 def test_what_the_tried_code_prints_is_not_shown(tmp_path, capsys):

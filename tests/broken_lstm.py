@@ -105,8 +105,7 @@ def noisy(a: np.ndarray, seed: int = 3) -> np.ndarray:
 def evidence(name: str, analytic: np.ndarray, **options: Any) -> Evidence:
     """Of one tensor of the LSTM above; without more, it has no outputs to tell apart."""
     numeric = options.pop("numeric", noisy(TRUE[name]))
-    return Evidence(name, analytic, numeric, allow(numeric), LABELS[name], inputs=P,
-                    all_labels=LABELS, **{"facts": {"lengths": LENGTHS}, **options})
+    return Evidence(name, analytic, numeric, allow(numeric), LABELS[name], inputs=P, **options)
 
 
 def hints(name: str, analytic: np.ndarray, **options: Any) -> list[str]:

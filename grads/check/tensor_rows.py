@@ -238,8 +238,8 @@ def _diagnosis(
                        for tensor in gradients[choice] if tensor != name}
     evidence = Evidence(
         name, gradients[choice][name], numeric(name, choice), allowed.reshape(inputs[name].shape),
-        check.case.labels.get(name), alone if choice == "all" else {}, inputs, check.case.labels,
-        check.case.facts, other_gradients, check.upstream, check.evaluate.outputs)
+        check.case.labels.get(name), alone if choice == "all" else {}, inputs, other_gradients,
+        check.upstream, check.evaluate.outputs)
     try:
         hints = diagnose(evidence, probe if choice == "all" else None)
     except TimeUp:  # the gradient is wrong, whatever the mistake

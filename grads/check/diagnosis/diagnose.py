@@ -16,12 +16,11 @@ from itertools import groupby
 import numpy as np
 
 from grads.check.diagnosis.edits import Edits
-from grads.check.diagnosis.elsewhere import Probe, contributions
-from grads.check.diagnosis.evidence import Evidence, Pair, make_pair, sizes
+from grads.check.diagnosis.elsewhere import Probe
+from grads.check.diagnosis.evidence import Evidence, Pair, make_pair
+from grads.check.diagnosis.multiples import nature, sizes
 from grads.check.diagnosis.paths import path
 from grads.check.diagnosis.places import Family, families, place
-from grads.check.diagnosis.repairs import copies, nature, repairs
-from grads.check.diagnosis.terms import explained
 
 __all__ = ["Evidence", "diagnose", "place"]
 
@@ -45,11 +44,12 @@ def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
         return [_not_finite(evidence, bad)]
     if not pair.wrong.any():
         return []
-    said = [*(_whole(evidence, pair) or copies(evidence, pair)), *_from_code(evidence, probe)]
+    said = [*_whole(evidence, pair), *_from_code(evidence, probe)]
     if said:
         return [f"it {phrase}" for phrase in said][:MOST]
-    hints = _named(evidence, pair) or _asked(evidence, probe) or _located(evidence, pair)
-    return (hints or _scattered(pair))[:MOST]
+    hints = [*_through_outputs(evidence), *_parts(evidence, pair)]
+    named = [hint for hint in hints if ONLY not in hint]
+    return (named or hints or _scattered(pair))[:MOST]
 
 
 def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
@@ -69,34 +69,10 @@ def _from_code(evidence: Evidence, probe: Probe | None) -> list[str]:
     return [phrase] if phrase else []
 
 
-def _named(evidence: Evidence, pair: Pair) -> list[str]:
-    """The hints that name a mistake, from the numbers alone."""
-    through = _through_outputs(evidence)
-    if through and ONLY not in through[0]:
-        return through
-    return [f"it {phrase}" for phrase in explained(evidence, pair)] or [
-        hint for hint in _parts(evidence, pair) if ONLY not in hint]
-
-
-def _located(evidence: Evidence, pair: Pair) -> list[str]:
-    """The hints that say where the gradient is wrong, not how."""
-    return [*_through_outputs(evidence), *_parts(evidence, pair)]
-
-
-def _asked(evidence: Evidence, probe: Probe | None) -> list[str]:
-    """The hint from evaluating the function at other inputs, or for parts of its outputs."""
-    pair = evidence.pair
-    if probe is None or pair.gap.max() < ALIKE * np.abs(pair.numeric[pair.known]).max(initial=0.0):
-        return []
-    return [f"it {phrase}" for phrase in contributions(probe, evidence)]
-
-
 def _whole(evidence: Evidence, pair: Pair) -> list[str]:
-    """The phrases that explain the whole gradient without other arrays."""
+    """The phrase for a gradient that is zero or a multiple of the right gradient."""
     multiple = nature(pair, sizes(evidence))
-    if multiple is not None:
-        return [f"{multiple} everywhere" if multiple == "is zero" else multiple]
-    return repairs(evidence, pair)
+    return [f"{multiple} everywhere" if multiple == "is zero" else multiple] if multiple else []
 
 
 def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:

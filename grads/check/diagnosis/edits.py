@@ -39,7 +39,8 @@ ALONE = {
           "({} + np.swapaxes({}, -1, -2)) / 2", "1 / {}", "1 - {}", "1 + {}", "{} ** 2",
           "np.sqrt({})", "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]",
           "np.tril({})", "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
-          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.exp({})", "np.log({})"),
+          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.exp({})", "np.log({})",
+          "np.cumsum({}[::-1], 0)[::-1]", "{}[:, None]"),
 }
 # the same with a number # of the function, and then with another value #
 SCALED = ("{} * #", "{} / #")
@@ -47,7 +48,8 @@ FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
 WITH = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} * #[:, None]",
         "{} + #", "{} / #", "{} - #", "{} * (# > 0)", "{} - # * {}.sum(axis=-1, keepdims=True)",
         "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (1 + #)", "1 - # ** 2",
-        "# * (1 - #)")
+        "# * (1 - #)", "1.0 * (# > 0)", "{} * np.cos(#)",
+        "# * ({} - (# * {}).sum(axis=-1, keepdims=True))")
 INDEXED = ("{} - np.eye({}.shape[-1])[#]", "{}[#]", "{}[np.argsort(#)]",
            "np.take_along_axis({}, #, -1)", "np.take_along_axis({}, np.argsort(#, -1), -1)")
 
@@ -220,7 +222,8 @@ class Edits:
                 value = _evaluated(text, seen.value, *seen.spaces)
             except Exception:
                 continue
-            if kind(value) != kind(seen.value) or np.shape(value) != np.shape(seen.value):
+            shape = np.shape(seen.value)
+            if kind(value) != kind(seen.value) or np.shape(value) not in (shape, (*shape, 1)):
                 continue
             key = number, repr(value) if isinstance(value, range) else np.asarray(value).tobytes()
             if key in tried or np.array_equal(value, seen.value):

@@ -33,9 +33,7 @@ class Evidence(NamedTuple):
     allowed: Array  # same shape: the allowed absolute difference
     labels: Labels | None = None
     alone: Mapping[str, tuple[Array, Array]] = NONE  # output -> analytic, numeric through it only
-    inputs: Mapping[str, Array] = NONE  # of the whole case, like the next two
-    all_labels: Mapping[str, Labels] = NONE
-    facts: Mapping[str, Any] = NONE  # "ids", "lengths", "padding"
+    inputs: Mapping[str, Array] = NONE  # of the whole case
     others: Mapping[str, Array] = NONE  # numerical gradients of the other tensors
     upstream: Mapping[str, Array] = NONE  # upstream gradients by output
     outputs: Mapping[str, Array] = NONE
@@ -114,42 +112,3 @@ def digits(before: Array, after: Array, fitted: int = 0) -> float:
     """The decimal digits gained over all entries, except for the best `fitted` entries."""
     gained = np.sort(np.log10(np.maximum(before / after, 1.0)), axis=None)
     return float(gained[: max(gained.size - fitted, 0)].sum())
-
-
-def sizes(evidence: Evidence) -> list[tuple[str, float]]:
-    """Names and values of factors by which a wrong mean or sum makes a gradient wrong."""
-    letters = {"time": "T", "batch": "B", "position": "S", "row": "rows"}
-    letter_sizes: dict[str, set[int]] = {letter: set() for letter in letters.values()}
-    labelled = dict(evidence.all_labels) | (
-        {evidence.name: evidence.labels} if evidence.labels is not None else {})
-    for name, labels in labelled.items():
-        shape = np.shape(evidence.inputs.get(name, evidence.analytic))
-        for label, size in zip(labels.axes, shape, strict=False):
-            if label in letters:
-                letter_sizes[letters[label]].add(size)
-    if "lengths" in evidence.facts:
-        lengths = np.asarray(evidence.facts["lengths"])
-        letter_sizes["B"].add(lengths.size)
-        letter_sizes["the number of real steps"] = {int(lengths.sum())}
-    named = [(name, value) for name, values in letter_sizes.items() for value in sorted(values)]
-    named += [(f"B*{letter}", b * t) for letter in "TS" for b in sorted(letter_sizes["B"])
-              for t in sorted(letter_sizes[letter])]
-    if not labelled:  # the axes have no labels
-        lengths_of: dict[int, str] = {}
-        for name, value in evidence.inputs.items():
-            for axis, length in enumerate(np.shape(value)):
-                lengths_of.setdefault(int(length), f"the length of axis {axis} of {name}")
-        for name, out in evidence.outputs.items():
-            lengths_of.setdefault(out.size, f"the size of output {name}")
-            for axis, length in enumerate(out.shape):
-                lengths_of.setdefault(out.size // max(length, 1),
-                                      f"the size of output {name} without axis {axis}")
-        named += [(name, length) for length, name in lengths_of.items() if length > 2]
-    factors = [pair for name, value in named if value > 1
-               for pair in ((name, float(value)), (f"1/({name})" if " " in name or "*" in name
-                                                   else f"1/{name}", 1 / value))]
-    for name, upstream in evidence.upstream.items():
-        if np.size(upstream) == 1 and 1e-3 < abs(u := float(np.sum(upstream))) < 1e3:
-            factors += [(f"1/(upstream gradient of {name})", 1 / u),
-                        (f"the upstream gradient of {name}", u)]
-    return list(dict.fromkeys(factors))

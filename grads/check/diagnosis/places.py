@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,22 +68,6 @@ def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
         if restricted(block):
             by_axes.setdefault(restricted(block), []).append(block)
     return list(by_axes.values())
-
-
-def implied(shape: tuple[int, ...], labels: Labels | None) -> Iterator[Labels]:
-    """Labels for divisions of a tensor into equal blocks: single rows, columns and so on, and, of
-    an unlabelled tensor, 4, 3 or 2 blocks along each axis."""
-    axes = ("row", "column", *(f"axis {k}" for k in range(2, len(shape))))[:len(shape)]
-    axes = axes if labels is None or len(labels.axes) != len(shape) else labels.axes
-    for axis, size in enumerate(shape):
-        for number in dict.fromkeys((*((4, 3, 2) if labels is None else ()), min(size, LONGEST))):
-            width = size // max(number, 1)
-            if width * number == size > 1:
-                starts = range(0, size, width)
-                yield Labels(axes, tuple(Block(
-                    f"{start}:{start + width}" if width > 1 else str(start),
-                    (slice(None),) * axis + (slice(start, start + width),)
-                    + (slice(None),) * (len(shape) - axis - 1)) for start in starts))
 
 
 def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 from grads.check.diagnosis.instrument import LOOP, Source
@@ -89,14 +91,53 @@ def _left_out(node: ast.AST) -> Any:
 
 
 def _swapped(node: ast.AST) -> Any:
-    """y @ x for x @ y, f(y, x) for f(x, y), where(c, y, x) for where(c, x, y)."""
+    """y @ x for x @ y, y - x for x - y, y / x for x / y."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.MatMult, ast.Sub, ast.Div)):
         return ast.BinOp(node.right, node.op, node.left)
-    if isinstance(node, ast.Call) and len(node.args) == 2:
-        return ast.Call(node.func, node.args[::-1], node.keywords)
-    if isinstance(node, ast.Call) and len(node.args) == 3:
-        return ast.Call(node.func, [node.args[0], *node.args[:0:-1]], node.keywords)
     return None
+
+
+def _exchanged(i: int, j: int, node: Any) -> Any:
+    """[..., y, ..., x, ...] for [..., x, ..., y, ...], of elements or arguments i and j."""
+    field = "args" if isinstance(node, ast.Call) else "elts"
+    values = list(getattr(node, field, ()))
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load) or len(values) <= j:
+        return None
+    values[i], values[j] = values[j], values[i]
+    new = copy.copy(node)
+    setattr(new, field, values)
+    return new
+
+
+def _summed(node: ast.AST) -> Any:
+    """x.sum(axis=0) for x[k]."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or isinstance(
+            node.slice, (ast.Slice, ast.Tuple)):
+        return None
+    call: Any = ast.parse("x.sum(axis=0)", mode="eval").body
+    call.func.value = node.value
+    return call
+
+
+def _scattered(node: ast.AST) -> Any:
+    """The sum of the rows x with equal indices k, for x[k]."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or not isinstance(
+            node.slice, (ast.Name, ast.Attribute)):
+        return None
+    k, x = ast.unparse(node.slice), ast.unparse(node.value)
+    return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
+
+
+def _other_axis(node: ast.AST) -> Any:
+    """x.sum(axis=1, keepdims=True) for x.sum(axis=0), and the reverse."""
+    if not isinstance(node, ast.Call) or [key.arg for key in node.keywords] != ["axis"]:
+        return None
+    axis = ast.unparse(node.keywords[0].value)
+    if axis not in "01":
+        return None
+    return ast.Call(node.func, node.args, [
+        ast.keyword("axis", ast.Constant(1 - int(axis))),
+        ast.keyword("keepdims", ast.Constant(True))])
 
 
 def _other_end(node: ast.AST) -> Any:
@@ -117,4 +158,7 @@ def _renamed(node: ast.AST) -> Any:
     return None
 
 
-CHANGES = (_left_out, _accumulated, _assigned, _scaled, _added_at, _swapped, _other_end, _renamed)
+CHANGES: tuple[Callable[[Any], Any], ...] = (
+    _left_out, _accumulated, _assigned, _scaled, _added_at, _swapped, _other_end, _renamed, _summed,
+    _scattered, _other_axis, *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
+)

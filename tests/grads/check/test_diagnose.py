@@ -10,9 +10,7 @@ from broken_lstm import (
     RECURRENT,
     ROWS,
     TRUE,
-    B,
     D,
-    H,
     P,
     T,
     X,
@@ -24,8 +22,8 @@ from broken_lstm import (
     terms,
 )
 
-from grads.check.case import Block, Labels
-from grads.check.diagnosis.diagnose import Evidence, diagnose, place
+from grads.check.case import Labels
+from grads.check.diagnosis.diagnose import place
 
 
 @pytest.mark.parametrize("outputs", [("h", "c"), ("h",), ("c",)])
@@ -56,24 +54,14 @@ def test_a_right_gradient_gets_no_hint(name):
 @pytest.mark.parametrize("change, said", [
     (lambda g: -g, "it has the reversed sign (ratio -1)"),
     (lambda g: 0 * g, "it is zero everywhere"),
-    (lambda g: 2 * g, "it is off by the factor 2 (B)"),
-    (lambda g: g / 2, "it is off by the factor 0.5 (1/B)"),
-    (lambda g: g * T, "it is off by the factor 5 (T)"),
-    (lambda g: g / T, "it is off by the factor 0.2 (1/T)"),
-    (lambda g: g * B * T, "it is off by the factor 10 (B*T)"),
-    (lambda g: g / 8, "it is off by the factor 0.125 (1/(the number of real steps))"),
+    (lambda g: 2 * g, "it is off by the factor 2"),
+    (lambda g: g / 2, "it is off by the factor 0.5"),
+    (lambda g: g * T, "it is off by the factor 5 (the length of axis 0 of x)"),
+    (lambda g: g / T, "it is off by the factor 0.2 (1/(the length of axis 0 of x))"),
     (lambda g: g * 0.7, "it is off by the constant factor 0.7"),
 ])
 def test_all_of_it(change, said):
     assert hints("T", change(TRUE["T"])) == [said]
-
-
-def test_a_factor_that_two_sizes_explain_names_both():
-    labels = {"w": Labels(("time", "batch")), "s": Labels(("position", "unit"))}
-    numeric = np.random.default_rng(0).normal(size=(3, 3))
-    said = plain(3 * numeric, numeric, labels=labels["w"], all_labels=labels,
-                 inputs={"s": np.zeros((3, 2))})
-    assert said == ["it is off by the factor 3 (T or B or S)"]
 
 
 def test_a_mean_over_a_single_item_is_no_factor():
@@ -88,64 +76,6 @@ def test_values_that_are_not_finite():
     assert hints("T", np.full_like(wrong, np.inf)) == ["it is not finite anywhere"]
 
 
-def test_the_transpose():
-    numeric = np.random.default_rng(0).normal(size=(4, 4))
-    assert plain(numeric.T, numeric) == ["it equals the transpose of what it should be"]
-
-
-def test_reshaped_where_a_transpose_was_meant():
-    numeric = np.random.default_rng(0).normal(size=(4, 3))
-    assert "reshaped where" in plain(np.ascontiguousarray(numeric.T).reshape(4, 3), numeric)[0]
-
-
-def test_two_gates_exchanged():
-    wrong = TRUE["T"].copy()
-    wrong[ROWS[0]], wrong[ROWS[2]] = TRUE["T"][ROWS[2]], TRUE["T"][ROWS[0]]
-    assert hints("T", wrong) == ["it has gates i and o exchanged"]
-
-
-def test_gates_shifted_by_one_block():
-    said = hints("b", np.roll(TRUE["b"], H))
-    assert said[0].startswith(
-        "it is rolled by 1 of its 4 gates: gate i holds the gradient of h_hat")
-
-
-def test_a_gate_copied():
-    wrong = broken("T", ROWS[1], lambda g: TRUE["T"][ROWS[0]])
-    assert hints("T", wrong) == [
-        "it has its gates mixed up: gate f holds the gradient of i"]
-
-
-def test_column_blocks_exchanged():
-    labels = Labels(("unit", "column"), (Block("c", (ALL, slice(0, 3))),
-                                         Block("h", (ALL, slice(3, 6)))))
-    numeric = np.random.default_rng(0).normal(size=(3, 6))
-    said = plain(np.roll(numeric, 3, axis=1), numeric, labels=labels)
-    assert said == ["it has column blocks c and h exchanged"]
-
-
-def test_time_reversed():
-    numeric = np.random.default_rng(0).normal(size=(4, 2, 3))
-    assert plain(numeric[::-1], numeric, labels=LABELS["x"]) == ["it is reversed in time"]
-
-
-@pytest.mark.parametrize("by, said", [
-    (1, "it is shifted by one in time: index k holds the gradient of index k - 1"),
-    (-1, "it is shifted by one in time: index k holds the gradient of index k + 1"),
-])
-def test_off_by_one_step(by, said):
-    numeric = np.random.default_rng(0).normal(size=(4, 2, 3))
-    wrong = np.roll(numeric, by, axis=0)
-    wrong[0 if by > 0 else -1] = 0
-    assert plain(wrong, numeric, labels=LABELS["x"]) == [said]
-
-
-def test_time_and_batch_exchanged():
-    numeric = np.random.default_rng(0).normal(size=(3, 3, 2))
-    assert plain(numeric.swapaxes(0, 1), numeric, labels=LABELS["x"]) == [
-        "it has time and batch exchanged"]
-
-
 # --- parts --------------------------------------------------------------------------------------
 
 
@@ -157,7 +87,7 @@ def test_time_and_batch_exchanged():
 @pytest.mark.parametrize("change, how", [
     (lambda g: 0 * g, "in {} it is zero; elsewhere it is right"),
     (lambda g: -g, "in {} it has the reversed sign (ratio -1); elsewhere it is right"),
-    (lambda g: 3 * g, "in {} it is off by the constant factor 3; elsewhere it is right"),
+    (lambda g: 3.7 * g, "in {} it is off by the constant factor 3.7; elsewhere it is right"),
     (lambda g: np.sin(9 * g) + 0.1 * (g != 0), "it is wrong only in {}"),
 ])
 def test_one_part(name, where, said, change, how):
@@ -195,19 +125,3 @@ def test_shapes_that_differ():
 ])
 def test_place(labels, index, said):
     assert place(labels, index) == said
-
-
-@pytest.mark.parametrize("columns", [False, True])
-def test_a_weight_transposed_the_wrong_way(columns):
-    """Square, so that no shape complains; as a matrix, and as a block of one."""
-    rng = np.random.default_rng(3)
-    dz, T = rng.normal(size=(5, 3)), rng.normal(size=(3, 7))
-    W = T[:, 4:]
-    wrong, right = (dz @ W.T, dz @ W)
-    if columns:
-        wrong, right = wrong.T, right.T
-    labels = {"T": Labels(("unit", "column"), (Block("x", np.s_[:, :4]), Block("h", np.s_[:, 4:])))}
-    for inputs, name in (({"W": W}, "W"),):
-        evidence = Evidence("h", wrong, right, np.full(right.shape, 1e-13), inputs=inputs,
-                            all_labels=labels)
-        assert diagnose(evidence) == [f"it is multiplied with {name} transposed the wrong way"]

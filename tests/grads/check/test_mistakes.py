@@ -7,60 +7,9 @@ import pytest
 
 from backend.errors import UserError
 from grads.check import check_gradients, check_pair
-from grads.check.case import Block, Labels
 from grads.check.user_code import check_file
 
 RNG = np.random.default_rng(31)
-H, E, B = 5, 3, 4
-X, STATE, W = RNG.normal(size=(B, E)), RNG.normal(size=(B, H)), RNG.normal(size=(4 * H, E + H))
-
-
-def lstm(x, h, W):
-    z = np.concatenate([x, h], axis=1) @ W.T
-    i, f, o = (1 / (1 + np.exp(-z[:, k * H:(k + 1) * H])) for k in range(3))
-    g = np.tanh(z[:, 3 * H:])
-    c = f * h + i * g
-    return (o * np.tanh(c), c), (x, h, W, i, f, o, g, c)
-
-
-def lstm_backward(d, cache, order=(0, 1, 2, 3)):
-    x, h, W, i, f, o, g, c = cache
-    dc = d[1] + d[0] * o * (1 - np.tanh(c) ** 2)
-    parts = [dc * g * i * (1 - i), dc * h * f * (1 - f), d[0] * np.tanh(c) * o * (1 - o),
-             dc * i * (1 - g * g)]
-    dz = np.concatenate(parts, axis=1)
-    dW = np.concatenate([parts[k] for k in order], axis=1).T @ np.concatenate([x, h], axis=1)
-    dxh = dz @ W
-    return dxh[:, :E], dxh[:, E:] + dc * f, dW
-
-
-@pytest.mark.parametrize("order, said", [
-    ((1, 0, 2, 3), "it has {} and {} exchanged"), ((0, 1, 3, 2), "it has {2} and {3} exchanged"),
-    ((3, 0, 1, 2), "it is rolled by 1 of its 4"), ((2, 0, 1, 3), "it has its"),
-])  # fmt: skip
-@pytest.mark.parametrize("labelled", [False, True])
-def test_permuted_gates(order, said, labelled):
-    def wrong(d, cache):
-        return lstm_backward(d, cache, order)
-
-    names = ["i", "f", "o", "g"]
-    blocks = tuple(Block(name, (slice(k * H, (k + 1) * H), slice(None)))
-                   for k, name in enumerate(names))
-    labels = {"W": Labels(("gate", "column"), blocks)} if labelled else {}
-    assert check_pair(lstm, lstm_backward, [X, STATE, W], labels=labels).ok
-    report = check_pair(lstm, wrong, [X, STATE, W], labels=labels)
-    [row] = [row for row in report.wrong if row.upstream == "all"]
-    kinds = [f"gates {name}" if labelled else f"row blocks {k * H}:{(k + 1) * H}"
-             for k, name in enumerate(names)]
-    ends = [kind.rsplit(" ", 1)[1] for kind in kinds]
-    swapped = [k for k in range(4) if order[k] != k]
-    if "exchanged" in said:
-        expected = f"it has {kinds[swapped[0]]} and {ends[swapped[1]]} exchanged"
-        assert row.hints[0] == expected
-    else:
-        kind = "gate" if labelled else "row block"
-        assert row.hints[0].startswith(said) and f"{kind} {ends[0]} holds the gradient of " \
-            f"{ends[order[0]]}" in row.hints[0]
 
 
 @pytest.mark.parametrize("by", [0.1, 1e-6])
@@ -219,27 +168,13 @@ def test_accumulation_forgotten():
         return np.tanh(xs @ W.T), W
 
     def wrong(d, W):
+        dW = np.zeros_like(W)
         for t in range(5):
             dW = ((1 - np.tanh(xs[t] @ W.T) ** 2) * d[t]).T @ xs[t]
         return dW
 
-    report = check_pair(forward, wrong, [RNG.normal(size=(3, 8))])
-    assert not report.ok
-
-    def run(x, W):
-        return np.tanh(x @ W.T), (x, W)
-
-    def also_wrong(d, cache):
-        x, W = cache
-        dz = (1 - np.tanh(x @ W.T) ** 2) * d
-        for t in range(5):
-            dW = dz[t].T @ x[t]
-        return dz @ W, dW
-
-    [row] = check_pair(run, also_wrong, [xs, RNG.normal(size=(3, 8))]).wrong
-    assert row.name == "W" and row.hints[0].startswith(
-        "it counts only what comes through index 4 of axis 0 of output f: is a sum over axis 0 "
-        "forgotten")
+    [row] = check_pair(forward, wrong, [RNG.normal(size=(3, 8))]).wrong
+    assert row.hints[0].startswith("it is right with `dW += ((1 - np.tanh(")
 
 
 # --- how much is let through ----------------------------------------------------------------------
@@ -303,7 +238,7 @@ def file(tmp_path):
 
 def test_labels_of_the_users_file(file):
     [row] = check_file(f"{file}:layer", np.random.default_rng(0)).wrong
-    assert row.hints[0] == "it has gates i and f exchanged" and row.place.startswith("gate ")
+    assert row.place.startswith("gate ") and "`dW[[2, 3, 0, 1, 4, 5]]`" in row.hints[0]
 
 
 @pytest.mark.parametrize("name, message", [

@@ -9,7 +9,8 @@ estimate.
 `checkers` runs gradient checkers on the corpus of right and wrong functions (tests/grads/corpus) in
 float64: ours, gradcheck and `jax.test_util.check_grads`, all with their defaults. It reports false
 alarms, misses, and the time for all right functions. A false alarm is a right function that is not
-accepted. A miss is a wrong function that is accepted.
+accepted. A miss is a wrong function that is accepted. For ours it also counts the mistakes whose
+cause the report names. A report that only says where a gradient is wrong names no cause.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import argparse
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -49,6 +52,8 @@ VOCABULARY = 8
 TOLERANCE = 1e-10  # relative to a gradient's norm, between theirs and ours
 CORPUS = TESTS / "gradient_corpus.py"
 OURS, GRADCHECK, CHECK_GRADS = "grads.check", "torch.autograd.gradcheck", "jax check_grads"
+PLACES = ("spread over all entries", "entries compared are wrong", "only one entry of those",
+          "wrong only ", "right only ", "this rests on", "for each output alone")  # no causes
 EVERY = 25  # --quick: one function in 25, and its first mistake
 
 Check = Callable[[Case], bool]
@@ -100,12 +105,16 @@ def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
     corpus = load_module(CORPUS)
     pairs = corpus.PAIRS[::EVERY] if options.quick else corpus.PAIRS
     right = {pair.name: make_case(pair) for pair in pairs}
-    wrong = {f"{pair.name}: {mistake.what}": make_case(pair, mistake) for pair in pairs
-             for mistake in (pair.wrong[:1] if options.quick else pair.wrong)}
+    mistakes = [(pair, mistake) for pair in pairs
+                for mistake in (pair.wrong[:1] if options.quick else pair.wrong)]
+    wrong = {f"{pair.name}: {mistake.what}": make_case(pair, mistake)
+             for pair, mistake in mistakes}
 
     def prepare(_: Any) -> Prepared:
         checks = make_checks()
-        scores = {name: measure(check, right, wrong) for name, check in checks.items()}
+        scores = {name: measure(check, right, {} if name == OURS else wrong)
+                  for name, check in checks.items()}
+        scores[OURS] |= diagnosed(mistakes)
         return Prepared(
             {name: partial(measure, check, right, {}) for name, check in checks.items()},
             fields=lambda _: {"right": len(right), "wrong": len(wrong), "checkers": scores})
@@ -114,9 +123,14 @@ def corpus_case(options: argparse.Namespace) -> Iterator[Timed]:
                 least=3)  # one pass takes half a minute
 
 
-def make_case(pair: Any, wrong: Any = None) -> Case:
-    """A pair of the corpus as a case. A scalar's backward multiplies by the upstream gradient."""
-    forward, backward = pair.functions(wrong)
+def make_case(pair: Any, wrong: Any = None, module: Any = None) -> Case:
+    """A pair of the corpus as a case. A scalar's backward multiplies by the upstream gradient.
+
+    Arguments: wrong, a mistake; module with the pair's functions, None to make them from its text.
+    """
+    ends = ("", "_gradient") if pair.scalar else ("_forward", "_backward")
+    forward, backward = (pair.functions(wrong) if module is None else
+                         (getattr(module, pair.name + end) for end in ends))
     if not pair.scalar:
         return pair_case(forward, backward, pair.inputs(), {})
     case, _ = gradients_case(forward, pair.inputs(), backward, None, {})
@@ -160,11 +174,33 @@ def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) 
             "misses": [name for name, case in wrong.items() if accepts(check, case)]}
 
 
+def diagnosed(mistakes: Sequence[tuple[Any, Any]]) -> dict[str, list[str]]:
+    """The names of our misses, and of the mistakes whose cause our report does not name.
+
+    Each mistake is in a file of its own, as a user's function is: the diagnosis reads the source.
+    """
+    names: dict[str, list[str]] = {"misses": [], "unnamed": []}
+    with TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
+        for number, (pair, mistake) in enumerate(mistakes):
+            file = Path(folder) / f"mistake{number}.py"
+            file.write_text(pair.source(mistake), encoding="utf-8")
+            with np.errstate(all="ignore"):
+                report = check_case(make_case(pair, mistake, load_module(file)))
+            hints = [hint for row in report.wrong for hint in row.hints]
+            said = f"{pair.name}: {mistake.what}"
+            names["misses"] += [said] * report.ok
+            names["unnamed"] += [said] * (not report.findings and all(
+                any(place in hint for place in PLACES) for hint in hints))
+    return names
+
+
 def verdicts(record: Record) -> list[str]:
     """The false alarms and misses of each checker."""
     row: Row = record["rows"][0]
     return [f"{name}: {several(len(verdict['false_alarms']), 'false alarm')} of {row['right']}, "
             f"{several(len(verdict['misses']), 'miss', 'misses')} of {row['wrong']}"
+            + (f", {row['wrong'] - len(verdict['unnamed'])} of {row['wrong']} named by their cause"
+               if "unnamed" in verdict else "")
             + "".join(f"\n  {kind}: {function}" for kind in ("false_alarms", "misses")
                       for function in verdict[kind]) for name, verdict in row["checkers"].items()]
 

@@ -39,7 +39,8 @@ ALONE = {
           "({} + np.swapaxes({}, -1, -2)) / 2", "1 / {}", "1 - {}", "1 + {}", "{} ** 2",
           "np.sqrt({})", "np.ones_like({})", "np.zeros_like({})", "{}[::-1]", "{}[..., ::-1]",
           "np.tril({})", "np.triu({})", "np.conj({})", "np.roll({}, 1, -1)", "np.roll({}, -1, -1)",
-          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.exp({})", "np.log({})",
+          "np.roll({}, 1, 0)", "np.roll({}, -1, 0)", "np.roll({}, 2, 0)", "np.roll({}, -2, 0)",
+          "np.exp({})", "np.log({})",
           "np.cumsum({}[::-1], 0)[::-1]", "{}[:, None]"),
 }
 # the same with a number # of the function, and then with another value #
@@ -48,7 +49,7 @@ FACTORS = ("2 * {}", "{} / 2", "{} / len({})", "{} * len({})", "3 * {}")
 WITH = ("{} * #", "#.T @ {}", "# @ {}", "{} @ #.T", "{} @ #", "#", "{} * #[:, None]",
         "{} + #", "{} / #", "{} - #", "{} * (# > 0)", "{} - # * {}.sum(axis=-1, keepdims=True)",
         "{} * (1 - # ** 2)", "{} * # * (1 - #)", "{} * (1 - #)", "{} * (1 + #)", "1 - # ** 2",
-        "# * (1 - #)", "1.0 * (# > 0)", "{} * np.cos(#)",
+        "# * (1 - #)", "1.0 * (# > 0)", "{} * np.cos(#)", "{} * np.log(#)",
         "# * ({} - (# * {}).sum(axis=-1, keepdims=True))")
 INDEXED = ("{} - np.eye({}.shape[-1])[#]", "{}[#]", "{}[np.argsort(#)]",
            "np.take_along_axis({}, #, -1)", "np.take_along_axis({}, np.argsort(#, -1), -1)")

@@ -128,6 +128,34 @@ def _scattered(node: ast.AST) -> Any:
     return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
 
 
+def _with_cross_terms(node: Any) -> Any:
+    """p * (d - (p * d).sum(axis=-1, keepdims=True)), of a softmax, for p * (1 - p) * d."""
+    factors: list[str] = []
+    left = node
+    while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+        factors.insert(0, ast.unparse(left.right))
+        left = left.left
+    factors.insert(0, ast.unparse(left))
+    p = next((p for p in factors if f"1 - {p}" in factors), None)
+    if p is None or len(factors) < 3:
+        return None
+    factors.remove(p)
+    factors.remove(f"1 - {p}")
+    d = " * ".join(f"({factor})" for factor in factors)
+    new = f"{p} * ({d} - ({p} * {d}).sum(axis=-1, keepdims=True))"
+    return ast.parse(new, mode="eval").body
+
+
+def _from_the_end(node: ast.AST) -> Any:
+    """np.flip(np.cumsum(np.flip(x, a), a), a) for np.cumsum(x, a)."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.cumsum":
+        return None
+    flip: Any = ast.parse("np.flip", mode="eval").body
+    inner = ast.Call(flip, node.args, node.keywords)
+    total = ast.Call(node.func, [inner, *node.args[1:]], node.keywords)
+    return ast.Call(flip, [total, *node.args[1:]], node.keywords)
+
+
 def _other_axis(node: ast.AST) -> Any:
     """x.sum(axis=1, keepdims=True) for x.sum(axis=0), and the reverse."""
     if not isinstance(node, ast.Call) or [key.arg for key in node.keywords] != ["axis"]:
@@ -160,5 +188,6 @@ def _renamed(node: ast.AST) -> Any:
 
 CHANGES: tuple[Callable[[Any], Any], ...] = (
     _left_out, _accumulated, _assigned, _scaled, _added_at, _swapped, _other_end, _renamed, _summed,
-    _scattered, _other_axis, *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
+    _scattered, _with_cross_terms, _from_the_end, _other_axis,
+    *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
 )

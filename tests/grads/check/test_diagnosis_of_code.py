@@ -144,9 +144,25 @@ def f_backward(d, cache):
 def f_inputs(rng):
     return rng.normal(size=(3, 3)), rng.normal(size=3)
 '''
+TOTAL = '''
+import numpy as np
+
+def f_forward(x):
+    return np.cumsum(x ** 2), x
+
+def f_backward(d, x):
+    return 2 * x * np.flip(np.cumsum(np.flip(d)))
+
+def f_inputs(rng):
+    return (rng.normal(size=5),)
+'''
 EDITS = [
     (SOFTMAX, "(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum(axis=0)",
      "`(p * dp).sum(axis=1, keepdims=True)` in place of `(p * dp).sum(axis=0)` in line 11"),
+    (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp * p * (1 - p)",
+     "`p * (dp - (p * dp).sum(axis=-1, keepdims=True))` in place of `dp * p * (1 - p)` in line"),
+    (TOTAL, "np.flip(np.cumsum(np.flip(d)))", "np.cumsum(d)",
+     "`np.flip(np.cumsum(np.flip(d)))` in place of `np.cumsum(d)` in line 8"),
     (SOFTMAX, "dp = d[:, None] * w", "dp = d * w", "`d[:, None]` in place of `d` in line 10"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp.copy()",
      "`p * (d[:, None] * w - (p * (d[:, None] * w)).sum(axis=-1, keepdims=True))` in place of"),

@@ -168,4 +168,4 @@ def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
     if page is None:
         return extent
     asked = extent["every_entry"] or extent["sample"] is not None
-    return {**extent, "steps": True} | ({} if asked else {"sample": SAMPLE})
+    return extent if asked else {**extent, "sample": SAMPLE}

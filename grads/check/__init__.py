@@ -92,7 +92,6 @@ class Extent:
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as above
     diagnosis: int = SAMPLE  # entries of a larger tensor for the diagnosis; 0: none
-    steps: bool = False  # errors by step size of one entry of each tensor, for the page
     rtol: float = 0.0  # relative error that is allowed in addition to rounding
 
     def __post_init__(self) -> None:
@@ -148,10 +147,6 @@ def check_case(
         at = special(check.evaluate.inputs)
         if (at or state.mutable) and not findings and all(row.status == "ok" for row in rows):
             findings += findings_elsewhere(check, wanted, state.mutable, at)
-        if how.steps:
-            from grads.check.step_sizes import with_steps
-
-            rows = [with_steps(row, check) for row in rows]
     except TimeUp:
         return unfinished(title, watch, rows, {name: case.inputs[name] for name in wanted},
                           findings, check)

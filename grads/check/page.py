@@ -19,7 +19,6 @@ from pathlib import Path
 
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
 from grads.check.result import BAD, SAID, VERDICTS, Result, Row, said_seconds
-from grads.check.step_chart import chart
 from nmt.console.messages import several
 from nmt.console.package import PACKAGE
 from nmt.pages.page import BASE
@@ -166,15 +165,13 @@ def _said(report: Result, cells: int) -> str:
         f"<li>{html.escape(text.replace(f'{directory}/', '') if directory else text)}</li>"
         for text in report.remarks())
     maps = "".join(heat_map(row, cells) for row in report.rows)
-    steps = "".join(chart(row.name, row.steps) for row in report.rows if row.steps is not None)
     summary = html.escape(report.summary().removeprefix(f"{report.title}: {SAID[report.verdict]}"))
     return (
         f'<p class="{report.verdict}"><span class="verdict {report.verdict}">'
         f"{SAID[report.verdict]}</span>{summary}</p>"
         + (f'<ul class="remarks">{remarks}</ul>' if remarks else "")
         + (_tensors(report) if report.rows else "")
-        + (f"<h3>Relative error</h3><div class=\"maps\">{maps}</div>" if maps else "")
-        + (f"<h3>Error against step size</h3><div class=\"maps\">{steps}</div>" if steps else ""))
+        + (f"<h3>Relative error</h3><div class=\"maps\">{maps}</div>" if maps else ""))
 
 
 def _title(report: Result) -> str:

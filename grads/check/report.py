@@ -63,13 +63,13 @@ class Report(Result):
 def json_page(reports: Sequence[Report]) -> str:
     """The reports as a JSON list, or a single report as an object, without the errors of single
     entries."""
-    bare = [replace(report, rows=[replace(row, entries=None, steps=None) for row in report.rows])
+    bare = [replace(report, rows=[replace(row, entries=None) for row in report.rows])
             for report in reports]
     made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
             for report in bare]
     for report in made:
         for row in report["rows"]:
-            del row["entries"], row["steps"]
+            del row["entries"]
     return json.dumps(made[0] if len(made) == 1 else made, indent=1, allow_nan=False) + "\n"
 
 

@@ -36,16 +36,6 @@ class ErrorMap(NamedTuple):
     axes: tuple[str, ...]  # the labels of the axes, if given
 
 
-class StepErrors(NamedTuple):
-    """Relative errors of three numerical derivatives of an entry; (steps,) each."""
-
-    steps: np.ndarray
-    complex: np.ndarray  # NaN where the function takes no complex numbers
-    central: np.ndarray
-    forward: np.ndarray
-    at: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True)
 class Row:
     """A tensor. `at`, `place`, `analytic` and `numeric` are those of its worst entry."""
@@ -64,7 +54,6 @@ class Row:
     numeric: float
     hints: tuple[str, ...] = ()
     entries: ErrorMap | None = field(default=None, compare=False, repr=False)
-    steps: StepErrors | None = field(default=None, compare=False, repr=False)  # of one entry
     floor: float = 0.0  # an error of an entry below this fraction of the largest gradient may pass
 
     @property

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.step_chart import STEPS
-from grads.check.step_sizes import step_errors
+from grads.check.step_sizes import STEPS, step_errors
 from grads.stepper.explorer.partners import forward_origin
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number

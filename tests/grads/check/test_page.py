@@ -148,24 +148,6 @@ def test_axe_finds_nothing_grave(browser, tmp_path):
     page.context.close()
 
 
-def test_error_against_step_size_of_one_entry_of_each_tensor():
-    x, wrong = np.array([0.3, -1.2]), np.array([3.0, -1.2])
-    report = check_gradients(lambda x: np.exp(x).sum(), [x], [np.exp(x)], steps=True)
-    errors = report.rows[0].steps
-    assert errors.at == (0,)  # the largest gradient
-    assert errors.complex[8:].max() < 1e-14
-    assert 3 <= errors.central.argmin() <= 7 and errors.central.min() < 1e-9
-    assert errors.central[-1] > 1e-6 and errors.forward.min() > errors.central.min()
-    section = html_page([report])
-    assert section.count('class="series ') == 3 and "<code>x at (0,)</code>" in section
-    bad = check_gradients(lambda x: np.exp(x).sum(), [x], [wrong], steps=True).rows[0]
-    assert bad.steps.at == bad.at and bad.steps.central.min() < 1e-9  # against the derivative
-    real = check_gradients(lambda x: float(np.exp(x).sum()), [x], [np.exp(x)], steps=True)
-    assert np.isnan(real.rows[0].steps.complex).all()
-    assert "complex" not in "".join(re.findall('class="series ([a-z]+)"', html_page([real])))
-    assert "steps" not in report.to_json()
-
-
 def wrong_report():
     """Two tensors, one of them wrong."""
     x = np.random.default_rng(0).normal(size=(3, 40))

@@ -174,7 +174,7 @@ def decided(
     check: Check, choice: str, line: Line, methods: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """The status of a line that one method found wrong, by all methods together, and its hints."""
-    from grads.check.diagnosis.elsewhere import right_nearby
+    from grads.check.diagnosis.elsewhere import Probe, right_beside
 
     weights = check.weights(choice)
     if find_kink_along(check.evaluate, weights, line.direction) is None:
@@ -183,8 +183,8 @@ def decided(
         return ("disagree", (_apart(methods),)) if confirmed else ("wrong", ())
     results = [(method, cleared(check, choice, line, method)) for method in methods]
     doubtful = [result for _, result in results if result.word == "wrong"]
-    if not doubtful or all(right_nearby(check.case, check.evaluate, weights, name)
-                           for name in line.direction):
+    probe = Probe(check.case, check.evaluate, "ridders")
+    if not doubtful or all(right_beside(probe, weights, name, True) for name in line.direction):
         return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
     alone = [_only(result.line, *result.entries[0]) for result in doubtful if result.entries]
     if any(all(compare_line(check, choice, entry, method).words[0] == "wrong"

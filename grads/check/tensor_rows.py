@@ -221,25 +221,22 @@ def _diagnosis(
 ) -> list[str]:
     """The diagnosis of the mistake, and on how many entries it rests. Entries at kinks are left
     out."""
-    inputs, gradients = check.evaluate.inputs, check.analytic
+    inputs, gradients = check.evaluate.inputs, check.analytic[choice]
 
-    def numeric(tensor: str, upstream_choice: str) -> np.ndarray:
+    def numeric(tensor: str) -> np.ndarray:
         if tensor not in examined:  # its directions were right
-            return gradients[upstream_choice][tensor]
+            return gradients[tensor]
         where, numbers = next(iter(examined[tensor].estimates.values()))
         full = np.full(inputs[tensor].size, np.nan)
-        full[where] = check.through(numbers, upstream_choice).value
+        full[where] = check.through(numbers, choice).value
         full[kinks if tensor == name else []] = np.nan
         return full.reshape(inputs[tensor].shape)
 
-    alone = {output: (gradients[output][name], numeric(name, output))
-             for output in check.upstream if output in gradients}
-    other_gradients = {tensor: numeric(tensor, choice)
-                       for tensor in gradients[choice] if tensor != name}
+    other_gradients = {tensor: numeric(tensor) for tensor in gradients if tensor != name}
     evidence = Evidence(
-        name, gradients[choice][name], numeric(name, choice), allowed.reshape(inputs[name].shape),
-        check.case.labels.get(name), alone if choice == "all" else {}, inputs, other_gradients,
-        check.upstream, check.evaluate.outputs)
+        name, gradients[name], numeric(name), allowed.reshape(inputs[name].shape),
+        check.case.labels.get(name), inputs, other_gradients, check.upstream,
+        check.evaluate.outputs)
     try:
         hints = diagnose(evidence, probe if choice == "all" else None)
     except TimeUp:  # the gradient is wrong, whatever the mistake

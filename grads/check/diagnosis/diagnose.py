@@ -17,7 +17,7 @@ import numpy as np
 
 from grads.check.diagnosis.edits import Edits
 from grads.check.diagnosis.elsewhere import Probe
-from grads.check.diagnosis.evidence import Evidence, Pair, make_pair
+from grads.check.diagnosis.evidence import Evidence, Pair
 from grads.check.diagnosis.multiples import nature, sizes
 from grads.check.diagnosis.paths import path
 from grads.check.diagnosis.places import Family, families, place
@@ -47,7 +47,7 @@ def diagnose(evidence: Evidence, probe: Probe | None = None) -> list[str]:
     said = [*_whole(evidence, pair), *_from_code(evidence, probe)]
     if said:
         return [f"it {phrase}" for phrase in said][:MOST]
-    hints = [*_through_outputs(evidence), *_parts(evidence, pair)]
+    hints = _parts(evidence, pair)
     named = [hint for hint in hints if ONLY not in hint]
     return (named or hints or _scattered(pair))[:MOST]
 
@@ -82,37 +82,6 @@ def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
     first = np.unravel_index(int(bad.argmax()), bad.shape)
     return (f"it is not finite in {bad.sum()} of {bad.size} entries, the first at "
             f"{place(evidence.labels, [int(k) for k in first])}")
-
-
-# --- one output at a time -----------------------------------------------------------------------
-
-
-def _through_outputs(evidence: Evidence) -> list[str]:
-    """The hint on the outputs whose gradients are wrong, if others are right."""
-    pairs = {output: make_pair(*gradients, evidence.allowed)
-             for output, gradients in evidence.alone.items()}
-    pairs = {output: pair for output, pair in pairs.items()
-             if pair.known.any() and np.isfinite(pair.analytic).all()}
-    wrong = {output: pair for output, pair in pairs.items() if pair.wrong.any()}
-    right = [output for output, pair in pairs.items()
-             if output not in wrong and pair.significant.any()]
-    if len(pairs) < 2 or not (wrong or right):
-        return []
-    if not wrong:
-        return ["it is right for each output alone, and wrong for all of them together"
-                ] * (len(right) == len(evidence.alone))
-    if not right:
-        return []
-    said: dict[str, list[str]] = {}
-    for output, pair in wrong.items():
-        phrase = next(iter(_whole(evidence, pair)), "is wrong")
-        phrase = "is missing (zero)" if phrase.startswith("is zero") else phrase
-        said.setdefault(phrase, []).append(output)
-    if list(said) == ["is wrong"]:
-        return [f"it is wrong only through output {_listed(list(wrong))}"]
-    hints = [f"the gradient through output {_listed(outputs)} {phrase}"
-             for phrase, outputs in said.items()]
-    return ["; ".join([*hints, f"through {_listed(right)} it is right"])]
 
 
 # --- one part of the tensor ---------------------------------------------------------------------

@@ -39,43 +39,25 @@ class Probe:
                                              {key: np.array(d) for key, d in upstream.items()})
         return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
 
-def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
-    """Whether the gradient of a tensor is right at POINTS random points nearby."""
-    rng, probe = np.random.default_rng(2), Probe(case, evaluate, "ridders")
-    for _ in range(POINTS):
-        inputs = {key: a + NEAR * np.maximum(1.0, np.abs(a)) * rng.normal(size=a.shape)
-                  for key, a in evaluate.inputs.items()}
-        if not _error(probe, inputs, upstream, name) <= 1:
-            return False
-    return True
+def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = False) -> bool:
+    """Whether a gradient is right at points close by, as far as the function takes them.
 
-
-def right_beside(probe: Probe, upstream: Arrays, name: str) -> bool:
-    """Whether a gradient is right at points close by, as far as the function takes them."""
+    Arguments: everywhere, whether zeros are moved, too. Then the function must take the points, and
+    have a slope there.
+    """
     rng = np.random.default_rng(2)
     for _ in range(POINTS):
-        inputs = {key: np.asarray(a + NEAR * np.abs(a) * rng.normal(size=a.shape))
+        inputs = {key: a + NEAR * np.maximum(everywhere, np.abs(a)) * rng.normal(size=a.shape)
                   if a.dtype.kind == "f" else a for key, a in probe.evaluate.inputs.items()}
         v = rng.normal(size=inputs[name].shape)
         slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
-        if slopes is not None:
+        slope = float(slopes[1].value.sum()) if slopes else 0.0
+        if everywhere and not slope:
+            return False
+        if slopes:
             terms, numeric = slopes
-            slope = float(numeric.value.sum())
             size = max(float(np.abs(terms).sum()), abs(slope))
             error = min(10 * float(numeric.error.sum()), UNSURE * size)
             if not abs(float(terms.sum()) - slope) <= CLOSE * size + error:
                 return False
     return True
-
-
-def _error(probe: Probe, inputs: Arrays, upstream: Arrays, name: str) -> float:
-    """The error of a tensor's gradient at these inputs along a direction, as a multiple of the
-    allowed error; infinite if there is no derivative."""
-    v = np.random.default_rng(1).normal(size=inputs[name].shape)
-    slopes = slopes_at(probe.case, probe.evaluate, upstream, inputs, {name: v}, probe.method)
-    if slopes is None:
-        return np.inf
-    terms, numeric = slopes
-    slope, size = float(numeric.value.sum()), float(np.abs(terms).sum())
-    allowed = CLOSE * size + min(10 * float(numeric.error.sum()), UNSURE * size)
-    return abs(float(terms.sum()) - slope) / allowed if slope and allowed else np.inf

@@ -32,7 +32,6 @@ class Evidence(NamedTuple):
     numeric: Array  # same shape
     allowed: Array  # same shape: the allowed absolute difference
     labels: Labels | None = None
-    alone: Mapping[str, tuple[Array, Array]] = NONE  # output -> analytic, numeric through it only
     inputs: Mapping[str, Array] = NONE  # of the whole case
     others: Mapping[str, Array] = NONE  # numerical gradients of the other tensors
     upstream: Mapping[str, Array] = NONE  # upstream gradients by output

@@ -128,6 +128,29 @@ def _scattered(node: ast.AST) -> Any:
     return ast.parse(f"(np.arange(len({x}[{k}]))[:, None] == {k}) @ {x}", mode="eval").body
 
 
+def _outer(node: ast.AST) -> Any:
+    """x.T @ y, a sum over all rows, for np.outer(x[k], y[k])."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.outer" or not all(
+            isinstance(part, ast.Subscript) for part in node.args):
+        return None
+    x, y = (ast.unparse(part.value) for part in node.args if isinstance(part, ast.Subscript))
+    return ast.parse(f"{x}.T @ {y}", mode="eval").body
+
+
+def _repeated(node: ast.AST) -> Any:
+    """np.repeat(x, n, axis=-1) for np.tile(x, n)."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "np.tile":
+        return None
+    repeat = ast.parse("np.repeat", mode="eval").body
+    return ast.Call(repeat, node.args, [ast.keyword("axis", ast.Constant(-1))])
+
+
+def _from_the_start(node: ast.AST) -> Any:
+    """k for -1 - k."""
+    return node.right if isinstance(node, ast.BinOp) and (
+        isinstance(node.op, ast.Sub) and ast.unparse(node.left) == "-1") else None
+
+
 def _with_cross_terms(node: Any) -> Any:
     """p * (d - (p * d).sum(axis=-1, keepdims=True)), of a softmax, for p * (1 - p) * d."""
     factors: list[str] = []
@@ -188,6 +211,6 @@ def _renamed(node: ast.AST) -> Any:
 
 CHANGES: tuple[Callable[[Any], Any], ...] = (
     _left_out, _accumulated, _assigned, _scaled, _added_at, _swapped, _other_end, _renamed, _summed,
-    _scattered, _with_cross_terms, _from_the_end, _other_axis,
+    _scattered, _with_cross_terms, _from_the_end, _from_the_start, _other_axis, _outer, _repeated,
     *(partial(_exchanged, i, j) for i, j in combinations(range(4), 2)),
 )

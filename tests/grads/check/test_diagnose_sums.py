@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from broken_lstm import (
-    ALONE,
-    OUTPUTS,
     TRUE,
     T,
     allow,
     broken,
     evidence,
     hints,
-    noisy,
     plain,
 )
 from hypothesis import given, settings
@@ -26,43 +21,9 @@ from grads.check.diagnosis.diagnose import diagnose
 # --- outputs and other tensors ------------------------------------------------------------------
 
 
-def alone_with(output: str, name: str, wrong: np.ndarray) -> dict[str, Any]:
-    """All outputs right but one."""
-    return {key: (wrong if key == output else ALONE[key][name], noisy(ALONE[key][name]))
-            for key in OUTPUTS}
-
-
-@pytest.mark.parametrize("change, how", [
-    (lambda g: 0 * g, "the gradient through output c is missing (zero); through h it is right"),
-    (lambda g: -g, "the gradient through output c has the reversed sign (ratio -1); through h it "
-                   "is right"),
-    (lambda g: np.sin(9 * g), "it is wrong only through output c"),
-])
-@pytest.mark.parametrize("name", ["T", "b", "x", "c_0"])
-def test_one_output(name, change, how):
-    wrong = change(ALONE["c"][name])
-    total = ALONE["h"][name] + wrong
-    said = hints(name, total, alone=alone_with("c", name, wrong))
-    assert how in said
-
-
-def test_wrong_only_for_all_outputs_together():
-    right = {key: (ALONE[key]["T"], noisy(ALONE[key]["T"])) for key in OUTPUTS}
-    assert hints("T", np.sin(TRUE["T"] * 9), alone=right)[0] == (
-        "it is right for each output alone, and wrong for all of them together")
-
-
 def test_the_upstream_gradient_forgotten():
     said = hints("T", TRUE["T"] / -0.3, upstream={"loss": np.array(-0.3)})
     assert said == ["it is off by the factor -3.33333 (1/(upstream gradient of loss))"]
-
-
-def test_two_outputs_missing_in_the_same_way_are_named_together():
-    alone = {key: (0 * ALONE["c"]["b"], noisy(ALONE["c"]["b"])) for key in ("c", "last")}
-    alone["h"] = (ALONE["h"]["b"], noisy(ALONE["h"]["b"]))
-    said = hints("b", ALONE["h"]["b"], alone=alone, numeric=TRUE["b"] + ALONE["c"]["b"])
-    assert said[0] == (
-        "the gradient through output c, last is missing (zero); through h it is right")
 
 
 # --- no false hints -----------------------------------------------------------------------------
@@ -80,12 +41,9 @@ def test_garbage_is_called_nothing(name):
         noise = rng.normal(size=TRUE[name].shape) * scale
         where = TRUE[name] != 0  # zero elsewhere, as padding is
         wrong = TRUE[name] + noise * where if trial % 2 else noise * where
-        alone = {key: (ALONE[key][name] + where * rng.normal(size=noise.shape),
-                       noisy(ALONE[key][name])) for key in OUTPUTS}
         known = {"outputs": {"y": rng.normal(size=noise.shape)},
                  "upstream": {"y": rng.normal(size=noise.shape)}}
-        for said in (hints(name, wrong, others=others), hints(name, wrong, alone=alone),
-                     hints(name, wrong, **known)):
+        for said in (hints(name, wrong, others=others), hints(name, wrong, **known)):
             assert len(said) == 1 and said[0].endswith(HONEST), (trial, said)
 
 

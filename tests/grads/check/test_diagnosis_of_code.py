@@ -157,6 +157,8 @@ def f_inputs(rng):
     return (rng.normal(size=5),)
 '''
 EDITS = [
+    (RNN, "dW += np.outer(xs[t], dz)", "dW[:] += np.outer(xs[-1 - t], dz)",
+     "`t` in place of `-1 - t` in line 13"),
     (SOFTMAX, "(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum(axis=0)",
      "`(p * dp).sum(axis=1, keepdims=True)` in place of `(p * dp).sum(axis=0)` in line 11"),
     (SOFTMAX, "p * (dp - (p * dp).sum(axis=1, keepdims=True))", "dp * p * (1 - p)",

@@ -205,7 +205,12 @@ def is_new(result: Any, lanes: Sequence[LaneArray]) -> bool:
     """Whether a result has memory of its own and shares none with a lane."""
     if isinstance(result, (list, tuple)):
         return any(is_new(entry, lanes) for entry in result)
-    return not any(np.may_share_memory(result, lane.values) for lane in lanes)
+    return not any(shares_memory(result, lane) for lane in lanes)
+
+
+def shares_memory(result: Any, lane: LaneArray) -> bool:
+    """Whether a result may be a view of a lane. A subclass of arrays may not know the question."""
+    return bool(np.may_share_memory(np.asarray(result), np.asarray(lane.values)))
 
 
 def arrays_in(values: Any) -> Iterator[LaneArray]:
@@ -241,7 +246,7 @@ def joined(results: list[Any], lanes: Sequence[LaneArray]) -> Any:
         return type(first)(*entries) if hasattr(first, "_fields") else type(first)(entries)
     if isinstance(first, np.ndarray) and not is_new(first, lanes):
         P, stride = next((lane.values.shape[-1], lane.values.strides[-1]) for lane in lanes
-                         if np.may_share_memory(first, lane.values))
+                         if shares_memory(first, lane))
         return LaneArray(as_strided(first, (*first.shape, P), (*first.strides, stride), subok=True,
                                     writeable=first.flags.writeable))
     if isinstance(first, (np.ndarray, np.generic, float, complex)):

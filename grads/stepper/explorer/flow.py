@@ -16,6 +16,7 @@ from grads.stepper.explorer.tensors import flat
 
 H = 24  # hidden units
 LAGS = 20
+LAGGED = np.arange(LAGS + 1)
 RADII = (0.5, 0.9, 1.1, 1.5)  # of the recurrent weights: the size of every eigenvalue
 FORGET = (0.0, 4.0)  # biases of the forget gate: f about 0.5, and about 0.98
 
@@ -33,30 +34,15 @@ TEXT = (
 def flow_json() -> dict[str, Any]:
     """Norms for each unit at each spectral radius, and the bound for the RNN."""
     series = []
-    for radius in RADII:
-        rng = np.random.default_rng(1)
-        series.append({"unit": "rnn", "radius": radius, "forget_bias": None,
-                       "norms": flat(rnn_norms(radius, rng), 4),
-                       "bound": flat(radius ** np.arange(LAGS + 1), 4)})
-    for radius in RADII:
-        rng = np.random.default_rng(1)
-        series.append({"unit": "adding-memory", "radius": radius, "forget_bias": None,
-                       "norms": flat(adding_norms(radius, rng), 4), "bound": None})
-    for bias in FORGET:
-        for radius in RADII:
-            rng = np.random.default_rng(1)
-            series.append({"unit": "gated-memory", "radius": radius, "forget_bias": bias,
-                           "norms": flat(gated_norms(radius, bias, rng), 4), "bound": None})
-    for radius in RADII:
-        rng = np.random.default_rng(1)
-        series.append({"unit": "gru", "radius": radius, "forget_bias": None,
-                       "norms": flat(gru_norms(radius, rng), 4), "bound": None})
-    for bias in FORGET:
-        for radius in RADII:
-            rng = np.random.default_rng(1)
-            series.append({"unit": "lstm", "radius": radius, "forget_bias": bias,
-                           "norms": flat(lstm_norms(radius, bias, rng), 4), "bound": None})
-    return {"lags": list(range(LAGS + 1)), "series": series, "text": TEXT}
+    for unit, norms, biases in UNITS:
+        for bias in biases:
+            for radius in RADII:
+                known = {} if bias is None else {"forget_bias": bias}
+                series.append({
+                    "unit": unit, "radius": radius, "forget_bias": bias,
+                    "norms": flat(norms(radius, np.random.default_rng(1), **known), 4),
+                    "bound": flat(radius ** LAGGED, 4) if unit == "rnn" else None})
+    return {"lags": LAGGED.tolist(), "series": series, "text": TEXT}
 
 
 def rnn_norms(radius: float, rng: np.random.Generator) -> list[float]:
@@ -92,13 +78,13 @@ def adding_norms(radius: float, rng: np.random.Generator) -> list[float]:
     return norms_through(lambda x, h: adding_memory(h, h, x, T)[0], backward, rng)
 
 
-def gated_norms(radius: float, forget_bias: float, rng: np.random.Generator) -> list[float]:
+def gated_norms(radius: float, rng: np.random.Generator, forget_bias: float) -> list[float]:
     """The same of the memory with constant gates (2.33, 2.34)."""
     T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
     return memory_norms(gated_memory, gated_memory_grad, T, forget_bias, rng)
 
 
-def lstm_norms(radius: float, forget_bias: float, rng: np.random.Generator) -> list[float]:
+def lstm_norms(radius: float, rng: np.random.Generator, forget_bias: float) -> list[float]:
     """The same of the LSTM (2.36, 2.37), Algorithm 2."""
     T = np.hstack([inputs_weights(4, rng),
                    np.vstack([radius * orthogonal(rng) for _ in range(4)])])
@@ -131,6 +117,12 @@ def gru_norms(radius: float, rng: np.random.Generator) -> list[float]:
     unit = Unit(W, W_z, W_r, U, U_z, U_r, *np.zeros((3, H, 1)))
     return norms_through(lambda x, h: gru(x, h, unit),
                          lambda dh, x, h: gru_grad(dh, x, h, unit)[1], rng)
+
+
+UNITS: tuple[tuple[str, Callable[..., list[float]], tuple[float | None, ...]], ...] = (
+    ("rnn", rnn_norms, (None,)), ("adding-memory", adding_norms, (None,)),
+    ("gated-memory", gated_norms, FORGET), ("gru", gru_norms, (None,)),
+    ("lstm", lstm_norms, FORGET))  # each with its norms, and the biases of its forget gate
 
 
 def orthogonal(rng: np.random.Generator) -> np.ndarray:

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -101,10 +102,16 @@ class Written:
 
     def check_that_it_ends(self, call: Any) -> None:
         """Run a function once with its steps counted, before it runs without a limit. Raises
-        `UserError` if it does not end."""
+        `UserError` if it does not end, and if it only makes a layer."""
         function = getattr(call, "__func__", call)
         if isinstance(function, FunctionType):
-            trace(function, *copy.deepcopy((*bound(call), *self.inputs)), follow=self.follow)
+            inputs = self.inputs if signature(function).parameters else []
+            result = trace(function, *copy.deepcopy((*bound(call), *inputs)),
+                           follow=self.follow).result
+            if any(hasattr(result, name) for name in BACKWARDS):
+                name, kind = function.__name__, type(result).__name__
+                raise UserError(f"{self.target}: expected a layer, got a function that returns a "
+                                f"{kind}: write {name} = {kind}(...) instead of def {name}")
 
     def derivation(self, forward: Any, backward: Any, arguments: tuple[Any, ...], upstream: Any,
                    **others: Any) -> Derivation:

@@ -28,12 +28,12 @@ class Program:
     Arguments: follow, modules (for all their functions), functions, and classes (for all their
     methods); parts, whether the parts of expressions are recorded too (their texts are then in the
     attribute `parts`); returns, whether an expression that a function returns is recorded like an
-    assignment. Method `run` sets a listener and calls the function. Raises `UserError` for a
-    function without source.
+    assignment; others, functions that it may start at too (`starting_at`). Method `run` sets a
+    listener and calls the function. Raises `UserError` for a function without source.
     """
 
     def __init__(self, function: Any, follow: Iterable[Any] = (), parts: bool = False,
-                 returns: bool = False) -> None:
+                 returns: bool = False, others: Iterable[FunctionType] = ()) -> None:
         self.parts: list[str] | None = [] if parts else None
         self.sites: list[Site] = []
         self.chains: list[Chain] = []
@@ -45,7 +45,7 @@ class Program:
         self.methods = methods_of(item for item in follow if isinstance(item, type))
         followed = {start, *functions_of(item for item in follow if not isinstance(item, type))}
         self.codes: dict[FunctionType, CodeType] = {}  # of each function, rewritten
-        waiting = [*self.methods, start]
+        waiting = [*self.methods, start, *others]
         while waiting:
             called = waiting.pop()
             if called not in self.codes:
@@ -72,6 +72,12 @@ class Program:
             if function.__name__ in edits else code for function, code in self.codes.items()}
         changed.link()
         return changed
+
+    def starting_at(self, function: FunctionType) -> Program:
+        """The same program that starts at another of its functions."""
+        other = copy.copy(self)
+        other.start, other.entry = function, self.copies[function]
+        return other
 
     def link(self) -> None:
         """Create the copies of the functions, so that they call each other. Each copy has a copy of

@@ -30,7 +30,7 @@ from grads.stepper.tracing.record import Origin
 from grads.stepper.tracing.values import Path, at, changed, is_array, unpack
 
 LANES = 512  # perturbations in one run
-MEMORY = 2**21  # numbers of one array in all lanes
+MEMORY = 2**18  # numbers of one array in all lanes: they fit a cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,17 +7,18 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
-from grads.stepper.trace import Edits, Origin, Step, Trace, trace
+from grads.stepper.trace import Edits, Origin, Step, Trace, record, trace
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.numerical import OwnRuns
 from grads.stepper.tracing.pairing import Pairing, root_of
+from grads.stepper.tracing.program import Program
 from grads.stepper.tracing.replay import Runs, Untouched
 from grads.stepper.tracing.returned import Kept
 from grads.stepper.tracing.values import KEEP
@@ -80,8 +81,8 @@ class Derivation:
         arguments = self.untouched(example.arguments)
         if isinstance(example.arguments, Untouched):
             example = replace(example, arguments=example.arguments.copied())
-        forward = trace(self.forward, *example.arguments, follow=self.follow, keep=keep,
-                        held=self.held, returns=self.own, **example.named)
+        forward = record(self.program(self.forward), example.arguments, example.named, keep,
+                         self.held)
         if self.loss_at is not None:
             return Run(self, example, *passes(forward, self.loss_at(forward)), arguments,
                        arguments, example.arguments)
@@ -89,9 +90,15 @@ class Derivation:
         if self.own and example.upstream is not None and self.kept is None:  # the loss needs it
             passed = (copy.deepcopy(passed[0]), *passed[1:])
         kept_arguments = self.untouched(passed)
-        backward = trace(self.backward, *passed, follow=self.follow, edits=edits, keep=keep,
-                         held=self.held, returns=self.own)
+        program = self.program(self.backward)
+        backward = record(program.edited(edits) if edits else program, passed, {}, keep, self.held)
         return Run(self, example, forward, backward, arguments, kept_arguments, passed)
+
+    def program(self, function: Callable[..., Any]) -> Program:
+        """The rewritten forward or backward. Those of our own derivations are made once."""
+        if self.own:
+            return Program(function, self.follow, returns=True)
+        return programs(self.forward, self.backward, self.follow)[function is self.backward]
 
     @property
     def held(self) -> float:
@@ -109,6 +116,13 @@ class Derivation:
         """The edits of a break. Raises `UserError`, with the nearest name, if there is no such
         break."""
         return nearest({mistake.name: mistake for mistake in self.breaks}, name, "break").edits
+
+
+@lru_cache(maxsize=8)
+def programs(forward: Any, backward: Any, follow: tuple[Any, ...]) -> tuple[Program, Program]:
+    """A derivation's forward and backward, which share the rewritten functions."""
+    both = Program(forward, follow, others=[backward])
+    return both, both.starting_at(backward)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from lane_runs import STEPS, compare, in_lanes, named, one_entry_each, versions
 
+from grads.check.continuation.array import continued
+from grads.stepper.lanes import LaneArray
+
 INPUTS = {"W": (4, 3), "V": (3, 4), "x": (3,), "b": (4,), "X": (2, 3, 4), "s": ()}
 
 
@@ -134,3 +137,11 @@ def test_overflow_and_nan_are_those_of_numpy(strange):
     changed = {"x": x + 1e-30j * np.array([[1.0], [-2.0], [0.0]])}
     with np.errstate(all="ignore"):
         compare(named(lambda a: (np.tanh(a["x"]), np.exp(a["x"]))), {"x": x}, changed)
+
+
+def test_a_view_of_continued_lanes_stays_in_lanes():
+    """As np.stack makes one of a user's complex run: it must not fall back to a run a lane."""
+    lanes = LaneArray(continued(np.arange(6.0).reshape(3, 2) + 1e-30j))
+    view = np.expand_dims(lanes, 0)
+    assert view.shape == (1, 3) and np.shares_memory(np.asarray(view.values),
+                                                     np.asarray(lanes.values))

@@ -4,6 +4,7 @@ marked; numbers in their lines."""
 import numpy as np
 import pytest
 
+from backend.errors import UserError
 from grads.cli import main
 from grads.stepper.explorer import build
 from grads.stepper.explorer.examples import open_example
@@ -315,3 +316,14 @@ def test_odd_code_is_walked_and_explored(name, status, tmp_path):
     file.write_text(ODD)
     assert status_of("walk", f"{file}:{name}", "--all") == status
     assert status_of("explore", f"{file}:{name}", "-o", str(tmp_path / "page.html")) == 0
+
+
+def test_a_function_that_only_makes_a_layer_is_told_what_to_write(tmp_path):
+    (tmp_path / "made.py").write_text(
+        "class Cell:\n    def forward(self, x):\n        return x\n\n"
+        "    def backward(self, dy):\n        return dy\n\n"
+        "def layer():\n    return Cell()\n\n"
+        "def layer_inputs(rng):\n    return [rng.normal(size=3)]\n")
+    with pytest.raises(UserError, match=r"made.py:layer: expected a layer, got a function that "
+                       r"returns a Cell: write layer = Cell\(\.\.\.\) instead of def layer"):
+        build(f"{tmp_path / 'made.py'}:layer")

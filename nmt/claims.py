@@ -66,8 +66,7 @@ class Result:
 class Claim:
     """A paper's claim that a system scores higher than another, with what was found here.
 
-    minutes: of training, None where it was not timed. reservation: why figures that differ do not
-    decide, "" for nothing. script: for sh, which trains and evaluates.
+    minutes: of training, None where it was not timed. script: for sh, which trains and evaluates.
     """
 
     name: str
@@ -79,7 +78,6 @@ class Claim:
     worse: Result
     script: str
     minutes: int | None = None
-    reservation: str = ""
 
     @property
     def verdict(self) -> str:
@@ -88,7 +86,7 @@ class Claim:
         seeds = self.better.seeds, self.worse.seeds
         difference = fmean(seeds[0]) - fmean(seeds[1])
         spread = max(max(figures) - min(figures) for figures in seeds)
-        if self.reservation or min(map(len, seeds)) < SEEDS or abs(difference) <= spread:
+        if min(map(len, seeds)) < SEEDS or abs(difference) <= spread:
             return NOT_DECIDED
         return AS_PAPER if difference > 0 else NOT_AS_PAPER
 
@@ -135,6 +133,5 @@ def page(claims: Mapping[str, Claim]) -> str:
 def _line(claim: Claim) -> str:
     recipes = ", ".join(f"[{recipe.rpartition('/')[2]}](../nmt/recipes/{recipe}.yaml)"
                         for recipe in claim.systems)
-    here = f"[{claim.here}]({claim.page})" + (f". {claim.reservation}" if claim.reservation else "")
     return (f"| `{claim.name}` | {claim.claim} {recipes} | {claim.source}: {claim.paper} | "
-            f"{here} | {claim.minutes or ''} |\n")
+            f"[{claim.here}]({claim.page}) | {claim.minutes or ''} |\n")

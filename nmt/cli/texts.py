@@ -95,9 +95,9 @@ def add_join_pairs(parser: argparse.ArgumentParser) -> None:
 def run_join_pairs(options: argparse.Namespace) -> None:
     """`nmt join-pairs`.
 
-    Make long sentences from short ones: join windows of 1, 2 .. N, 1, 2 .. consecutive pairs. Each
-    pair is in one window, for text to score. With --overlapping, a window begins at each pair, for
-    text to train on. The result is the same each time.
+    Make long sentences from short ones. The first pair stays alone, the next two are joined, then
+    three, and so on to N; then one, two .. again. Each pair is used once, for text to score. With
+    --overlapping, a sentence begins at each pair, for text to train on.
 
     Raises UserError if a file would be overwritten, and if there is no pair.
     """

@@ -225,7 +225,7 @@ class Trainer:
         if self._world.agreed(interrupt.requested):
             self._save_last()
             raise interrupt.error(f"stopped after update {self.counters.step}; "
-                                  f"--resume {self._run.directory} goes on")
+                                  f"continue with --resume {self._run.directory}")
 
     def _check_parameters(self) -> None:
         """Raise UserError if an update has made a parameter infinite or NaN."""

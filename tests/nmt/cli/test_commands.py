@@ -106,7 +106,8 @@ def test_ctrl_c_saves_and_resume_goes_on(corpus) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert re.fullmatch(rf"nmt: stopped after update \d+; --resume {corpus}/cut goes on\n", error)
+    assert re.fullmatch(rf"nmt: stopped after update \d+; continue with --resume {corpus}/cut\n",
+                        error)
     counters = checkpoint.load(corpus / "cut" / LAST).metadata["training"]["counters"]
     epochs = ["--train.epochs", counters["epoch"]]
     for arguments in (["--resume", corpus / "cut"],

@@ -31,10 +31,10 @@ def on_its_page(claim: Claim, result: Result) -> bool:
     return any(result.row in line and f" {result.figures} " in line for line in lines)
 
 
-def claim_of(better: str, worse: str, reservation: str = "") -> Claim:
+def claim_of(better: str, worse: str) -> Claim:
     """A claim with these figures."""
     return dataclasses.replace(CLAIMS["reversal"], better=Result("a", "a", better),
-                               worse=Result("b", "b", worse), reservation=reservation)
+                               worse=Result("b", "b", worse))
 
 
 @pytest.fixture
@@ -85,7 +85,6 @@ def test_the_page_says_how_many_and_lists_each_under_its_verdict() -> None:
 ])  # fmt: skip
 def test_verdict(better: str, worse: str, verdict: str) -> None:
     assert claim_of(better, worse).verdict == verdict
-    assert claim_of(better, worse, reservation="why").verdict == NOT_DECIDED
 
 
 def test_the_list_has_every_claim(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,11 +149,23 @@ def _terminating() -> Iterator[None]:
     handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
     unhandled = [number for number in handlers if signal.getsignal(number) == signal.SIG_DFL
                  and threading.current_thread() is threading.main_thread()]
+    before = sys.unraisablehook
+
+    def again(unraisable: Any) -> None:
+        """Send a signal once more that came in a finalizer, where Python ignores its exception."""
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            before(unraisable)
+            return
+        number = signal.SIGTERM if unraisable.exc_type is Terminated else signal.SIGINT
+        threading.Timer(0.01, os.kill, (process, number)).start()
+
     for number in unhandled:
         signal.signal(number, handlers[number])
+    sys.unraisablehook = again
     try:
         yield
     finally:
+        sys.unraisablehook = before
         for number in unhandled:
             signal.signal(number, signal.SIG_DFL)
 

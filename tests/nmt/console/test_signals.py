@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,26 @@ def test_sigterm_ends_a_command_with_143_and_what_it_began_is_undone(capsys):
     assert called(run) == 143 and undone
     assert capsys.readouterr().err == "nmt: terminated\n"
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_comes_in_a_finalizer_is_not_lost(number, status):
+    """Python prints and ignores what is raised there."""
+    class Finalized:
+        def __del__(self):
+            os.kill(os.getpid(), number)
+
+    def run(options):
+        del options.value
+        time.sleep(20)
+
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            run_command("nmt", lambda: argparse.Namespace(run=run, value=Finalized()))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stop.value.code == status
 
 
 def test_a_worker_of_a_command_ends_by_the_signal():

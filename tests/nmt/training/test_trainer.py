@@ -604,7 +604,7 @@ def test_sigterm_saves_as_ctrl_c_does(tmp_path):
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with pytest.raises(Terminated, match="stopped after update 1; --resume"):
+        with pytest.raises(Terminated, match="stopped after update 1; continue with --resume"):
             trainer(tmp_path, observer=Terminate()).train()
         assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     finally:

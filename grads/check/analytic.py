@@ -51,7 +51,7 @@ def pair_case(
     def vjp(d: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
         return form.gradients(backward(like(kept.outputs, d), kept.cache))
 
-    return Case(named, forward_pass, vjp, labels=dict(labels), facts=dict(form.held))
+    return Case(named, forward_pass, vjp, labels=dict(labels))
 
 
 def gradients_case(
@@ -68,7 +68,7 @@ def gradients_case(
     def vjp(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
         return form.gradients(form.call(gradients, a) if callable(gradients) else gradients)
 
-    case = Case(named, forward_pass, vjp, labels=dict(labels), facts=dict(form.held),
+    case = Case(named, forward_pass, vjp, labels=dict(labels),
                 cacheless=True, fixed=not callable(gradients))
     return case, lambda outputs: _given(upstream, outputs)
 

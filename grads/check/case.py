@@ -42,7 +42,6 @@ class Case:
     zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes:
     # entries whose gradient must be exactly zero
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
-    facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks, for references
     cacheless: bool = False  # vjp reads the inputs, but no cache and no upstream gradient
     fixed: bool = False  # vjp returns the same arrays at all inputs
 

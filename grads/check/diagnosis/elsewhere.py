@@ -39,6 +39,7 @@ class Probe:
                                              {key: np.array(d) for key, d in upstream.items()})
         return {key: np.asarray(dense(d, key, inputs), float) for key, d in gradients.items()}
 
+
 def right_beside(probe: Probe, upstream: Arrays, name: str, everywhere: bool = False) -> bool:
     """Whether a gradient is right at points close by, as far as the function takes them.
 

@@ -43,7 +43,6 @@ class Evidence(NamedTuple):
         return make_pair(self.analytic, self.numeric, self.allowed)
 
 
-
 class Pair(NamedTuple):
     """An analytic and a numerical gradient, and the allowed difference."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from nmt.models import (
     deep_fusion,
+    features,
     hybrid,
     language_model,
     rnnsearch,
@@ -23,6 +24,7 @@ MODELS: dict[str, Architecture] = {
     "language_model": language_model.ARCHITECTURE,
     "deep_fusion": deep_fusion.ARCHITECTURE,
     "two_sources": two_sources.ARCHITECTURE,
+    "features": features.ARCHITECTURE,
 }
 
 

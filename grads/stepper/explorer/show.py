@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +244,7 @@ def rows_of(value: np.ndarray) -> list[list[float]]:
         value = value[:, 0]
     if value.ndim < 2:
         return [np.atleast_1d(value)[:COLUMNS].tolist()]
-    flat = value.reshape(len(value), -1)
+    flat = value.reshape(len(value), prod(value.shape[1:]))
     return [row[:COLUMNS].tolist() for row in flat[:ROWS]]
 
 

@@ -52,6 +52,10 @@ EQUIVALENTS: dict[str, str] = {
     "backend.workspace.Workspace._raw": "any buffer, or none, may be reused",
     "backend.workspace.copy_transpose: :min(BLOCK, len(weights) - start)":
         "another part of a larger buffer is used",
+    "backend.workspace.copy_transpose: :G": "another part of a larger buffer is used",
+    "backend.workspace.copy_transpose: :n": "another part of a larger buffer is used",
+    "lstm.cells.lstm.lstm_backward: dh += d_out":
+        "real numbers take the form in place; tests/backend/test_fused.py holds the two equal",
     "lstm.cells.lstm.lstm_backward_in_place: :2": "another part of a larger buffer is used",
     "lstm.parameters.block_bias": "the initial values of biases are no gradient",
     "lstm.prediction.bias_backward: cache.rows is not None -> True":
@@ -70,6 +74,8 @@ EQUIVALENTS: dict[str, str] = {
         "a state has one array beside h, or none",
     "lstm.recurrent.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
     "array_module(d).clip(-limit, d, limit, out=d)": "the function is symmetric in its arguments",
+    "lstm.recurrent.recurrent_backward: clip is None and padding[t] is None -> False":
+        "only the speed differs",
     "lstm.recurrent.make_steps: cell.saves": "the cell does not use the buffer",
     "lstm.sampled.sampled_backward: full[rows] = db": "adds to an array that is zero",
     "lstm.stack.stack_backward: layer -> layer - 1 (3)":
@@ -82,6 +88,11 @@ EQUIVALENTS: dict[str, str] = {
         "the call before has already made it",
     "nmt.models.encoder.encoder_backward: composed -> True":
         "without groups of words there are no gradients to add",
+    "nmt.models.encoder.encoder_backward: factors -> True":
+        "without factors there are no gradients to add",
+    "nmt.models.feeding.feeding_backward: stack.clip is None -> False": "only the speed differs",
+    "nmt.models.feeding.feeding_backward: stack.residual and layer and (d_out is not None) -> "
+    "stack.residual and layer": "the top state of every step has a gradient",
     "nmt.models.input_feeding.input_feeding_backward: d_fed[0] = 0.0":
         "fed_0 is a constant, so nothing reads its gradient",
     "nmt.models.heads.deep_output.DeepOutput._hidden_backward: "

@@ -102,7 +102,9 @@ class System(Texts):
     # --- use --------------------------------------------------------------------------------------
 
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
-        """The encoder's input vector of each word."""
+        """The encoder's input vector of each word. Raises UserError for a model without them."""
+        if "encoder.W_e" not in self.parameters:
+            raise UserError("word vectors: expected one encoder of words, got none")
         ids = np.array(self.source.ids(words), np.int64)  # (N,)
         rare = self._rare("source", [[word] for word in words])
         if rare is None:

@@ -19,7 +19,8 @@ MODULES = ("calculus", "rnn", "adding_memory", "gated_memory", "lstm", "nmt", "a
            "attention_step", "scores", "local", "gru", "gru_after", "lstm_norm", "residual",
            "rnnsearch", "deep_output", "hybrid", "multitask", "norms", "multihead", "transformer",
            "positions", "transformer_model", "countdown", "smoothing", "lexical", "lexicon",
-           "two_sources", "fusion", "units", "encoders", "decoders", "reading", "language_model")
+           "two_sources", "features", "fusion", "units", "encoders", "decoders", "reading",
+           "language_model")
 WIDE = "---\nhide: [toc]\n---\n"
 COMMENT = re.compile(r"(?<=\s)#\s*(.*)$")
 CITES = re.compile(r"\(\D*\d+[\w.]*\)|\b(?:line|Algorithm|Eq\.|Lemma|Remark) \d")

@@ -102,7 +102,8 @@ def features_example(request: Request) -> Example:
     ids, words = pair_of(request)
     parameters = dict(request.parameters or draw(
         request.rng, features_shapes(list(map(len, words.values())), request.sizes)))
-    return Example((parameters, *ids), {}, words)
+    features, target = words.values()
+    return Example((parameters, *ids), {}, {"encoder.0.W_e": features, "decoder.W_e": target})
 
 
 def features_shapes(words: Sequence[int], sizes: Any) -> dict[str, tuple[int, ...]]:

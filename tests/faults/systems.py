@@ -17,6 +17,7 @@ MODELS = {  # by architecture; what has a file of its own is in one of them
     "transformer": {"encoder_layers": 1, "decoder_layers": 1, "hidden_size": 4, "inner_size": 4,
                     "heads": 2},
     "two_sources": {**SIZES, "layers": 1},
+    "features": {**SIZES, "layers": 1},
 }
 DATA = {
     "luong": {"lexicon": "words.lex"},

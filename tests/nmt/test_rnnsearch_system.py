@@ -36,7 +36,7 @@ def test_the_architecture_says_which_keys_there_are(corpus) -> None:
         recipe_of(corpus, score="dot")
     with pytest.raises(UserError, match=r"r\.yaml:\d+: model.architecture: expected one of "
                                         "luong, rnnsearch, hybrid, transformer, deep_fusion, "
-                                        "two_sources, got 'mamba'"):
+                                        "two_sources, features, got 'mamba'"):
         recipe_of(corpus, architecture="mamba")
     with pytest.raises(UserError, match=r"r\.yaml:\d+: model\.deep_state: expected one of before"):
         recipe_of(corpus, deep_state="after")

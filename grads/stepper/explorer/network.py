@@ -46,8 +46,8 @@ def network(run: Run) -> dict[str, Any]:
     name = run.derivation.name
     if "W_e" in words:
         columns = decoder_columns(arguments[1], arguments[2], words["W_e"])
-    elif "second_encoder.W_e" in words:  # the decoder alone: two encoders do not stand in a row
-        y = arguments[3]
+    elif words and ("second_encoder.W_e" in words or "encoder.W_e" not in words):
+        y = arguments[-1]  # the decoder alone: two encoders do not stand in a row
         columns = decoder_columns([END, *y], [*y, END], words["decoder.W_e"])
     elif words:
         x, y = map(word_ids, arguments[1:3])

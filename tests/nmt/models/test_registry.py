@@ -10,6 +10,7 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import SourceIds, make_batch
 from nmt.models.contract import Tables
+from nmt.models.features import Features, FeaturesConfig
 from nmt.models.hybrid import Hybrid
 from nmt.models.hybrid_config import HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
@@ -32,10 +33,11 @@ CONFIGS: dict[str, Any] = {
     "transformer": TransformerConfig(1, 1, 4, 5, 2),
     "deep_fusion": DeepFusionConfig(**SIZES, layer_size=5, lm_hidden_size=3, lm_embedding_size=2),
     "two_sources": TwoSourcesConfig(**SIZES, dropout=0.3),
+    "features": FeaturesConfig(**SIZES, dropout=0.3),
 }
 KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "hybrid": Hybrid, "transformer": Transformer,
          "language_model": LanguageModel, "deep_fusion": RNNSearch,
-         "two_sources": TwoSources}
+         "two_sources": TwoSources, "features": Features}
 
 
 def make(name):
@@ -64,7 +66,7 @@ def test_a_configuration_names_its_architecture(name):
 def test_what_is_no_configuration_is_refused(config):
     with pytest.raises(TypeError, match="config: expected one of ModelConfig, RNNSearchConfig, "
                                         "HybridConfig, TransformerConfig, LanguageModelConfig, "
-                                        "DeepFusionConfig, TwoSourcesConfig, got "
+                                        "DeepFusionConfig, TwoSourcesConfig, FeaturesConfig, got "
                                         f"{type(config).__name__}"):
         make_model(config, Tables((7,), 8))
 
@@ -74,7 +76,7 @@ def test_tables_are_as_large_as_the_vocabularies(name):
     """Axes that count words: the source's 7 are the encoder's, the target's 8 everything else's."""
     model, _, _ = make(name)
     found = {weight: axis.size for weight, declared in model.weights().items()
-             for axis in declared.axes if axis.name == "word"}
+             for axis in declared.axes if axis.name in ("word", "feature")}
     assert len(found) >= 2 + MODELS[name].sources
     for weight, size in found.items():
         assert size == (7 if "encoder." in weight else 8), weight

@@ -260,11 +260,11 @@ WRONG = [
     (BASE + "model: &m {layers: *m}\n", r"r.yaml: expected YAML, got: mappings nested too deep"),
     (BASE + "model: {architecture: luon}\n",
      r"r.yaml:2: model.architecture: expected one of luong, rnnsearch, hybrid, transformer, "
-     r"deep_fusion, two_sources, got 'luon'; .*'luo"),
+     r"deep_fusion, two_sources, features, got 'luon'; .*'luo"),
     (BASE + "model: {architecture: [luong]}\n", r":2: model.architecture: .*, got \['luong'\]"),
     (BASE + "model: {architecture: language_model}\n",
      r":2: model.architecture: expected one of luong, rnnsearch, hybrid, transformer, "
-     r"deep_fusion, two_sources, got 'language_model'$"),
+     r"deep_fusion, two_sources, features, got 'language_model'$"),
     (BASE + "text: {train: a}\n",
      r"r.yaml:2: key 'text' is not known to the architecture luong, but to language_model"),
     (BASE + "model:\n  layer_size: 3\n", r"r.yaml:3: key 'model.layer_size' is not known to the "

@@ -114,7 +114,7 @@ def test_other_kinds_of_recipes_are_told_apart(folder) -> None:
      r"r\.yaml:1: key 'model\.layer' is not known .*; did you mean 'model\.layers'\?"),
     ("tasks: {x: {base: one.yaml, model: {architecture: language_model}}}\nshare: []\n",
      r"model\.architecture: expected one of luong, rnnsearch, hybrid, transformer, deep_fusion, "
-     r"two_sources, got 'language_model'"),
+     r"two_sources, features, got 'language_model'"),
 ])
 def test_what_makes_no_sense_is_refused_with_its_line(folder, text, message) -> None:
     with pytest.raises(UserError, match=message):

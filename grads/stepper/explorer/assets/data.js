@@ -123,7 +123,7 @@ function nextSide(number, name) {
   return next?.cell.side ?? null;
 }
 
-const bilingual = data.network.columns.some((column) => column.side === "encoder");
+const bilingual = JSON.stringify(data.vocabularies?.input) !== JSON.stringify(data.vocabularies?.output);
 
 /** The function that made a tensor; "" for what was given. */
 export const functionOf = (id) => sources.get(steps[makerOf(id)]?.source)?.function ?? "";

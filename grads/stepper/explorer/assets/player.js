@@ -79,8 +79,7 @@ function showMarks() {
 function showAbout() {
   const { settings, network } = data;
   const loss = now.loss ?? data.loss;
-  const sentence = (side) => network.columns.filter((column) => column.side === side).map((column) => column.word).join(" ");
-  const [source, words] = [sentence("encoder") && (settings.sentence ?? []).join(" "), network.columns.filter((column) => column.side !== "encoder").map((column) => column.word).join(" ")];
+  const [source, words] = [settings.target ? settings.sentence.join(" ") : "", network.columns.filter((column) => column.side !== "encoder").map((column) => column.word).join(" ")];
   const said = [el("q", {}, source || words)];
   if (source) said.push(" to ", el("q", {}, network.columns.filter((column) => column.next && column.next !== "</s>").map((column) => column.next).join(" ") || words));
   const sizes = [`hidden size ${settings.hidden}`, `embedding ${settings.embedding}`, network.layers > 1 ? `${network.layers} layers` : null,

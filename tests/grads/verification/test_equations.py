@@ -206,7 +206,7 @@ def test_checks_are_what_calls_the_function(source):
     assert checks("grads/derivations/lstm.py", "lstm")[0] == "derivation lstm"
     assert checks("lstm/cells/lstm.py", "lstm_forward") == [
         "model luong", "model hybrid", "model language_model", "model deep_fusion",
-        "model two_sources",
+        "model two_sources", "model features",
         "model parametrized", "model tasks", "model sampled", "model factored", "model lexical",
         "model lexicon", "model deep stacks"]
     assert checks("nmt/models/language_model.py", "LanguageModel") == ["model language_model"]

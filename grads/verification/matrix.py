@@ -39,7 +39,9 @@ UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one fa
 TOGETHER = {  # derivations that are one family, by the first words of their names
     "rnn, adding, gated, lstm, gru, residual": (
         "rnn", "adding", "gated", "lstm", "gru", "residual"),
-    "nmt, multitask, encoder-decoder, simplified": ("nmt", "multitask", "encoder", "simplified"),
+    "nmt, multitask, encoder-decoder, simplified, features": (
+        "nmt", "multitask", "encoder", "simplified", "features"),
+    "two-sources, factored-input, deep-fusion": ("two", "factored", "deep"),
     "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms", "countdown"),
 }
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own

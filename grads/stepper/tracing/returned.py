@@ -81,14 +81,22 @@ def forward_names(forward: Trace, count: int) -> list[str]:
 
 
 def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any, ...]) -> Path:
-    """The path, among the arguments, of the array that a leaf of the result is the gradient of."""
+    """The path, among the arguments, of the array that a leaf of the result is the gradient of.
+
+    Gradients are in the order of the arguments, or of those that have one.
+    """
     if isinstance(result, Mapping):
         alone = len(arguments) == 1 and isinstance(arguments[0], Mapping)
         return (0, *path) if alone else (
             (names.index(path[0]), *path[1:]) if path[0] in names else ())
-    if len(arguments) > 1 or (isinstance(result, (list, tuple)) and len(result) == 1):
-        return path
-    return (0, *path)
+    is_sequence = isinstance(result, (list, tuple))
+    if len(arguments) == 1 and not (is_sequence and len(result) == 1):
+        return (0, *path)
+    gradients = result if is_sequence else [result]
+    real = [i for i, argument in enumerate(arguments)
+            if any(is_real(leaf) for _, leaf in leaves((argument,)))]
+    first, *inner = path if is_sequence else (0, *path)
+    return (real[first] if len(arguments) > len(gradients) == len(real) else first, *inner)
 
 
 def in_parameters(forward: Trace, place: Path) -> Path:

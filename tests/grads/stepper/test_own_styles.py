@@ -327,3 +327,34 @@ def test_a_function_that_only_makes_a_layer_is_told_what_to_write(tmp_path):
     with pytest.raises(UserError, match=r"made.py:layer: expected a layer, got a function that "
                        r"returns a Cell: write layer = Cell\(\.\.\.\) instead of def layer"):
         build(f"{tmp_path / 'made.py'}:layer")
+
+
+LOOK_UP = """
+import numpy as np
+
+def f_forward(ids, E):
+    y = E[ids]
+    out = y * y
+    return out, (ids, E, y)
+
+def f_backward(dout, cache):
+    ids, E, y = cache
+    dy = 2 * y * dout
+    dE = np.zeros_like(E)
+    np.add.at(dE, ids, dy)
+    return RETURNED
+
+def f_inputs(rng):
+    return np.array([1, 0, 1]), rng.normal(size=(3, 2))
+"""
+
+
+@pytest.mark.parametrize("returned", ["dE", "(dE,)", "None, dE", "0 * ids, dE"])
+def test_gradients_are_of_the_arguments_that_have_one(tmp_path, capsys, returned):
+    """With or without a place for integers, which come first here."""
+    file = tmp_path / "f.py"
+    file.write_text(LOOK_UP.replace("RETURNED", returned))
+    assert status_of("walk", f"{file}:f") == 0
+    assert "RIGHT: " in capsys.readouterr().out
+    file.write_text(LOOK_UP.replace("2 * y", "y").replace("RETURNED", returned))
+    assert status_of("walk", f"{file}:f") == 1

@@ -89,6 +89,8 @@ def run_explore(options: argparse.Namespace) -> int:
         if data["verdict"] == "nothing":
             print(f"{path}: written; {data['notes'][-1]}")
             return 3
+        if data["verdict"] == "wrong":
+            print(*(note for note in data["notes"] if "WRONG" in note), sep="\n")
     print(f"{path}: written")
     return 0
 

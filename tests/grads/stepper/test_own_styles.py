@@ -355,6 +355,8 @@ def test_gradients_are_of_the_arguments_that_have_one(tmp_path, capsys, returned
     file = tmp_path / "f.py"
     file.write_text(LOOK_UP.replace("RETURNED", returned))
     assert status_of("walk", f"{file}:f") == 0
-    assert "RIGHT: " in capsys.readouterr().out
     file.write_text(LOOK_UP.replace("2 * y", "y").replace("RETURNED", returned))
     assert status_of("walk", f"{file}:f") == 1
+    capsys.readouterr()
+    assert status_of("explore", f"{file}:f", "-o", str(tmp_path / "page.html")) == 0
+    assert "WRONG for E" in capsys.readouterr().out

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "docs" / "lessons"
 LESSONS = sorted(DIRECTORY.glob("[0-9]*.py"))
 LOG = DIRECTORY / "training_log.py"
-HELPERS = ("drawing", "exercises", "make_notebooks", "mistakes")
+HELPERS = ("drawing", "exercises", "make_notebooks", "mistakes", "tasks")
 EXERCISES = (1, 2, 3)
 
 matplotlib = pytest.importorskip("matplotlib", reason="the lessons draw: pip install matplotlib")
@@ -33,7 +33,7 @@ VALUES: dict[str, dict[int, list[Any]]] = {
     "02_lstm": {2: [0.993, 0.0, -4.97]},
     "03_gradient_checking": {1: [1e-8, -5.0, 1e-12, 0.01],
                              2: [np.arange(16.0).reshape(4, 4) / 10, np.eye(4)]},
-    "08_gru": {2: [4.97, 0.0069, 0.0]},
+    "08_gru": {2: [4.97, 0.0069, 0.9931, 0.0]},
 }
 # Answers that no mistake of docs/lessons/mistakes.py describes: they get the general hint
 OTHERS: dict[str, dict[int, list[Any]]] = {
@@ -181,9 +181,17 @@ def test_a_hint_is_by_the_kind_of_the_fault() -> None:
             (-x, x, "its sign is reversed"),
             ((x, 2 * x), (2 * x, x), "this would be right as result 2"),
             (x.T, x, "its numbers may be right, but it has another shape"),
+            (x @ x.T, x, "a column has met a row, which makes a matrix"),
+            (x * np.inf, x, "an exp overflows, or zero is divided by zero"),
         ):
             assert (difference(found, expected) or "").endswith(f"\n  Hint: {hint}")
-        assert (wrong_form((x, x[0]), x) or "").endswith("alone, of shape (2, 1), got 2 results")
+        for several in ((x, x[0]), (x, x)):
+            said = wrong_form(several, x) or ""
+            assert said.endswith("alone, of shape (2, 1), got 2 results")
+        assert wrong_form([1.0, 2.0], x[:, 0]) is None
+        assert difference(["a"], np.ones(1)) == "expected the result in numbers, got ['a']"
+        assert "to be False at (0,), got True" in (difference([True], np.array([False])) or "")
+        assert "to be 123456789, got 123456788" in (difference(123456788.0, 123456789) or "")
         assert (wrong_form({"x": x}, x) or "").endswith("as an array of shape (2, 1), got a dict")
         assert wrong_form((x, None), (x, x)) == "one result is None"
         reversed_sign = check_gradients(lambda v: (v * v).sum(), [x], [-2 * x])
@@ -216,19 +224,41 @@ def test_an_answer_that_raises_is_refused_with_its_error(
         assert "ZeroDivisionError: mine" in said and "Hint" not in said
 
 
-def test_a_list_of_one_number_will_do_and_text_will_not(
-    capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_of_another_form_is_told_the_form(capsys: pytest.CaptureFixture[str]) -> None:
+    with helpers():
+        from exercises import NUMBER, exercise
+
+        number = exercise(1, "think", form=NUMBER)(
+            lambda answer: None if int(answer) == 6 else "not six")
+        pair = exercise(1, "think", form="a pair")(
+            lambda answer: None if answer[0] + answer[1] == 6 else "not six")
+        function = exercise(1, "think")(lambda answer: None if answer() == 6 else "not six")
+    for check, answer, said in (
+        (number, 6, "right."), (number, [6], "right."), (number, np.array([6]), "right."),
+        (number, 7, "not six.\n  Hint: think."),
+        (number, "6", "expected a number, got '6'.\n  Hint: leave out the quotes."),
+        (number, (6, 7), "expected a number, got (6, 7).\n  Hint: think."),
+        (number, True, "expected a number, got True."),
+        (number, abs, "expected a number, got the function abs."),
+        (pair, [1, 5], "right."), (pair, "ab", "expected a pair, got 'ab'.\n  Hint: think."),
+        (pair, 6, "expected an answer of another kind than 6"),
+        (function, lambda: 6, "right."),
+        (function, 6, "expected a function, got 6.\n  Hint: keep the line with `def`."),
+    ):
+        check(answer)
+        assert said in capsys.readouterr().out, answer
+
+
+def test_only_an_error_of_the_reader_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
     with helpers():
         from exercises import exercise
 
-        check = exercise(1, "think")(lambda answer: None if int(answer) == 6 else "not six")
-        for answer, said in ((6, "right."), ([6], "right."), (7, "not six"),
-                             (np.array([6]), "right."), (abs, "it raised TypeError"),
-                             ("6", "expected no text, got '6'.\n  Hint: leave out the quotes"),
-                             ((6, 7), "expected another kind of answer than (6, 7)")):
-            check(answer)
-            assert said in capsys.readouterr().out
+        check = exercise(1, "think")(lambda answer: None if len(answer()) == 6 else "not six")
+    check(lambda: 6)
+    said = capsys.readouterr().out
+    assert "expected a result of another kind than 6.\n  Hint: think." in said
+    check(lambda: [][0])
+    assert "it raised IndexError: list index out of range.\n" in capsys.readouterr().out
 
 
 # --- form, scripts and notebooks ----------------------------------------------------------------

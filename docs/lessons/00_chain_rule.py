@@ -306,7 +306,7 @@ check_exercise_1(solution_1, "Solution")
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="go through the three lines and count where each of h, a and "
-          "w is read", mistakes=MISTAKES[2])
+          "w is read", mistakes=MISTAKES[2], form="three numbers")
 def check_exercise_2(answer):
     if np.shape(answer) != (3,):
         return f"expected three numbers, got {answer!r}"
@@ -342,8 +342,8 @@ check_exercise_2(solution_2, "Solution")
           "other factor, and z is a factor of both", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
     z, n, o, dh = 0.3, 0.9, -0.4, 1.7
-    found = answer(dh, z, n, o)
-    return difference(found, ((n - o) * dh, z * dh, (1 - z) * dh))
+    result = answer(dh, z, n, o)
+    return difference(result, ((n - o) * dh, z * dh, (1 - z) * dh))
 
 
 # %%

@@ -13,7 +13,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import exercise, verdict, wrong_form
+from exercises import NUMBER, exercise, verdict, wrong_form
 from mistakes import RNN as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -321,11 +321,11 @@ def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     x, h, dh = (draw.normal(size=(n, 1)) for n in (E, H, H))
     T = draw.normal(size=(H, E + H))
-    found = answer(dh, x, h, T)
-    if fault := wrong_form(found, h, "dh_prev"):
+    result = answer(dh, x, h, T)
+    if fault := wrong_form(result, h, "dh_prev"):
         return fault
     return verdict(check_gradients(lambda h_prev: rnn.rnn(x, h_prev, T), [h],
-                                   [found], upstream=dh))
+                                   [result], upstream=dh))
 
 
 # %%
@@ -357,7 +357,7 @@ check_exercise_1(solution_1, "Solution")
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="line 6 is an outer product with h_{t-1}. What is h_0?",
-          mistakes=MISTAKES[2])
+          mistakes=MISTAKES[2], form=NUMBER)
 def check_exercise_2(answer):
     nonzero = sum(bool(term.any()) for term in dW_hh.values())
     return (None if answer == nonzero
@@ -395,11 +395,11 @@ def check_exercise_3(answer):
         return rnn.forward({**p, "W_hy": p["W_e"]}, x, y)
 
     untied, _ = rnn.backward({**tied, "W_hy": tied["W_e"]}, x, y, run(tied)[1])
-    found = answer(untied)
-    if fault := wrong_form(found, tied["W_e"], "the gradient"):
+    result = answer(untied)
+    if fault := wrong_form(result, tied["W_e"], "the gradient"):
         return fault
     return verdict(check_gradients(lambda p: run(p)[0], tied,
-                                   {"W_e": found, "T": untied["T"]}))
+                                   {"W_e": result, "T": untied["T"]}))
 
 
 # %%

@@ -11,7 +11,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import GREY, heat_map
-from exercises import difference, exercise, verdict, wrong_form
+from exercises import NUMBER, difference, exercise, verdict, wrong_form
 from mistakes import LSTM as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -407,7 +407,7 @@ check_exercise_1(solution_1, "Solution")
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="f ** 100 = 1 / 2, and f = sigm(b_f) = 1 / (1 + exp(-b_f)); "
-          "solve for b_f", mistakes=MISTAKES[2])
+          "solve for b_f", mistakes=MISTAKES[2], form=NUMBER)
 def check_exercise_2(answer):
     zero, b = np.zeros((1, 1)), np.array([[0.0], [answer], [0.0], [0.0]])
     dc = np.ones((1, 1))
@@ -456,8 +456,8 @@ def coupled(f, c_prev, h_hat):
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = list(draw.normal(size=(3, H, 1)))
-    found = answer(np.ones((H, 1)), tuple(inputs))
-    if fault := wrong_form(found, tuple(inputs)):
+    result = answer(np.ones((H, 1)), tuple(inputs))
+    if fault := wrong_form(result, tuple(inputs)):
         return fault
     return verdict(check_pair(coupled, answer, inputs))
 

@@ -12,7 +12,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import difference, exercise, verdict
+from exercises import NUMBER, difference, exercise, verdict
 from mistakes import CHECKING as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -68,24 +68,25 @@ places = {"rnn.0.W": np.arange(by_hand.size)}
 
 def error_of(method, h):
     """The median relative error over all entries of rnn.0.W."""
-    found = at_entries(lambda p: {"J": loss(p)}, parameters, {"J": np.ones(())},
-                       places, method, h=h)["rnn.0.W"].value[0]
-    return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
+    slopes = at_entries(lambda p: {"J": loss(p)}, parameters,
+                        {"J": np.ones(())},
+                        places, method, h=h)["rnn.0.W"].value[0]
+    return np.median(np.abs(slopes / by_hand.reshape(-1) - 1)) + 1e-17
 
 
 def central_in_float32(h):
     """The same by a loop, all numbers float32."""
     small = {name: value.astype(np.float32)
              for name, value in parameters.items()}
-    found = np.zeros(by_hand.size)
+    slopes = np.zeros(by_hand.size)
     for k in places["rnn.0.W"]:
         sides = []
         for step in (h, -h):
             moved = small["rnn.0.W"].copy()
             moved.reshape(-1)[k] += np.float32(step)
             sides.append(loss({**small, "rnn.0.W": moved}))
-        found[k] = (sides[0] - sides[1]) / np.float32(2 * h)
-    return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
+        slopes[k] = (sides[0] - sides[1]) / np.float32(2 * h)
+    return np.median(np.abs(slopes / by_hand.reshape(-1) - 1)) + 1e-17
 
 
 steps = 10.0 ** np.arange(-20, 0.5, 0.5)
@@ -228,9 +229,9 @@ def make_backward(bug=""):
                 dW_hh += da @ h[t].T                          # (2.30)
             dx[t] = W_xh.T @ da                               # (2.27)
             dh = (W_hh if bug == BUGS[1] else W_hh.T) @ da    # (2.28)
-        found = [dW_xh, dW_hh, ds @ h[-1].T, dx]
+        gradients = [dW_xh, dW_hh, ds @ h[-1].T, dx]
         factor = {BUGS[0]: 0.0, BUGS[5]: 1.001, BUGS[6]: np.nan}.get(bug, 1.0)
-        return [factor * d for d in found]
+        return [factor * d for d in gradients]
     return backward
 
 
@@ -316,10 +317,10 @@ caught = np.array([[not check(make_backward(bug)) for check in CHECKS.values()]
 figure, axes = plt.subplots(figsize=(9.5, 3.2))
 heat_map(axes, caught, "which check catches which mistake", BUGS, list(CHECKS),
          signed=False, numbers="", top=2)
-for (i, j), found in np.ndenumerate(caught):
-    axes.text(j, i, "caught" if found else "passed", ha="center", va="center",
-              fontsize=8, weight="bold" if found else "normal",
-              color="black" if found else "#777777")
+for (i, j), is_caught in np.ndenumerate(caught):
+    axes.text(j, i, "caught" if is_caught else "passed", ha="center",
+              va="center", fontsize=8, weight="bold" if is_caught else "normal",
+              color="black" if is_caught else "#777777")
 axes.tick_params(axis="x", labelsize=7.5)
 plt.show()
 print(dict(zip(CHECKS, caught.sum(axis=0).tolist(), strict=True)))
@@ -355,7 +356,7 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # %% tags=["check"]
 # The check of exercise 1
 @exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = "
-          "2e-16", mistakes=MISTAKES[1])
+          "2e-16", mistakes=MISTAKES[1], form=NUMBER)
 def check_exercise_1(answer):
     x = np.linspace(0.9, 1.1, 200)
 
@@ -364,9 +365,9 @@ def check_exercise_1(answer):
                       - np.cos(x)).mean()
 
     best = min(map(error, 10.0 ** np.arange(-12, 0, 0.25)))
-    found = error(float(answer))
-    return (None if found < 5 * best
-            else f"the error is {found:.1e}, the best possible {best:.1e}")
+    measured = error(float(answer))
+    return (None if measured < 5 * best
+            else f"the error is {measured:.1e}, the best possible {best:.1e}")
 
 
 # %%
@@ -393,7 +394,7 @@ check_exercise_1(solution_1, "Solution")
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="for which matrices does a transpose change nothing?",
-          mistakes=MISTAKES[2])
+          mistakes=MISTAKES[2], form="a (4, 4) matrix")
 def check_exercise_2(answer):
     W_hh = np.array(answer, float)
     if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):

@@ -17,6 +17,7 @@ import numpy as np
 from drawing import GREY, heat_map
 from exercises import difference, exercise, verdict, wrong_form
 from mistakes import ATTENTION as MISTAKES
+from tasks import dates, digits
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
@@ -26,8 +27,6 @@ from grads.derivations.attention_step import attend as derived_attend
 from grads.derivations.calculus import softmax
 from grads.derivations.scores import Variant
 from nmt.data.batches import Side, make_batch, make_sources
-from nmt.data.cldr_phrases import PhraseBook, day, normalise, parse_locale
-from nmt.data.tokenise import natural_tokeniser
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import greedy
@@ -124,18 +123,18 @@ inputs = [h, h_bar, rng.normal(size=(H, 2 * H)), rng.normal(size=(H, H))]
 print(check_pair(attend, attend_backward, inputs))
 
 # %% [markdown]
-# The gradient of the scores, among the lines before and after it:
+# Here is the gradient of the scores, with its numbers:
 #
 # In the stepper: `grads explore attention`, at `de = softmax_grad(align, d_align)`.
 #
 # ## A short path for the gradient
 #
 # Attention is also a short path. Without it, the gradient of the last target word's loss reaches
-# the source through every state in between. With it, the path has one matrix product. Take
-# untrained models, ten different digits as source and the same ten as target, and the loss of the
-# last digit alone: how large is the gradient of each source word? All ten differ, so row $k$ of the
-# embedding's gradient is that of position $k$. And the gradient of the tenth loss is that of the
-# first ten losses minus that of the first nine.
+# the source through every state in between. With it, the path has one matrix product. We measure
+# this on untrained models. The source is ten different digits, and the target is the same ten. How
+# large is the gradient of the last digit's loss at each source word? All ten digits differ, so row
+# $k$ of the embedding's gradient is that of position $k$. The gradient of the tenth loss is that of
+# the first ten losses minus that of the first nine.
 
 # %%
 def translator(attention, units=32, source=12, target=12, **more):
@@ -180,7 +179,7 @@ plt.show()
 #
 # ## The effect in training
 #
-# The digits of lesson 4, not reversed, with the same 32 units.
+# Train on the digits of lesson 4 again, not reversed, with the same 32 units.
 
 # %%
 def fit(model, batches, seed=0, rate=0.01):
@@ -198,17 +197,9 @@ def fit(model, batches, seed=0, rate=0.01):
 
 def translate(model, parameters, sources):
     """Greedy translations and their alignments."""
-    found = greedy(model, parameters, make_sources(sources, False),
-                   SearchOptions())
-    return [one.tokens for one in found], [one.alignment for one in found]
-
-
-def digits(rng, number, length=None):
-    """Pairs of equal sequences of 1 to 10 digits, or of one length."""
-    lengths = (rng.integers(1, 11, number) if length is None
-               else [length] * number)
-    return [(x, x)
-            for x in (rng.integers(2, 12, size=n).tolist() for n in lengths)]
+    hypotheses = greedy(model, parameters, make_sources(sources, False),
+                        SearchOptions())
+    return [h.tokens for h in hypotheses], [h.alignment for h in hypotheses]
 
 
 figure, axes = plt.subplots(figsize=(7, 3))
@@ -237,30 +228,16 @@ assert share["global"][9] > 0.8 > 0.3 > share["none"][9]
 
 # %% [markdown]
 # With attention the share stays high for all lengths seen in training. Beyond them it falls: in
-# training this model never had to attend to position twelve.
+# training this model never had to attend to an eleventh position.
 #
 # ## Reading alignments
 #
-# $\mathbf{a}_t$ can be drawn: a row for each target word, a column for each source word. Dates
-# again, and two models: one with a forward encoder, and one with a bidirectional encoder, whose
-# states also represent the words that follow (the states of both directions are concatenated, and
-# the decoder starts from a `bridge` of both).
+# $\mathbf{a}_t$ can be drawn: a row for each target word, a column for each source word. We train
+# two models on the dates. One has a forward encoder. The other has a bidirectional encoder, whose
+# states also represent the words that follow: the states of both directions are concatenated, and
+# the decoder starts from a `bridge` of both.
 
 # %%
-def dates(number, seed=1):
-    """Distinct pairs of tokenised dates."""
-    rng, found = np.random.default_rng(seed), {}
-    book = PhraseBook(parse_locale("en"), parse_locale("es"))
-    cut = [natural_tokeniser(language).tokenise for language in ("en", "es")]
-    while len(found) < number:
-        form = day(rng, book.names, "full")
-        english, spanish = (normalise(form(locale))
-                            for locale in (book.source, book.target))
-        if english[-4:-1] == "201":
-            found[english] = (cut[0](english), cut[1](spanish))
-    return list(found.values())
-
-
 pairs = dates(1200)
 english, spanish = (Vocabulary.build(side) for side in zip(*pairs, strict=True))
 ids = [(english.ids(x), spanish.ids(y)) for x, y in pairs]
@@ -314,13 +291,13 @@ for name in KINDS:
 assert min(map(min, hits.values())) < 0.9
 
 # %% [markdown]
-# All translations counted here are right, but not every link is. A word can be right though the
+# All translations counted here are right, but not every link is. A word can be right although the
 # model did not attend to its source word, because there are other paths. The state at a comma
-# depends on the words before it, and in the second model on those after it too. And the decoder
-# starts from the encoder's last state, which has just read the year: it need not attend. An
-# alignment shows where the weight is, not where the information comes from. The gradient shows more
-# of that: the gradient of each word's loss with respect to each source embedding, through all
-# paths.
+# depends on the words before it, and in the second model on those after it too. The decoder starts
+# from the encoder's last state, which has just read the year, so it can write the year without
+# attending to it. An alignment shows where the weight is, not where the information comes from. The
+# gradient of each word's loss with respect to each source embedding shows more, because it goes
+# through all paths.
 
 # %%
 def gradient_map(model, parameters, x, y):
@@ -348,18 +325,18 @@ for place, (name, (model, p)) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %% [markdown]
-# Compare the two tables, and in the figures the rows in which attention misses the right word:
-# there the gradient often finds it. It can mislead too: the gradient through a saturated unit is
-# small, though the unit may matter.
+# Compare the two tables. Then look at the rows in which attention misses the right word: there the
+# gradient often finds it. The gradient can mislead too: through a saturated unit it is small,
+# although the unit may matter.
 
 # %% [markdown]
 # ## Input feeding
 #
-# A decoder step does not know what the one before attended to. Input feeding (4.2.3) passes it on:
-# $\tilde{\mathbf{h}}_{t-1}$ is concatenated to the embedding as input of step $t$. It costs more
-# than the wider matrix: without it, all decoder states can be computed first and attention is
-# one batched product over all steps; with it, attention is inside the time loop. The derivation
-# has both, and the kernel's loss and gradients agree with it:
+# A decoder step does not know what the step before attended to. Input feeding (4.2.3) tells it:
+# $\tilde{\mathbf{h}}_{t-1}$ is concatenated to the embedding as input of step $t$. The wider matrix
+# is the smaller cost. Without input feeding all decoder states can be computed first, and attention
+# is one batched product over all steps. With it, attention is inside the time loop. The derivation
+# has both forms, and the kernel's loss and gradients agree with it:
 
 # %%
 J = {}
@@ -383,8 +360,8 @@ for feeding in (False, True):
 # ## Exercise 1: padding
 #
 # In a batch short sentences are padded. Write the softmax over scores $\mathbf{e}$, (S, 1), of
-# which only the first $n$ belong to words: padding must get a weight of exactly zero, the others
-# must sum to one, and no score may make it overflow.
+# which only the first $n$ belong to words. Padding must get a weight of exactly zero, the other
+# weights must sum to one, and large scores must not overflow.
 
 # %% tags=["check"]
 # The check of exercise 1
@@ -399,10 +376,10 @@ def check_exercise_1(answer):
             e[n:] += 5 * size
             expected = np.vstack([softmax(e[:n]), np.zeros((5 - n, 1))])
             with np.errstate(all="ignore"):
-                found = answer(e.copy(), n)
-            if fault := difference(found, expected, "a"):
+                result = answer(e.copy(), n)
+            if fault := difference(result, expected, "a"):
                 return fault
-            if np.any(found[n:]):
+            if np.any(result[n:]):
                 return "padding has a nonzero weight"
     return None
 
@@ -440,10 +417,11 @@ check_exercise_1(solution_1, "Solution")
           "to zero. Do yours?", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     e, da = np.random.default_rng(6).normal(size=(2, 5, 1))
-    found = answer(softmax(e), da)
-    if fault := wrong_form(found, e, "de"):
+    result = answer(softmax(e), da)
+    if fault := wrong_form(result, e, "de"):
         return fault
-    return verdict(check_gradients(softmax, [e], [found], upstream=da))
+    return verdict(check_gradients(lambda e: softmax(e), [e], [result],
+                                   upstream=da))
 
 
 # %%
@@ -485,13 +463,13 @@ def check_exercise_3(answer):
     dc = draw.normal(size=(4, 1))
     a = align(general, h, h_bar, {"W_a": W_a})
     de = a * (h_bar.T @ dc - a.T @ (h_bar.T @ dc))
-    found = answer(dc, de, h, a, W_a)
-    if fault := wrong_form(found, h_bar, "dh_bar"):
+    result = answer(dc, de, h, a, W_a)
+    if fault := wrong_form(result, h_bar, "dh_bar"):
         return fault
 
     def context(h_bar):
         return h_bar @ align(general, h, h_bar, {"W_a": W_a})
-    return verdict(check_gradients(context, [h_bar], [found], upstream=dc))
+    return verdict(check_gradients(context, [h_bar], [result], upstream=dc))
 
 
 # %%

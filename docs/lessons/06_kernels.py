@@ -6,7 +6,7 @@
 # step by step, verify that the results agree, and measure what each step gains. The thesis has the
 # first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
 #
-# The figures show the times of one core of *your* machine.
+# The times are those of one core. Run the lesson to see those of your own machine.
 
 # %%
 import time
@@ -184,7 +184,8 @@ def sequence(x, W, dh_out, workspace=None):
 # ## Form 4: buffers kept
 #
 # Allocating a large array can cost more than the arithmetic on it: the operating system has to find
-# and clear its pages. A `Workspace` keeps buffers and reuses those without any other reference.
+# and clear its pages. A `Workspace` keeps buffers, and reuses one as soon as nothing else refers to
+# it.
 
 # %%
 kept_workspace = Workspace()
@@ -203,9 +204,9 @@ FORMS = {"0 derivation, one by one": one_by_one,
 # ## Equal up to rounding
 #
 # The forms do the same additions in another order, and floating-point addition is not associative.
-# So they agree up to rounding, not bit for bit. The comparison needs a tolerance: some rounding
-# errors of the largest gradient, in float64 about $10^{-16}$ each. A mistake in a formula usually
-# changes the result by many powers of ten more.
+# So they agree up to rounding, not bit for bit, and the comparison needs a tolerance. A rounding
+# error in float64 is about $10^{-16}$ of the largest gradient; allow for a few hundred of them. A
+# mistake in a formula usually changes the result by many powers of ten more.
 
 # %%
 worst = {}
@@ -222,7 +223,7 @@ for name in FORMS:
 assert max(worst["float64", name] for name in FORMS) < 1e-13
 
 # %% [markdown]
-# And independently of the derivation, the kernel against the complex step:
+# The complex step checks the kernel without the derivation:
 
 # %%
 def small_forward(x, h0, c0, W):
@@ -243,8 +244,8 @@ print(check_pair(small_forward, small_backward, tiny).summary())
 # %% [markdown]
 # ## Measured
 #
-# Medians over several runs, after one warm-up. float32, as in training; a small case, and a
-# larger one without form 0, which would take too long.
+# The times are medians over several runs, after one warm-up, in float32, as in training. There is a
+# small case, and a larger one without form 0, which would take too long.
 
 # %%
 def median_time(run, repeats=7):
@@ -298,18 +299,17 @@ seconds = spent[20, 16, 64]
 assert seconds[names[3]] < seconds[names[0]] / 3
 
 # %% [markdown]
-# Left: the times. Right: the differences from form 0, which do not grow. By far the most is
-# gained by form 1, for two reasons. Python and NumPy take about a microsecond for each call,
-# whatever it does, and form 0 makes as many calls for one example as form 1 for all of them. And a
-# product of a matrix with one vector reads each weight for a single multiplication and addition;
-# with $B$ vectors each weight is used $B$ times once it is in the cache.
+# Left: the times. Right: the differences from form 0, which do not grow. Form 1 gains by far the
+# most, for two reasons. First, Python and NumPy take about a microsecond for each call, whatever it
+# does, and form 0 makes as many calls for one example as form 1 for all of them. Second, a product
+# of a matrix with one vector reads each weight for a single multiplication and addition; with $B$
+# vectors each weight is used $B$ times once it is in the cache.
 #
-# Form 2 makes fewer calls, which helps if the arrays are small. If they are
-# large it gains little on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new
-# (4H, E + H) array at every step. Form 3 writes it once. (The thesis gives GPUs as its reason for
-# stacking the gates.)
+# Form 2 makes fewer calls, which helps if the arrays are small. If they are large it gains little
+# on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new (4H, E + H) array at
+# every step. Form 3 writes it once. (The thesis stacks the gates because of GPUs.)
 #
-# Now the second reason alone, and the trick with the tanh:
+# The next figure shows the second reason alone, and the trick with the tanh:
 
 # %%
 weights = np.random.default_rng(0).normal(size=(1024, 512)).astype("float32")
@@ -425,17 +425,17 @@ check_exercise_2(solution_2, "Solution")
 # %% [markdown]
 # ## Exercise 3: how fast is that?
 #
-# Count the floating-point operations in the matrix products of one forward pass, as a function of
-# T, B, E, H: a multiplication and an addition count as two. Divided by the time this gives the
-# achieved rate.
+# Count the floating-point operations in the matrix products of one forward pass. Return the number
+# as a function of T, B, E and H. A multiplication and an addition count as two. The number divided
+# by the time is the achieved rate.
 
 # %% tags=["check"]
 # The check of exercise 3
 @exercise(3, hint="a product of (m, k) and (k, n) has m n sums of k terms: 2 m "
-          "k n operations. Each row of z is multiplied by all of T_lstm, (4H, "
+          "k n operations. All T B rows of z are multiplied by T_lstm, (4H, "
           "E + H)", mistakes=MISTAKES[3])
 def check_exercise_3(answer):
-    for sizes in ((20, 16, 64, 64), (7, 3, 5, 2)):
+    for sizes in ((7, 3, 5, 2), (20, 16, 64, 64)):
         T, B, E, H = sizes
         expected = 2 * T * B * 4 * H * E + 2 * T * B * 4 * H * H
         if fault := difference(answer(*sizes), expected,

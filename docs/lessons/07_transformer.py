@@ -13,7 +13,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import difference, exercise, verdict, wrong_form
+from exercises import HINT, difference, exercise, verdict, wrong_form
 from mistakes import TRANSFORMER as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -42,9 +42,10 @@ limits = threadpool_limits(1)
 # %% [markdown]
 # ## From the score to the head
 #
-# Lesson 5 had one query a step, $\mathbf{h}_t$, and used the encoder's states both to be found and
-# to be read. A head gives each word three vectors: a query, a key, a value. A sentence is a matrix
-# whose rows are words, and all queries ask at once (Eqs. 1.7, 1.8):
+# Lesson 5 had one query per step, $\mathbf{h}_t$, and used the encoder's states twice: the scores
+# compared them with the query, and the context was their mean. A head gives each word three
+# vectors: a query, a key to be compared with queries, and a value to be averaged. A sentence is a
+# matrix whose rows are words, so one product compares all queries with all keys (Eqs. 1.7, 1.8):
 #
 # $$\mathbf{Q} = \mathbf{Y}\mathbf{W}^Q \qquad \mathbf{K} = \mathbf{X}\mathbf{W}^K \qquad
 #   \mathbf{V} = \mathbf{X}\mathbf{W}^V \qquad
@@ -80,8 +81,8 @@ plt.show()
 # ## One head, and the future
 #
 # A decoder's word must not see the words after it: they are what it has to predict. The scores of
-# the future become minus infinity, and their weights zero. Zero weights pass no gradient on either,
-# so that nothing else has to be masked on the way back:
+# the future become minus infinity, and their weights zero. A weight of zero passes no gradient, so
+# nothing else has to be masked on the way back:
 
 # %%
 T, d, d_k = 5, 6, 3
@@ -118,11 +119,11 @@ plt.show()
 assert not A[future].any() and not dE[future].any()
 
 # %% [markdown]
-# Each row of $d\mathbf{E}$ sums to zero: what raises one weight lowers the others. Many heads are
-# this head many times, each with its own columns; $\mathbf{W}^O$ mixes them (Eq. 1.9). The kernel
-# (`attention/multihead.py`) does all heads of all sentences in one batched product.
+# Each row of $d\mathbf{E}$ sums to zero: what raises one weight lowers the others. A layer has
+# several such heads, each with its own columns of the weights; $\mathbf{W}^O$ mixes them (Eq. 1.9).
+# The kernel (`attention/multihead.py`) does all heads of all sentences in one batched product.
 #
-# The scores' gradient in a whole Transformer, each of its heads drawn as a map:
+# Here is the scores' gradient in a whole Transformer, each of its heads drawn as a map:
 #
 # In the stepper: `grads explore transformer`, at
 # `dE = A * dA - A * (A * dA).sum(axis=1, keepdims=True)`.
@@ -160,23 +161,23 @@ plt.show()
 # %% [markdown]
 # A shift of all entries, and a stretching of $\mathbf{x}$, change nothing in LayerNorm's result:
 # these two directions have singular value zero (nearly: there is an epsilon under the root).
-# RMSNorm and ScaleNorm take out one. All others pass, divided by the size of $\mathbf{x}$: *a norm
-# divides gradients by the size of what went in*.
+# RMSNorm and ScaleNorm take out one. All other directions pass, divided by the size of
+# $\mathbf{x}$: *a norm divides gradients by the size of its input*.
 #
 # ## Where the norm stands
 #
 # $$\text{PostNorm: } \mathbf{x}_{l+1} = N(\mathbf{x}_l + F(\mathbf{x}_l)) \quad (3.3) \qquad
 #   \text{PreNorm: } \mathbf{x}_{l+1} = \mathbf{x}_l + F(N(\mathbf{x}_l)) \quad (3.4)$$
 #
-# Backward, PreNorm hands the gradient from above on as it is, and adds what came through the
-# sublayer. PostNorm sends all of it through the norm's Jacobian, in every sublayer:
+# On the way back PreNorm passes the gradient from above on unchanged, and adds what came through
+# the sublayer. PostNorm sends all of it through the norm's Jacobian, in every sublayer:
 #
 # $$d\mathbf{x}_l = d\mathbf{x}_{l+1} + \mathbf{J}_N^\top\mathbf{J}_F^\top d\mathbf{x}_{l+1}
 #   \qquad \text{against} \qquad
 #   d\mathbf{x}_l = (\mathbf{I} + \mathbf{J}_F^\top)\,\mathbf{J}_N^\top\,d\mathbf{x}_{l+1}$$
 #
-# Thirty feed-forward sublayers with random weights, forward and back by the derivation, a gradient
-# of norm one at the top:
+# We go forward and back through thirty feed-forward sublayers with random weights, by the
+# derivation. The gradient at the top has norm one:
 
 # %%
 def flow(placed, depth, seed, d=24, T=3):
@@ -190,8 +191,8 @@ def flow(placed, depth, seed, d=24, T=3):
         weights.append(FeedForward(2**0.5 * W_1, np.zeros((1, d)), W_2,
                                    np.zeros((1, d))))
         inputs.append(x)
-        x, one = forward("feed_forward", x, weights[-1], {}, "layer", w_N)
-        kept.append(one)
+        x, cache = forward("feed_forward", x, weights[-1], {}, "layer", w_N)
+        kept.append(cache)
     dx = draw.normal(size=(T, d))
     dx, norms = dx / np.linalg.norm(dx), [1.0]
     for l in range(depth - 1, -1, -1):
@@ -216,15 +217,16 @@ for placed, norms in flows.items():
     print(f"{placed}: {norms[-1]:.3g} after {DEPTH} sublayers")
 
 # %% [markdown]
-# What is normalised after the sum has about twice the variance of what went in, and each norm
-# divides the gradient by the root of that, while the sublayer's share makes up for it only on the
-# average. PreNorm's stream is never divided; it grows with depth instead, which is why a last norm
-# stands on top of both stacks.
+# In PostNorm the sum $\mathbf{x} + F(\mathbf{x})$ has about twice the variance of $\mathbf{x}$, so
+# each norm divides the gradient by about $\sqrt 2$. The gradient through the sublayer makes up for
+# this, but only on average. In PreNorm the gradient of the stream is never divided. The stream
+# itself grows with depth instead, which is why one more norm stands on top of the encoder and of
+# the decoder.
 #
 # ## In a whole model
 #
-# Transformers of this project, of six layers, untrained. The gradient of each decoder layer's
-# $\mathbf{W}_2$, by the loss of 32 sentences:
+# Take untrained Transformers of this project, with six layers. We compare the gradients of
+# $\mathbf{W}_2$ in the decoder's layers, for the loss of 32 sentences:
 
 # %%
 def sentences(rng, number):
@@ -245,14 +247,14 @@ batch = make_batch(sentences(np.random.default_rng(1), 32), range(32), False)
 figure, axes = plt.subplots(figsize=(6.5, 2.8))
 by_layer = {}
 for pre_norm, name in NAMES.items():
-    found = []
+    norms = []
     for seed in range(3):
         model = transformer(pre_norm)
         p = model.initial_parameters(np.random.default_rng(seed))
         d = model.backward(model.loss(p, batch)[1])
-        found.append([np.linalg.norm(d[f"decoder.{l}.feed_forward.W_2"])
+        norms.append([np.linalg.norm(d[f"decoder.{l}.feed_forward.W_2"])
                       for l in range(6)])
-    by_layer[name] = np.mean(found, axis=0)
+    by_layer[name] = np.mean(norms, axis=0)
     axes.plot(range(1, 7), by_layer[name] / by_layer[name][-1], "o-",
               label=name)
     print(f"{name}: lowest layer {by_layer[name][0] / by_layer[name][-1]:.2f} "
@@ -263,7 +265,8 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# And what it does to training without warm-up, from the first update at the full rate:
+# What does this do to training? We leave out the warm-up: the first update has the full learning
+# rate.
 
 # %%
 UPDATES = 120
@@ -292,9 +295,9 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# One rate, one seed, one small task: not a law. Nguyen's Tables 3.12 and 3.15 are the experiment:
-# with Xavier's first weights PostNorm fails at two of three warm-ups, and without warm-up it fails
-# from five layers on; PreNorm learns in all of them.
+# This is one rate, one seed and one small task: not a law. The experiment is in Nguyen's Tables
+# 3.12 and 3.15. With Xavier's initial weights PostNorm fails at two of three warm-ups, and without
+# warm-up it fails from five layers on. PreNorm learns in all of them.
 
 # %% [markdown]
 # ## Exercise 1: what must not be seen
@@ -304,14 +307,15 @@ plt.show()
 
 # %% tags=["check"]
 # The check of exercise 1
-@exercise(1, hint="the diagonal is seen, or the first word would see nothing "
-          "at all", mistakes=MISTAKES[1])
+@exercise(1, hint="row t is the word that looks, column s the word that it "
+          "looks at. Hide the columns after t", mistakes=MISTAKES[1])
 def check_exercise_1(answer):
-    for T in (1, 2, 5):
-        found = answer(T)
-        if np.shape(found) == (T, T) and np.asarray(found).dtype != bool:
-            return f"expected True and False, got {np.asarray(found).dtype}"
-        if fault := difference(found,
+    for T in (5, 2, 1):
+        result = answer(T)
+        if np.shape(result) == (T, T) and np.asarray(result).dtype != bool:
+            return (f"expected True and False, got {np.asarray(result).dtype}"
+                    f"{HINT}compare numbers, or make the array with bool")
+        if fault := difference(result,
                                np.array([[s > t for s in range(T)]
                                          for t in range(T)])):
             return fault
@@ -340,22 +344,24 @@ check_exercise_1(solution_1, "Solution")
 # %% [markdown]
 # ## Exercise 2: back through LayerNorm, without the matrix
 #
-# $\mathbf{J}$ has $d^2$ entries, and a kernel must not build it. Given $\hat{\mathbf{x}}$, $s$ and
-# $d\hat{\mathbf{x}}$, columns (d, 1) and a number, return $d\mathbf{x}$ by sums over $d$ alone.
+# $\mathbf{J}$ has $d^2$ entries, and a kernel must not build it. You get $\hat{\mathbf{x}}$, (d,
+# 1), the number $s$, and $d\hat{\mathbf{x}}$, (d, 1). Return $d\mathbf{x}$ with means over the $d$
+# entries in place of the matrix.
 
 # %% tags=["check"]
 # The check of exercise 2
-@exercise(2, hint="(I - 11'/d - x^ x^'/d) v is v less its mean, less x^ times "
-          "the mean of x^ o v", mistakes=MISTAKES[2])
+@exercise(2, hint="multiply J by dx_hat term by term: 11'/d makes the mean of "
+          "dx_hat, and x_hat x_hat'/d makes x_hat times the mean of x_hat * "
+          "dx_hat", mistakes=MISTAKES[2])
 def check_exercise_2(answer):
     x, dy = np.random.default_rng(6).normal(size=(2, 7, 1))
     z = x - x.mean()
     s = np.sqrt((z * z).mean() + 1e-5)
-    found = answer(z / s, s, dy)
-    if fault := wrong_form(found, x, "dx"):
+    result = answer(z / s, s, dy)
+    if fault := wrong_form(result, x, "dx"):
         return fault
     return verdict(check_gradients(lambda x: layer_norm(x, 1.0, 0.0), [x],
-                                   [found], upstream=dy))
+                                   [result], upstream=dy))
 
 
 # %%
@@ -395,11 +401,11 @@ assert np.allclose(solution_2(z / s, s, column), literal)
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     Q, K, dE = (draw.normal(size=shape) for shape in ((3, 4), (5, 4), (3, 5)))
-    found = answer(dE, Q, K)
-    if fault := difference(found, (dE @ K / 2, dE.T @ Q / 2)):
+    result = answer(dE, Q, K)
+    if fault := difference(result, (dE @ K / 2, dE.T @ Q / 2)):
         return fault
     return verdict(check_gradients(lambda Q, K: Q @ K.T / 2, [Q, K],
-                                   list(found), upstream=dE))
+                                   list(result), upstream=dE))
 
 
 # %%

@@ -11,7 +11,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, heat_map
-from exercises import difference, exercise, verdict, wrong_form
+from exercises import NUMBER, difference, exercise, verdict, wrong_form
 from mistakes import GRU as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -67,14 +67,13 @@ heat_map(axes, np.hstack([h_prev, r, z, h_tilde, h]).T,
 plt.show()
 
 # %% [markdown]
-# Read a column from the top. Where $z$ is close to zero $h$ is the old state, where it is close to
-# one $h$ is the new value.
+# Read a column from the top. Where $z$ is close to zero, $h$ is the old state. Where $z$ is close
+# to one, $h$ is the new value.
 #
 # ## Backward
 #
-# The last formula has three factors that depend on something: $\mathbf{z}$ (twice),
-# $\mathbf{h}_{i-1}$ and $\tilde{\mathbf{h}}$. Remark 3 of the thesis (a factor's gradient is the
-# other factor times what comes back) gives
+# The last formula is a sum of two products, and $\mathbf{z}$ is a factor of both. Remark 3 of the
+# thesis (a factor's gradient is the other factor times what comes back) gives
 #
 # $$d\mathbf{z} = (\tilde{\mathbf{h}} - \mathbf{h}_{i-1}) \circ d\mathbf{h} \qquad
 #   d\tilde{\mathbf{h}} = \mathbf{z} \circ d\mathbf{h}$$
@@ -86,7 +85,7 @@ plt.show()
 # $$d\mathbf{r} = \mathbf{h}_{i-1} \circ d\mathbf{m} \qquad d\mathbf{a}_z = \mathrm{sigm}' \circ
 #   d\mathbf{z} \qquad d\mathbf{a}_r = \mathrm{sigm}' \circ d\mathbf{r}$$
 #
-# The state before is used in four places, so its gradient has four terms:
+# The previous state is used in four places, so its gradient has four terms:
 #
 # $$d\mathbf{h}_{i-1} = (1 - \mathbf{z}) \circ d\mathbf{h} + \mathbf{r} \circ d\mathbf{m} +
 #   \mathbf{U}_z^\top d\mathbf{a}_z + \mathbf{U}_r^\top d\mathbf{a}_r$$
@@ -125,8 +124,8 @@ for name in terms:
 #
 # ## Which way does the gradient go?
 #
-# Let 40 steps follow each other, with a gradient at the last state only. In every step, measure how
-# large the four terms are.
+# Run 40 steps, with a gradient at the last state only. Measure how large the four terms are at
+# every step.
 
 # %%
 STEPS = 40
@@ -165,11 +164,12 @@ plt.show()
 assert shares(-4.0)[-1, -1] > 100 * shares(0.0)[-1, -1]
 
 # %% [markdown]
-# The first term meets no matrix. If the update gate is nearly closed ($\mathbf{z}$ near zero, which
-# a negative bias does) that term carries the gradient back, hardly smaller at each step. It is the
-# forget gate's trick of lesson 2, with the sign reversed: a *negative* bias makes the memory long.
+# The first term meets no matrix. If the update gate is nearly closed ($\mathbf{z}$ near zero, as a
+# negative bias makes it), that term carries the gradient back, hardly smaller at each step. It is
+# the forget gate's trick of lesson 2, with the sign reversed: a *negative* bias makes the memory
+# long.
 #
-# ## Two units of one name
+# ## Two units with the same name
 #
 # PyTorch, cuDNN, Keras and ONNX compute another GRU. It differs in two places (erratum 17):
 #
@@ -237,13 +237,13 @@ check_exercise_1(solution_1, "Solution")
 # %% [markdown]
 # ## Exercise 2: half after a hundred steps
 #
-# Let all weights be zero but the bias $b_z$ of the update gate. Which $b_z$ leaves half of the
+# Let all weights be zero except the bias $b_z$ of the update gate. Which $b_z$ leaves half of the
 # gradient after 100 steps? (In lesson 2 the LSTM's answer was about 5.)
 
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="(1 - z) ** 100 = 1 / 2, and z = sigm(b_z); solve for b_z",
-          mistakes=MISTAKES[2])
+          mistakes=MISTAKES[2], form=NUMBER)
 def check_exercise_2(answer):
     left = float((1 - sigm(np.array(float(answer)))) ** 100)
     return (None if abs(left - 0.5) < 0.005
@@ -269,9 +269,9 @@ check_exercise_2(solution_2, "Solution")
 # %% [markdown]
 # ## Exercise 3: the reset gate of PyTorch
 #
-# There the candidate reads $\mathbf{m} = \mathbf{r} \circ (\mathbf{U}\mathbf{h}_{i-1})$. Given
-# $d\mathbf{m}$ and the pair $(\mathbf{r}, \mathbf{U}, \mathbf{h}_{i-1})$, return $d\mathbf{r}$,
-# $d\mathbf{U}$ and $d\mathbf{h}_{i-1}$.
+# In PyTorch's unit the candidate reads $\mathbf{m} = \mathbf{r} \circ
+# (\mathbf{U}\mathbf{h}_{i-1})$. You get $d\mathbf{m}$, and a cache: the tuple $(\mathbf{r},
+# \mathbf{U}, \mathbf{h}_{i-1})$. Return $d\mathbf{r}$, $d\mathbf{U}$ and $d\mathbf{h}_{i-1}$.
 
 # %%
 def reset_after(r, U, h_prev):
@@ -284,8 +284,8 @@ def reset_after(r, U, h_prev):
 def check_exercise_3(answer):
     draw = np.random.default_rng(8)
     inputs = [draw.normal(size=shape) for shape in ((H, 1), (H, H), (H, 1))]
-    found = answer(np.ones((H, 1)), tuple(inputs))
-    if fault := wrong_form(found, tuple(inputs)):
+    result = answer(np.ones((H, 1)), tuple(inputs))
+    if fault := wrong_form(result, tuple(inputs)):
         return fault
     return verdict(check_pair(reset_after, answer, inputs))
 

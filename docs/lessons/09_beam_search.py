@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 9. Beam search: which translation is best?
 #
-# Sections 2.3.2 and 3.1.3. A trained model gives every translation a probability. You will look for
-# the most probable one: first among all, then greedily, then with a beam. You will see what a beam
-# misses, and why long translations need help.
+# Section 2.3.2 of the thesis, and Nguyen's section 3.1.3. A trained model gives every translation a
+# probability. You will look for the most probable one: first among all, then greedily, then with a
+# beam. You will see what a beam misses, and why long translations need help.
 #
 # The project's own search is `nmt/search/beam.py`. You need lesson 4.
 
@@ -13,7 +13,7 @@ from itertools import product
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import NO_ANSWER, difference, exercise, is_empty
+from exercises import NO_ANSWER, NUMBER, difference, exercise, is_empty
 from mistakes import BEAM as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -84,8 +84,8 @@ print(f"{len(everything)} sentences; the best is "
 # 2. keep the $K$ best of them;
 # 3. those that end in `_` are finished, and leave the beam.
 #
-# Each logarithm is negative, so a sum only falls as a sentence grows. Once a finished one is better
-# than every beginning in the beam, the search is over. With $K = 1$ this is greedy search.
+# Each logarithm is negative, so a sum only falls as a sentence grows. Once a finished sentence is
+# better than every beginning in the beam, the search is over. With $K = 1$ this is greedy search.
 
 # %%
 def beam(start, advance, K, longest):
@@ -118,8 +118,8 @@ def chain(state, word):
     return LOG_P[word], state
 
 
-found = {K: beam(None, chain, K, LONGEST) for K in range(1, 9)}
-for K, (log_p, words) in found.items():
+best_of = {K: beam(None, chain, K, LONGEST) for K in range(1, 9)}
+for K, (log_p, words) in best_of.items():
     print(f"K = {K}: log p {log_p:7.3f}  "
           f"{' '.join(WORDS[w] for w in words or [])}")
 
@@ -147,12 +147,12 @@ plt.show()
 assert right[0] < right[1] < right[-1]
 
 # %% [markdown]
-# Most of the gain comes with the first few hypotheses.
+# The first few hypotheses bring most of the gain.
 #
 # ## A real translator
 #
-# Now the same function on a trained model, the small translator of dates that comes with this
-# project. `advance` feeds a word to its decoder.
+# Now use the same function on a trained model: the small translator that comes with this project.
+# Here `advance` feeds a word to its decoder.
 
 # %%
 system = System.open(trained.DIRECTORY / "attention", "best")
@@ -167,7 +167,6 @@ def decoder(state, word):
     word = 1 if word == END else word  # there the end marker's id is 1
     logits, state, _ = model.step(parameters, state, np.array([word]))
     log_p = logits[0] - np.log(np.exp(logits[0]).sum())
-    log_p = log_p.copy()
     # 0 is <unk>, which we do not want
     log_p[0], log_p[1] = log_p[1], -np.inf
     return log_p, state
@@ -182,15 +181,15 @@ for K in (1, 2, 3, 5):
     print(f"K = {K}: log p {log_p:7.3f}  {' '.join(system.target.tokens(ids))}")
 
 # %% [markdown]
-# The project's search returns the same (the assertion holds it to that), for many sentences at
-# once. Step by step, as a tree of hypotheses:
+# The project's search returns the same translations (the assertion holds it to that), for many
+# sentences at once. Here it is step by step, as a tree of hypotheses:
 #
 # In the stepper: `grads explore search`.
 #
 # ## Why short translations win
 #
 # Each word multiplies by a probability below one. So among sentences that are equally good word by
-# word the shorter one wins. *Length normalisation* divides by a power of the length (Nguyen 3.1.3,
+# word, the shortest wins. *Length normalisation* divides by a power of the length (Nguyen 3.1.3,
 # after Wu et al.):
 #
 # $$s(y) = \frac{\log p(y \mid x)}{lp(y)} \qquad lp(y) = \frac{(5 + |y|)^\alpha}{(5 + 1)^\alpha}$$
@@ -212,17 +211,17 @@ plt.show()
 #
 # ## Exercise 1: one step of a beam
 #
-# You get the scores so far, (K,), and $\log p$ of each next word, (K, V). Return the $K$ best
-# candidates, the best first: two arrays, the row of each and its word.
+# You get the scores so far, (K,), and $\log p$ of each next word, (K, V). Choose the $K$ best
+# candidates, the best first. Return two arrays: their rows (which beginning) and their words.
 
 # %% tags=["check"]
 # The check of exercise 1
 @exercise(1, hint="add the scores as a column, flatten, sort, and take the "
-          "first K places apart by V: row = place // V, word = place % V",
+          "first K places: row = place // V, word = place % V",
           mistakes=MISTAKES[1])
 def check_exercise_1(answer):
     draw, faults = np.random.default_rng(3), []
-    for K, V in ((1, 4), (3, 5), (4, 4)):
+    for K, V in ((3, 5), (4, 4), (1, 4)):
         so_far = -draw.uniform(0, 5, size=K)
         log_p = -draw.uniform(0, 3, size=(K, V))
         total = so_far[:, None] + log_p
@@ -263,7 +262,7 @@ check_exercise_1(solution_1, "Solution")
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="a step with K beginnings has K V candidates",
-          mistakes=MISTAKES[2])
+          mistakes=MISTAKES[2], form=NUMBER)
 def check_exercise_2(answer):
     return (None if answer == 50_000 + 19 * 10 * 50_000
             else f"{answer} is not the number")
@@ -285,9 +284,9 @@ check_exercise_2(solution_2, "Solution")
 # %% [markdown]
 # ## Exercise 3: when to stop
 #
-# You get $\log p$ of the finished sentences and of the open beginnings, two lists (either may be
-# empty). Return whether the search may stop: True if no beginning can become the best sentence any
-# more, or none is left. There is no length normalisation.
+# You get two lists: $\log p$ of the finished sentences, and of the open beginnings. Either may be
+# empty. Return True if the search may stop: no beginning can become the best sentence any more, or
+# none is left. There is no length normalisation.
 
 # %% tags=["check"]
 # The check of exercise 3
@@ -298,11 +297,11 @@ def check_exercise_3(answer):
              ([], [-1.0], False), ([-5.0], [], True),
              ([-6.0, -2.0], [-2.5], True), ([-1.0, -9.0], [-0.5, -7.0], False),
              ([-3.0], [-1.0, -2.0], False))
-    found = [answer(list(finished), list(open_))
+    result = [answer(list(finished), list(open_))
              for finished, open_, _ in cases]
-    if is_empty(found):
+    if is_empty(result):
         return NO_ANSWER
-    for (finished, open_, expected), said in zip(cases, found, strict=True):
+    for (finished, open_, expected), said in zip(cases, result, strict=True):
         if bool(said) != expected:
             return f"with finished {finished} and open {open_} it says {said}"
     return None

@@ -1,12 +1,13 @@
 # %% [markdown]
 # # 10. Rare words: pieces and letters
 #
-# A translator has a row for each word that it knows. What about the others? You will cut words into
-# pieces by byte pair encoding (Sennrich et al.), and build the vector of a word from its letters,
-# and a word from letters (chapter 5 of the thesis), forward and backward.
+# A translator has a row of its embedding matrix for each word that it knows. What about the others?
+# You will cut words into pieces by byte pair encoding (Sennrich et al.). Then you will compute a
+# word's vector from its letters, and spell a word letter by letter, forward and backward (chapter 5
+# of the thesis).
 #
-# The project's own are `nmt/data/bpe.py` and `grads/derivations/hybrid.py`. You need lessons 2 and
-# 5.
+# The project's own code is in `nmt/data/bpe.py` and `grads/derivations/hybrid.py`. You need lessons
+# 2 and 5.
 
 # %%
 from collections import Counter
@@ -15,7 +16,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 from drawing import BLUE, GREY, ORANGE, heat_map
-from exercises import NO_ANSWER, difference, exercise
+from exercises import HINT, NO_ANSWER, difference, exercise, is_empty
 from mistakes import SUBWORDS as MISTAKES
 from threadpoolctl import threadpool_limits
 
@@ -38,8 +39,8 @@ limits = threadpool_limits(1)
 # ## How many words are unknown?
 #
 # German joins words, and puts endings on them. So a text has many words that occur once, and the
-# next text has many that this one has not. Here is a small language of that kind, made by rule: a
-# noun, or two joined, with an ending.
+# next text has many words that the first one lacks. Here is a small language of that kind, made by
+# rule: a noun, or two joined, with an ending.
 
 # %%
 NOUNS = ("haus", "tür", "dach", "garten", "schuh", "hand", "tisch", "licht")
@@ -126,8 +127,8 @@ for w in [*dict.fromkeys(unknown)][:4]:
 # %% [markdown]
 # ## How many merges?
 #
-# Few merges give few pieces and long sentences. Many merges give short sentences and pieces so rare
-# that nothing is learned about them.
+# Few merges give few kinds of pieces, and long sentences. Many merges give short sentences, but
+# pieces so rare that a model learns little about them.
 
 # %%
 numbers = range(0, 121, 10)
@@ -153,9 +154,9 @@ assert fresh[3] < 0.02 < len(unknown) / len(later)
 # %% [markdown]
 # ## A vector from letters
 #
-# The hybrid model of chapter 5 goes another way. It keeps whole words, and for a rare one it runs
-# an LSTM over the letters. The last state is the word's vector (5.3.2). The decoder writes `<unk>`,
-# and a second LSTM spells it (5.3.3).
+# The hybrid model of chapter 5 goes another way. It keeps whole words. For a rare word it runs an
+# LSTM over the letters, whose last state is the word's vector (5.3.2). Where the translation needs
+# a rare word the decoder writes `<unk>`, and a second LSTM spells it (5.3.3).
 
 # %%
 request = Request("we go* go* ||| on va*", Sizes(), np.random.default_rng(0),
@@ -181,9 +182,9 @@ assert np.allclose(rows[:, -1:], q)
 #
 # $$J = J_w + \alpha J_c$$
 #
-# So a rare word's letters get a gradient in two ways. On the source side: from the loss of the
-# *words*, through the vector $\mathbf{q}$. Here the same rare word occurs twice, and both uses add
-# up. On the target side: from the loss of its spelling, and that goes on into the decoder's state.
+# So letters get a gradient in two ways. On the source side it comes from the loss of the *words*,
+# through the vector $\mathbf{q}$. Here the same rare word occurs twice, and both uses add up. On
+# the target side it comes from the loss of the spelling, and goes on into the decoder's state.
 
 # %%
 J, trace = hybrid_forward(parameters, x, y, rare, spellings, **example.named)
@@ -203,7 +204,7 @@ for name, size in sizes.items():
 assert report.ok and min(sizes.values()) > 0
 
 # %% [markdown]
-# Line by line, with each intermediate gradient verified:
+# Here is the model line by line, with each intermediate gradient verified:
 #
 # In the stepper: `grads explore hybrid`.
 #
@@ -211,15 +212,15 @@ assert report.ok and min(sizes.values()) > 0
 #
 # | | pieces | letters |
 # |---|---|---|
-# | what is new | a list of merges; the model stays as it is | two more LSTMs, and their backward |
-# | a sentence becomes | longer | no longer, but each rare word takes a loop |
+# | what is added | a list of merges; the model stays as it is | two LSTMs, with their backward |
+# | length of a sentence | grows | stays, but each rare word needs a loop |
 # | can write any word | yes | yes |
-# | what is used today | this | |
+# | common today | yes | no |
 #
 # ## Exercise 1: apply merges
 #
-# Write `cut`: given a list of symbols and the merges in the order of learning, return the list of
-# pieces. Merge each pair everywhere, from the left, before you come to the next.
+# Write `cut`. You get a list of symbols, and the merges (pairs) in the order of learning. Return
+# the list of pieces. Merge each pair everywhere, from the left, before you come to the next pair.
 
 # %% tags=["check"]
 # The check of exercise 1
@@ -230,10 +231,12 @@ def check_exercise_1(answer):
     cases = (("abab", [("a", "b")]), ("aaa", [("a", "a")]),
              ("lower", [("l", "o"), ("lo", "w")]),
              ("abc", [("b", "c"), ("a", "b")]), ("xyz", []))
-    found = [answer(list(symbols), list(merges)) for symbols, merges in cases]
-    if all(pieces is None for pieces in found):
+    result = [answer(list(symbols), list(merges)) for symbols, merges in cases]
+    if is_empty(result):
         return NO_ANSWER
-    for (symbols, merges), pieces in zip(cases, found, strict=True):
+    for (symbols, merges), pieces in zip(cases, result, strict=True):
+        if not isinstance(pieces, list | tuple):
+            return f"expected a list of pieces, got {pieces!r}"
         expected = tuple(symbols)
         for pair in merges:
             expected = merge(expected, pair)
@@ -274,25 +277,27 @@ check_exercise_1(solution_1, "Solution")
 # ## Exercise 2: the first merge
 #
 # The text has `low` 5 times, `lower` twice, `newest` 6 times and `widest` 3 times (Sennrich's
-# example). There are pairs that occur 9 times. Which? Return a set of pairs; the last letter of a
-# word carries `</w>`.
+# example). Which pairs occur 9 times? Write them as a set of pairs, such as `{("l", "o")}`. The
+# last letter of a word carries `</w>`: `low` is `l`, `o`, `w</w>`.
 
 # %% tags=["check"]
 # The check of exercise 2
 @exercise(2, hint="which letters stand side by side in both newest and widest?",
-          mistakes=MISTAKES[2])
+          mistakes=MISTAKES[2], form='a set of pairs, as {("l", "o")}')
 def check_exercise_2(answer):
     counts = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
     frequency = Counter()
     for w, times in counts.items():
         for pair in pairwise(split(w)):
             frequency[pair] += times
-    for pair in (tuple(pair) for pair in answer):
-        if frequency[pair] != 9:
-            return f"{pair} occurs {frequency[pair]} times"
+    for pair in answer:
+        if isinstance(pair, str):
+            return f"{pair!r} is no pair{HINT}write ('l', 'o') for l, o"
+        if frequency[tuple(pair)] != 9:
+            return f"{tuple(pair)} occurs {frequency[tuple(pair)]} times"
     wanted = sum(times == 9 for times in frequency.values())
     missing = wanted - len({*map(tuple, answer)})
-    return f"{missing} more" if missing else None
+    return f"pairs that are missing: {missing}" if missing else None
 
 
 # %%
@@ -311,9 +316,9 @@ check_exercise_2(solution_2, "Solution")
 # %% [markdown]
 # ## Exercise 3: add two gradients
 #
-# $J = J_w + \alpha J_c$. You get the gradients of $J_w$ and of $J_c$, two dictionaries of arrays by
-# name, and $\alpha$. A parameter that only one of the losses depends on is in one of them only.
-# Return the gradient of $J$.
+# $J = J_w + \alpha J_c$. You get the gradients of $J_w$ and of $J_c$ (two dictionaries, from names
+# to arrays) and $\alpha$. Where only one of the losses depends on a parameter, its name is in only
+# one of the dictionaries. Return the gradient of $J$, a dictionary with all names.
 
 # %% tags=["check"]
 # The check of exercise 3
@@ -326,13 +331,16 @@ def check_exercise_3(answer):
     expected = {"decoder": words["decoder"] + 0.5 * letters["decoder"],
                 "output": words["output"],
                 "spelling": 0.5 * letters["spelling"]}
-    found = answer(dict(words), dict(letters), 0.5)
-    if found is None:
+    result = answer(dict(words), dict(letters), 0.5)
+    if result is None:
         return NO_ANSWER
-    if {*found} != {*expected}:
+    if not isinstance(result, dict):
+        return f"expected a dictionary, got {result!r}"
+    if {*result} != {*expected}:
         return (f"expected the names {', '.join(expected)}, got "
-                f"{', '.join(found) or 'none'}")
-    faults = (difference(found[name], expected[name], f"the gradient of {name}")
+                f"{', '.join(result) or 'none'}")
+    faults = (difference(result[name], expected[name],
+                         f"the gradient of {name}")
               for name in expected)
     return next(filter(None, faults), None)
 

@@ -1,9 +1,11 @@
 """Exercises that check their own answers.
 
-    @exercise(1, hint="What becomes of h_0 = 0?", mistakes=[("h_0 is zero.", 7)])
+    @exercise(1, form="a number", hint="What becomes of h_0 = 0?",
+              mistakes=[("h_0 is zero.", 7)])
     def check_exercise_1(answer):
         return None if answer == 6 else f"{answer} are too many or too few"
 
+An answer is a function, or what `form` says: here `form="a number"`.
 `check_exercise_1(answer_1)` prints a verdict. That of the solution says that it is the solution's:
 `check_exercise_1(solution_1, "Solution")`.
 """
@@ -21,14 +23,15 @@ from grads.check.report import Report
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
 NO_ANSWER = "there is no answer so far"
 RAISED = "it raised "
-NO_FUNCTION = "expected a function"
+FUNCTION, NUMBER = "a function", "a number"  # forms of an answer
 HINT = "\n  Hint: "  # ends what is wrong with an answer, where that is a hint by itself
-UNHELPFUL = ("spread over", "right with", "tolerance")  # diagnoses: nothing said, or the solution
+UNHELPFUL = ("spread over", "right with", "tolerance", "entries compared")
+# diagnoses: nothing said, or the solution
 OF_SHAPES = ("matmul", "broadcast", "not aligned")  # in NumPy's messages
 
 
 def exercise(
-    number: int, hint: str, mistakes: Iterable[tuple[str, Any]] = ()
+    number: int, hint: str, mistakes: Iterable[tuple[str, Any]] = (), form: str = FUNCTION
 ) -> Callable[[Compare], Callable[..., None]]:
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
@@ -39,7 +42,7 @@ def exercise(
 
     Arguments: mistakes, hints and the wrong answers that they are for. Where the answer is a
     function it is such a mistake if both return the same; where it is a value and the mistake is a
-    function, if that is true of the value.
+    function, if that is true of the value. form, what the answer has to be, in words.
     """
     def decorate(compare: Compare) -> Callable[..., None]:
         @wraps(compare)
@@ -47,32 +50,62 @@ def exercise(
             is_row = isinstance(answer, tuple | list) or np.ndim(answer) == 1
             if is_row and len(answer) == 1 and np.isscalar(answer[0]):
                 answer = answer[0]
-            fault = NO_ANSWER if answer is None else _fault(compare, answer)
+            fault = wrong_kind(answer, form) or _fault(compare, answer)
             if fault is None:
                 print(f"{whose} {number}: right.")
-            elif fault.startswith((NO_ANSWER, RAISED, NO_FUNCTION)):
-                print(f"Exercise {number}: not yet: {fault}.")
-            else:
-                said, _, general = fault.partition(HINT)
+                return
+            said, _, advice = fault.partition(HINT)
+            if not fault.startswith((NO_ANSWER, RAISED)):
                 fits = (of for of, wrong in mistakes if _is(compare, answer, wrong))
-                print(f"Exercise {number}: not yet: {said}.{HINT}{next(fits, general or hint)}")
+                advice = next(fits, advice or hint)
+            end = "" if advice.endswith((".", "?")) else "."
+            print(f"Exercise {number}: not yet: {said}.{HINT + advice + end if advice else ''}")
         return check
     return decorate
 
 
+def wrong_kind(answer: Any, form: str) -> str | None:
+    """What keeps an answer from being of the form that is asked for, as far as that is seen."""
+    if answer is None:
+        return NO_ANSWER
+    is_wrong = callable(answer) != (form == FUNCTION) or isinstance(answer, str)
+    if not is_wrong and (form != NUMBER or (np.ndim(answer) == 0 and not isinstance(answer, bool))):
+        return None
+    advice = HINT + "keep the line with `def`" if form == FUNCTION else ""
+    if form == NUMBER and isinstance(answer, str):
+        advice = HINT + "leave out the quotes"
+    got = f"the function {answer.__name__}" if hasattr(answer, "__name__") else repr(answer)
+    return f"expected {form}, got {got}{advice}"
+
+
 def _fault(compare: Compare, answer: Any) -> str | None:
-    if isinstance(answer, str):
-        return f"expected no text, got {answer!r}{HINT}leave out the quotes"
+    return _tried(compare, answer)[0]
+
+
+def _tried(compare: Compare, answer: Any) -> tuple[str | None, tuple[Any, ...]]:
+    """What is wrong with an answer, and all that it returned if it is a reader's function."""
+    results: list[Any] = []
+    raised: list[Exception] = []
+
+    @wraps(answer)
+    def recorded(*given: Any) -> Any:
+        try:
+            results.append(answer(*given))
+        except Exception as error:  # whatever the reader's own code raises
+            raised.append(error)
+            raise
+        return results[-1]
+
     try:
-        return compare(answer)
-    except Exception as error:  # whatever the reader's own code raises
-        if callable(answer):
+        return compare(recorded if callable(answer) else answer), tuple(results)
+    except Exception as error:  # of the reader's function, or of a check that got another kind
+        if raised:
             is_shape = any(words in str(error) for words in OF_SHAPES)
             why = f"{HINT}print the shape of each array in that line" if is_shape else ""
-            return f"{RAISED}{type(error).__name__}: {error}{why}"
-        if "not callable" in str(error):
-            return f"{NO_FUNCTION}, got {answer!r}{HINT}keep the line with `def`"
-        return f"expected another kind of answer than {answer!r}"
+            return f"{RAISED}{type(error).__name__}: {error}{why}", tuple(results)
+        what = f"a result of another kind than {results[-1]!r}" if results else (
+            f"an answer of another kind than {answer!r}")
+        return f"expected {what}", tuple(results)
 
 
 def _is(compare: Compare, answer: Any, wrong: Any) -> bool:
@@ -91,23 +124,13 @@ def _without_hint(fault: str | None) -> str | None:
 
 
 def _alike(result: Any, other: Any) -> bool:
-    """Whether two results are the same; what is no array of numbers is compared as written."""
+    """Whether two results are the same, as written or as numbers."""
+    if repr(result) == repr(other):
+        return True
     try:
         return difference(result, other) is None
     except (TypeError, ValueError):
-        return repr(result) == repr(other)
-
-
-def _tried(compare: Compare, answer: Callable[..., Any]) -> tuple[str | None, tuple[Any, ...]]:
-    """What is wrong with a reader's function, and all that it returned."""
-    results = []
-
-    @wraps(answer)
-    def recorded(*given: Any) -> Any:
-        results.append(answer(*given))
-        return results[-1]
-
-    return _fault(compare, recorded), tuple(results)
+        return False
 
 
 def difference(found: Any, expected: Any, what: str = "the result") -> str | None:
@@ -122,14 +145,26 @@ def difference(found: Any, expected: Any, what: str = "the result") -> str | Non
                 return fault.partition(HINT)[0] + order if order else fault
         return None
     found, expected = np.asarray(found), np.asarray(expected)
-    if found.dtype == bool or expected.dtype == bool:
-        found, expected = found.astype(int), expected.astype(int)
-    if np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True):
+    if found.dtype.kind not in "biufc":
+        return f"expected {what} in numbers, got {found.tolist()!r}"
+    given, wanted = found * 1, expected * 1  # True and False as numbers
+    if np.allclose(given, wanted, rtol=1e-9, atol=1e-12, equal_nan=True):
         return None
-    index = np.unravel_index(np.abs(found - expected).argmax(), found.shape)
+    index = np.unravel_index(np.abs(given - wanted).argmax(), given.shape)
     where = f" at {tuple(map(int, index))}" if index else ""
-    sign = f"{HINT}its sign is reversed" if np.allclose(found, -expected, rtol=1e-9) else ""
-    return f"expected {what} to be {expected[index]:.6g}{where}, got {found[index]:.6g}{sign}"
+    advice = ""
+    if np.allclose(given, -wanted, rtol=1e-9):
+        advice = f"{HINT}its sign is reversed"
+    elif not np.isfinite(given).all():
+        advice = f"{HINT}an exp overflows, or zero is divided by zero"
+    return (f"expected {what} to be {_written(expected[index])}{where}, "
+            f"got {_written(found[index])}{advice}")
+
+
+def _written(value: Any) -> str:
+    """A number with six digits, a whole one with all of them."""
+    is_whole = value == np.round(value) and abs(value) < 1e15
+    return f"{value:.6g}" if not is_whole else f"{value if value.dtype == bool else int(value)}"
 
 
 def wrong_form(found: Any, expected: Any, what: str = "the result") -> str | None:
@@ -146,15 +181,20 @@ def wrong_form(found: Any, expected: Any, what: str = "the result") -> str | Non
         return next((fault.replace(NO_ANSWER, "one result is None") for fault in faults if fault),
                     None)
     shape = np.shape(expected)
-    if isinstance(found, tuple | list) and len({np.shape(result) for result in found}) > 1:
-        return f"expected {what} alone, of shape {shape}, got {len(found)} results"
+    if isinstance(found, tuple | list):
+        is_deeper = max(map(np.ndim, found), default=0) >= max(len(shape), 1)
+        if is_deeper or len({np.shape(result) for result in found}) > 1:
+            return f"expected {what} alone, of shape {shape}, got {len(found)} results"
     if isinstance(found, dict) and not isinstance(expected, dict):
         return f"expected {what} as an array of shape {shape}, got a dict"
     if np.shape(found) == shape:
         return None
-    numbers = f"{HINT}its numbers may be right, but it has another shape"
-    return (f"expected {what} of shape {shape}, got {np.shape(found)}"
-            f"{numbers if np.size(found) == np.size(expected) else ''}")
+    advice = ""
+    if np.size(found) == np.size(expected) > 1:
+        advice = f"{HINT}its numbers may be right, but it has another shape"
+    elif len(shape) == 2 and shape[1] == 1 and np.shape(found) == (shape[0],) * 2:
+        advice = f"{HINT}a column has met a row, which makes a matrix"
+    return f"expected {what} of shape {shape}, got {np.shape(found)}{advice}"
 
 
 def is_empty(found: Any) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-HELPERS = ("drawing.py", "exercises.py", "mistakes.py")  # what the lessons import
+HELPERS = ("drawing.py", "exercises.py", "mistakes.py", "tasks.py")  # what the lessons import
 LESSONS = sorted(HERE.glob("[0-9]*.py"))
 NOTEBOOKS = [*LESSONS, HERE / "training_log.py"]  # the last is no lesson: it has no exercises
 FOLDED = frozenset({"solution", "check"})  # tags of cells that give an exercise away

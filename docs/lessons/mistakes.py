@@ -24,6 +24,22 @@ def softmax(e: Any) -> Any:
     return np.exp(e - e.max()) / np.exp(e - e.max()).sum()
 
 
+def mixing(new: str, old: str) -> list[tuple[str, Any]]:
+    """Wrong gradients of h = z new + (1 - z) old: of z, of the new value and of the old one."""
+    return [
+        (f"z is used twice: {old} is multiplied by 1 - z, so dz has a second term.",
+         lambda dh, z, n, o: (n * dh, z * dh, (1 - z) * dh)),
+        ("the rate of 1 - z is -1: one term of dz has a minus.",
+         lambda dh, z, n, o: ((n + o) * dh, z * dh, (1 - z) * dh)),
+        (f"{new} is multiplied by z, and {old} by 1 - z. These are exchanged.",
+         lambda dh, z, n, o: ((n - o) * dh, (1 - z) * dh, z * dh)),
+        ("these are rates. The chain rule multiplies each by dh.",
+         lambda dh, z, n, o: (n - o, z, 1 - z)),
+        ("dz alone is multiplied by dh here.", lambda dh, z, n, o: ((n - o) * dh, z, 1 - z)),
+        (f"{old} is multiplied by 1 - z, so d{old} is (1 - z) times dh.",
+         lambda dh, z, n, o: ((n - o) * dh, z * dh, -z * dh)),
+        (f"{old} passes through 1 - z.", lambda dh, z, n, o: ((n - o) * dh, z * dh, dh))]
+
 
 CHAIN: Mistakes = {
     1: [("that is the rate of tanh, 1 - h^2. The sigmoid has another.", lambda s: 1 - s**2),
@@ -39,18 +55,7 @@ CHAIN: Mistakes = {
         ("each line reads something: count the uses, not the lines.", (1, 1, 1)),
         ("h is read once: by the last line.", (2, 2, 2)),
         ("w is not read by the tanh itself: count direct uses only.", (1, 2, 3))],
-    3: [("z is used twice: o is multiplied by 1 - z, so dz has a second term.",
-         lambda dh, z, n, o: (n * dh, z * dh, (1 - z) * dh)),
-        ("the rate of 1 - z is -1: one term of dz has a minus.",
-         lambda dh, z, n, o: ((n + o) * dh, z * dh, (1 - z) * dh)),
-        ("n is multiplied by z, and o by 1 - z. These are exchanged.",
-         lambda dh, z, n, o: ((n - o) * dh, (1 - z) * dh, z * dh)),
-        ("these are rates. The chain rule multiplies each by dh.",
-         lambda dh, z, n, o: (n - o, z, 1 - z)),
-        ("dz alone is multiplied by dh here.", lambda dh, z, n, o: ((n - o) * dh, z, 1 - z)),
-        ("o is multiplied by 1 - z, so do is (1 - z) times dh.",
-         lambda dh, z, n, o: ((n - o) * dh, z * dh, -z * dh)),
-        ("o passes through 1 - z.", lambda dh, z, n, o: ((n - o) * dh, z * dh, dh))],
+    3: mixing("n", "o"),
 }
 
 
@@ -183,16 +188,23 @@ def endless(advance: Callable[..., Any], state: Any, m_x: int, alpha: float) -> 
     return words[1:]
 
 
-def forgetful(advance: Callable[..., Any], state: Any, m_x: int, alpha: float) -> list[int]:
-    """Algorithm 5 that feeds the first word again and again."""
-    words: list[int] = []
-    while len(words) < alpha * m_x:
-        p, state = advance(state, 1)
-        word = int(p.argmax())
-        if word == 1:
-            break
-        words.append(word)
-    return words
+def searched(
+    stop: Callable[..., Any] = lambda m_x, alpha: alpha * m_x, first: int | None = None,
+    moves: bool = True, kept: slice = slice(1, None), closed: bool = False,
+) -> Callable[..., list[int]]:
+    """Algorithm 5 with a mistake: another limit, always the `first` word, a state that does not
+    move, other words kept, or the end marker returned (closed)."""
+    def search(advance: Callable[..., Any], state: Any, m_x: int, alpha: float) -> list[int]:
+        words = [1]
+        while len(words) <= stop(m_x, alpha):
+            p, new_state = advance(state, words[-1] if first is None else first)
+            state = new_state if moves else state
+            word = int(p.argmax())
+            words += [word] * (word != 1 or closed)
+            if word == 1:
+                break
+        return words[kept]
+    return search
 
 
 TRANSLATOR: Mistakes = {
@@ -206,8 +218,17 @@ TRANSLATOR: Mistakes = {
     2: [("that is what greedy search takes. Multiply the two probabilities of each pair.",
          ("das", "Haus")),
         ("the first word is right; the second has to be the likelier after it.", ("ein", "Heim"))],
-    3: [("line 8 is missing: the end marker (1) ends the loop.", endless),
-        ("each step has to read the word that the step before predicted.", forgetful)],
+    3: [("the end marker (1) has to end the loop (line 8).", endless),
+        ("each step has to read the word that the step before predicted.", searched(first=1)),
+        ("each step has to start from the state that the step before returned.",
+         searched(moves=False)),
+        ("the first 1 is only there to be read. Leave it out of the result.",
+         searched(kept=slice(None))),
+        ("the 1 that ends the loop is no word of the translation.", searched(closed=True)),
+        ("the limit is alpha m_x, not m_x.", searched(lambda m_x, alpha: m_x)),
+        ("the limit is missing: a decoder may never say 1.", searched(lambda m_x, alpha: 1000)),
+        ("the loop stops too early: it runs while t <= alpha m_x, and t begins at 1.",
+         searched(lambda m_x, alpha: alpha * m_x - 1))],
 }
 ATTENTION: Mistakes = {
     1: [("padding takes part in this softmax. Only the first n scores belong to words.",
@@ -216,13 +237,25 @@ ATTENTION: Mistakes = {
         ("large scores overflow. Subtract the largest score of a word first.",
          lambda e, n: np.exp(e) * (np.arange(len(e))[:, None] < n) / np.exp(e[:n]).sum()),
         ("a score of zero is no small score: exp(0) is 1. Which score has the weight zero?",
-         lambda e, n: softmax(np.where(np.arange(len(e))[:, None] < n, e, 0.0)))],
+         lambda e, n: softmax(np.where(np.arange(len(e))[:, None] < n, e, 0.0))),
+        ("the weights of the words no longer sum to one: mask the scores before the softmax.",
+         lambda e, n: softmax(e) * (np.arange(len(e))[:, None] < n)),
+        ("positions count from 0, so n itself is padding.",
+         lambda e, n: softmax(np.where(np.arange(len(e))[:, None] <= n, e, -np.inf))),
+        ("divide by the sum: the weights must sum to one.",
+         lambda e, n: np.where(np.arange(len(e))[:, None] < n, np.exp(e - e[:n].max()), 0.0))],
     2: [("every score changes every weight, through the sum in the denominator. One term is "
          "missing.", lambda a, da: a * da),
         ("a (1 - a) is the diagonal of the Jacobian. The other entries are -a_s a_t.",
          lambda a, da: a * (1 - a) * da),
         ("one factor a is missing: the weight of a word that has none cannot change.",
-         lambda a, da: da - (a * da).sum())],
+         lambda a, da: da - (a * da).sum()),
+        ("the second term has a minus: raising one score lowers the other weights.",
+         lambda a, da: a * (da + (a * da).sum())),
+        ("the second term is a weighted mean of da: its weights are a.",
+         lambda a, da: a * (da - da.mean())),
+        ("the second term is a weighted mean of da: its weights are a.",
+         lambda a, da: a * (da - da.sum()))],
     3: [("this is the path through the context only. The scores read h_bar, too.",
          lambda dc, de, h, a, W_a: dc @ a.T),
         ("this is the path through the scores only. The context reads h_bar, too.",
@@ -235,44 +268,64 @@ KERNELS: Mistakes = {
     2: [("this is the last time step only.", lambda da, x: da[-1].T @ x[-1]),
         ("this is the transpose: the rows belong to da.",
          lambda da, x: x.reshape(-1, x.shape[2]).T @ da.reshape(-1, da.shape[2])),
+        ("reshape does not transpose: reshape to (T B, 4H) first, then take the transpose.",
+         lambda da, x: da.reshape(da.shape[2], -1) @ x.reshape(-1, x.shape[2])),
         ("a sum, no mean.", lambda da, x: (da.reshape(-1, da.shape[2]).T
                                            @ x.reshape(-1, x.shape[2])) / 15)],
     3: [("a multiplication and an addition are two operations.",
          lambda T, B, E, H: T * B * 4 * H * (E + H)),
-        ("there are four gates: T_lstm has 4H rows.", lambda T, B, E, H: 2 * T * B * H * (E + H))],
+        ("there are four gates: T_lstm has 4H rows.", lambda T, B, E, H: 2 * T * B * H * (E + H)),
+        ("h_{t-1} is multiplied, too: z has E + H entries.",
+         lambda T, B, E, H: 2 * T * B * 4 * H * E),
+        ("this is the forward pass and the backward pass. Count the forward pass alone.",
+         lambda T, B, E, H: 6 * T * B * 4 * H * (E + H))],
 }
 TRANSFORMER: Mistakes = {
     1: [("the diagonal has to be seen, or the first word sees nothing at all.",
          lambda T: np.arange(T) >= np.arange(T)[:, None]),
         ("this hides what came before. A word must not see what comes after it.",
          lambda T: np.arange(T) < np.arange(T)[:, None]),
-        ("the entries have to be True and False.", lambda T: np.triu(np.ones((T, T)), 1))],
+        ("this shows what may be seen. True means hidden.",
+         lambda T: np.arange(T) <= np.arange(T)[:, None]),
+        ("the words before are hidden, too. They may be seen.", lambda T: ~np.eye(T, dtype=bool)),
+        ("nothing is hidden here.", lambda T: np.zeros((T, T), bool))],
     2: [("both means are missing: x's own mean and s depend on x, too.",
          lambda x_hat, s, d: d / s),
-        ("s depends on x, too: subtract x_hat times the mean of x_hat o dx_hat.",
+        ("s depends on x, too: subtract x_hat times the mean of x_hat * dx_hat.",
          lambda x_hat, s, d: (d - d.mean()) / s),
         ("the mean of x depends on x, too: subtract the mean of dx_hat.",
-         lambda x_hat, s, d: (d - x_hat * (x_hat * d).mean()) / s)],
+         lambda x_hat, s, d: (d - x_hat * (x_hat * d).mean()) / s),
+        ("J has a factor 1/s.", lambda x_hat, s, d: d - d.mean() - x_hat * (x_hat * d).mean()),
+        ("1/s is a factor of all three terms. Mind the parentheses.",
+         lambda x_hat, s, d: d / s - d.mean() - x_hat * (x_hat * d).mean()),
+        ("these are sums. J has a factor 1/d, which makes them means.",
+         lambda x_hat, s, d: (d - d.sum() - x_hat * (x_hat * d).sum()) / s),
+        ("the last term is a column: the mean is multiplied by x_hat.",
+         lambda x_hat, s, d: (d - d.mean() - (x_hat * d).mean()) / s),
+        ("both terms are subtracted.",
+         lambda x_hat, s, d: (d - d.mean() + x_hat * (x_hat * d).mean()) / s)],
     3: [("and the root? E is divided by it, so both gradients are.",
          lambda dE, Q, K: (dE @ K, dE.T @ Q)),
         ("dK is divided by the root, too.", lambda dE, Q, K: (dE @ K / 2, dE.T @ Q)),
+        ("dQ is divided by the root, too.", lambda dE, Q, K: (dE @ K, dE.T @ Q / 2)),
+        ("divide by the root of d_k, not by d_k.", lambda dE, Q, K: (dE @ K / 4, dE.T @ Q / 4)),
+        ("d_k is the number of columns of Q and K, not of rows.",
+         lambda dE, Q, K: (dE @ K / len(Q)**0.5, dE.T @ Q / len(Q)**0.5)),
         ("these are exchanged: dQ has the shape of Q.",
          lambda dE, Q, K: (dE.T @ Q / 2, dE @ K / 2))],
 }
 GRU: Mistakes = {
-    1: [("z is used twice: h_prev is multiplied by 1 - z, so dz has a second term.",
-         lambda dh, z, new, old: (new * dh, z * dh, (1 - z) * dh)),
-        ("the rate of 1 - z is -1: one term of dz has a minus.",
-         lambda dh, z, new, old: ((new + old) * dh, z * dh, (1 - z) * dh)),
+    1: [*mixing("h_tilde", "h_prev"),
         ("this is PyTorch's unit, where z weighs the old state. Here it weighs the new value.",
          lambda dh, z, new, old: ((old - new) * dh, (1 - z) * dh, z * dh)),
-        ("h_tilde is multiplied by z, and h_prev by 1 - z. These are exchanged.",
-         lambda dh, z, new, old: ((new - old) * dh, (1 - z) * dh, z * dh)),
+        ("dh_tilde is the gradient of the new value itself: its tanh comes later.",
+         lambda dh, z, new, old: ((new - old) * dh, (1 - new**2) * z * dh, (1 - z) * dh)),
         ("dz is the gradient of the gate itself: its sigmoid comes later.",
          lambda dh, z, new, old: (z * (1 - z) * (new - old) * dh, z * dh, (1 - z) * dh))],
     2: [("the sign is reversed: here z has to be close to zero, so b_z is negative.",
          lambda b: b > 1),
         ("this is z itself. Which bias gives it? z = sigm(b_z).", lambda b: 0 < b < 0.01),
+        ("this is 1 - z. Which bias gives it? z = sigm(b_z).", lambda b: 0.99 < b < 1),
         ("with b_z = 0 the gate is 1/2, and half is left after one step.", lambda b: b == 0)],
     3: [("this is the unit with the gate inside the product. Here U multiplies h_prev alone.",
          lambda dm, cache: (cache[2] * (cache[1].T @ dm), dm @ (cache[0] * cache[2]).T,
@@ -285,6 +338,12 @@ GRU: Mistakes = {
                             cache[1] @ (cache[0] * dm))),
         ("dr is the other factor, U h_prev, times dm.",
          lambda dm, cache: (cache[2] * dm, (cache[0] * dm) @ cache[2].T,
+                            cache[1].T @ (cache[0] * dm))),
+        ("dr is the gradient of the gate itself: its sigmoid comes later.",
+         lambda dm, cache: (cache[0] * (1 - cache[0]) * (cache[1] @ cache[2]) * dm,
+                            (cache[0] * dm) @ cache[2].T, cache[1].T @ (cache[0] * dm))),
+        ("dU is an outer product: its rows belong to dv, its columns to h_prev.",
+         lambda dm, cache: ((cache[1] @ cache[2]) * dm, cache[2] @ (cache[0] * dm).T,
                             cache[1].T @ (cache[0] * dm)))],
 }
 
@@ -303,16 +362,27 @@ BEAM: Mistakes = {
         ("these are the worst: np.argsort sorts upward.",
          lambda so_far, log_p: best_places(-(so_far[:, None] + log_p), len(so_far))),
         ("rows and words are exchanged: the row is place // V.",
-         lambda so_far, log_p: best_places(so_far[:, None] + log_p, len(so_far))[::-1])],
+         lambda so_far, log_p: best_places(so_far[:, None] + log_p, len(so_far))[::-1]),
+        ("the order: the best candidate comes first.",
+         lambda so_far, log_p: tuple(
+             places[::-1] for places in best_places(so_far[:, None] + log_p, len(so_far)))),
+        ("these are pairs. Return all rows, then all words.",
+         lambda so_far, log_p: list(zip(
+             *best_places(so_far[:, None] + log_p, len(so_far)), strict=True))),
+        ("these are places in the flattened table: row = place // V, word = place % V.",
+         lambda so_far, log_p: np.argsort(-(so_far[:, None] + log_p), axis=None)[:len(so_far)])],
     2: [("the first step has one beginning only.", 20 * 10 * 50_000),
-        ("this is greedy search: a beam of 10 has ten beginnings.", 20 * 50_000)],
+        ("this is greedy search: a beam of 10 has ten beginnings.", 20 * 50_000),
+        ("the first step is missing.", 19 * 10 * 50_000)],
     3: [("a finished sentence may still be overtaken by a better beginning.",
          lambda finished, open_: bool(finished)),
         ("where nothing is finished a search must go on, unless nothing is left.",
          lambda finished, open_: not open_ or max(finished, default=0) >= max(open_)),
         ("compare with the best beginning, not with the worst.",
          lambda finished, open_: not open_ or (bool(finished) and max(finished) >= min(open_))),
-        ("compare the best finished sentence, not the worst.",
+        ("with no beginning left the search is over.",
+         lambda finished, open_: bool(finished and open_) and max(finished) >= max(open_)),
+        ("compare the best finished sentence: max(finished).",
          lambda finished, open_: not open_ or (bool(finished) and min(finished) >= max(open_)))],
 }
 
@@ -325,6 +395,14 @@ def once(symbols: Any, merges: Any) -> Any:
                 symbols = [*symbols[:i], left + right, *symbols[i + 2:]]
                 break
     return symbols
+
+
+def replaced(symbols: Any, merges: Any) -> Any:
+    """Merges made in the text of the symbols, where a pair may be a part of symbols."""
+    text = " ".join(symbols)
+    for left, right in merges:
+        text = text.replace(f"{left} {right}", left + right)
+    return text.split()
 
 
 def overlapping(symbols: Any, merges: Any) -> Any:
@@ -340,7 +418,8 @@ SUBWORDS: Mistakes = {
     1: [("a pair may occur several times in a word: make each of them one.", once),
         ("the second symbol of a pair is gone once it is merged.", overlapping),
         ("the merges count in the order in which they were learned.",
-         lambda symbols, merges: once(once(symbols, merges[::-1]), merges[::-1])),
+         lambda symbols, merges: replaced(symbols, merges[::-1])),
+        ("symbols count as a whole: a and bc are not the pair a, b.", replaced),
         ("nothing is merged here.", lambda symbols, merges: symbols)],
     2: [("the last letter of a word carries </w>: t and t</w> are different symbols.",
          {("e", "s"), ("s", "t")}),
@@ -352,6 +431,13 @@ SUBWORDS: Mistakes = {
                                         for name in words if name in letters}),
         ("and alpha?", lambda words, letters, alpha: {
             name: words.get(name, 0.0) + letters.get(name, 0.0) for name in {*words, *letters}}),
+        ("alpha is a factor of the letters' loss alone.",
+         lambda words, letters, alpha: {
+             name: alpha * (words.get(name, 0.0) + letters.get(name, 0.0))
+             for name in {*words, *letters}}),
+        ("alpha is a factor of the letters' loss, not of the words'.",
+         lambda words, letters, alpha: {name: alpha * words.get(name, 0.0) + letters.get(name, 0.0)
+                                        for name in {*words, *letters}}),
         ("this overwrites one of the two where both have a gradient: add them.",
          lambda words, letters, alpha: words | {
              name: alpha * value for name, value in letters.items()})],

@@ -187,13 +187,15 @@ def test_a_hint_is_by_the_kind_of_the_fault() -> None:
             assert (difference(found, expected) or "").endswith(f"\n  Hint: {hint}")
         for several in ((x, x[0]), (x, x)):
             said = wrong_form(several, x) or ""
-            assert said.endswith("alone, of shape (2, 1), got 2 results")
+            assert said.endswith("alone, of shape (2, 1), got a tuple of 2")
         assert wrong_form([1.0, 2.0], x[:, 0]) is None
         assert difference(["a"], np.ones(1)) == "expected the result in numbers, got ['a']"
         assert "to be False at (0,), got True" in (difference([True], np.array([False])) or "")
         assert "to be 123456789, got 123456788" in (difference(123456788.0, 123456789) or "")
         assert (wrong_form({"x": x}, x) or "").endswith("as an array of shape (2, 1), got a dict")
         assert wrong_form((x, None), (x, x)) == "one result is None"
+        said = wrong_form((x.T, x), (x, x.T)) or ""
+        assert said.endswith("\n  Hint: result 2 has this shape")
         reversed_sign = check_gradients(lambda v: (v * v).sum(), [x], [-2 * x])
         assert "\n  Hint: it has the reversed sign" in (verdict(reversed_sign) or "")
 
@@ -233,6 +235,7 @@ def test_an_answer_of_another_form_is_told_the_form(capsys: pytest.CaptureFixtur
         pair = exercise(1, "think", form="a pair")(
             lambda answer: None if answer[0] + answer[1] == 6 else "not six")
         function = exercise(1, "think")(lambda answer: None if answer() == 6 else "not six")
+        predicted = exercise(1, "think", [("a mistake", lambda value: 6)])(lambda answer: "no")
     for check, answer, said in (
         (number, 6, "right."), (number, [6], "right."), (number, np.array([6]), "right."),
         (number, 7, "not six.\n  Hint: think."),
@@ -241,8 +244,9 @@ def test_an_answer_of_another_form_is_told_the_form(capsys: pytest.CaptureFixtur
         (number, True, "expected a number, got True."),
         (number, abs, "expected a number, got the function abs."),
         (pair, [1, 5], "right."), (pair, "ab", "expected a pair, got 'ab'.\n  Hint: think."),
-        (pair, 6, "expected an answer of another kind than 6"),
+        (pair, 6, "expected a pair, got 6.\n  Hint: think."),
         (function, lambda: 6, "right."),
+        (predicted, 6, "expected a function, got 6.\n  Hint: keep the line with `def`."),
         (function, 6, "expected a function, got 6.\n  Hint: keep the line with `def`."),
     ):
         check(answer)

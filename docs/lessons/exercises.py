@@ -23,6 +23,7 @@ from grads.check.report import Report
 Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
 NO_ANSWER = "there is no answer so far"
 RAISED = "it raised "
+OTHER_KIND = "expected an answer of another kind"
 FUNCTION, NUMBER = "a function", "a number"  # forms of an answer
 HINT = "\n  Hint: "  # ends what is wrong with an answer, where that is a hint by itself
 UNHELPFUL = ("spread over", "right with", "tolerance", "entries compared")
@@ -50,16 +51,22 @@ def exercise(
             is_row = isinstance(answer, tuple | list) or np.ndim(answer) == 1
             if is_row and len(answer) == 1 and np.isscalar(answer[0]):
                 answer = answer[0]
-            fault = wrong_kind(answer, form) or _fault(compare, answer)
+            kind = wrong_kind(answer, form)
+            fault = kind or _fault(compare, answer)
+            if fault == OTHER_KIND:
+                fault = f"expected {form}, got {answer!r}"
             if fault is None:
                 print(f"{whose} {number}: right.")
                 return
             said, _, advice = fault.partition(HINT)
-            if not fault.startswith((NO_ANSWER, RAISED)):
+            if kind and kind != NO_ANSWER:
+                advice = advice or hint
+            elif not fault.startswith((NO_ANSWER, RAISED)):
                 fits = (of for of, wrong in mistakes if _is(compare, answer, wrong))
                 advice = next(fits, advice or hint)
             end = "" if advice.endswith((".", "?")) else "."
-            print(f"Exercise {number}: not yet: {said}.{HINT + advice + end if advice else ''}")
+            print(f"Exercise {number}: not yet: {said.rstrip()}."
+                  f"{HINT + advice + end if advice else ''}")
         return check
     return decorate
 
@@ -103,9 +110,8 @@ def _tried(compare: Compare, answer: Any) -> tuple[str | None, tuple[Any, ...]]:
             is_shape = any(words in str(error) for words in OF_SHAPES)
             why = f"{HINT}print the shape of each array in that line" if is_shape else ""
             return f"{RAISED}{type(error).__name__}: {error}{why}", tuple(results)
-        what = f"a result of another kind than {results[-1]!r}" if results else (
-            f"an answer of another kind than {answer!r}")
-        return f"expected {what}", tuple(results)
+        other = f"expected a result of another kind than {results[-1]!r}" if results else OTHER_KIND
+        return other, tuple(results)
 
 
 def _is(compare: Compare, answer: Any, wrong: Any) -> bool:
@@ -176,15 +182,20 @@ def wrong_form(found: Any, expected: Any, what: str = "the result") -> str | Non
         if not is_row or len(found) != len(expected):
             return (f"expected {len(expected)} results, got {_shown(found)}"
                     f"{HINT}return {len(expected)} results, with commas between them")
-        pairs = enumerate(zip(found, expected, strict=True), 1)
-        faults = (wrong_form(a, b, f"result {number}") for number, (a, b) in pairs)
-        return next((fault.replace(NO_ANSWER, "one result is None") for fault in faults if fault),
-                    None)
+        for number, (a, b) in enumerate(zip(found, expected, strict=True), 1):
+            if fault := wrong_form(a, b, f"result {number}"):
+                shape = np.shape(a)
+                places = [k for k, other in enumerate(expected, 1) if np.shape(other) == shape]
+                order = f"{HINT}result {places[0]} has this shape" if places else ""
+                fault = fault.partition(HINT)[0] + order if order else fault
+                return fault.replace(NO_ANSWER, "one result is None")
+        return None
     shape = np.shape(expected)
     if isinstance(found, tuple | list):
         is_deeper = max(map(np.ndim, found), default=0) >= max(len(shape), 1)
         if is_deeper or len({np.shape(result) for result in found}) > 1:
-            return f"expected {what} alone, of shape {shape}, got {len(found)} results"
+            got = f"a {type(found).__name__} of {len(found)}"
+            return f"expected {what} alone, of shape {shape}, got {got}"
     if isinstance(found, dict) and not isinstance(expected, dict):
         return f"expected {what} as an array of shape {shape}, got a dict"
     if np.shape(found) == shape:

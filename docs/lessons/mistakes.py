@@ -6,6 +6,7 @@ they are values, or functions that are true of wrong values. The tests try them 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -397,11 +398,11 @@ def once(symbols: Any, merges: Any) -> Any:
     return symbols
 
 
-def replaced(symbols: Any, merges: Any) -> Any:
-    """Merges made in the text of the symbols, where a pair may be a part of symbols."""
+def replaced(symbols: Any, merges: Any, edge: str = "") -> Any:
+    """Merges made in the text of the symbols. Without an edge a pair may be a part of symbols."""
     text = " ".join(symbols)
     for left, right in merges:
-        text = text.replace(f"{left} {right}", left + right)
+        text = re.sub(f"{edge}{left} {right}{edge}", left + right, text)
     return text.split()
 
 
@@ -418,7 +419,7 @@ SUBWORDS: Mistakes = {
     1: [("a pair may occur several times in a word: make each of them one.", once),
         ("the second symbol of a pair is gone once it is merged.", overlapping),
         ("the merges count in the order in which they were learned.",
-         lambda symbols, merges: replaced(symbols, merges[::-1])),
+         lambda symbols, merges: replaced(symbols, merges[::-1], edge=r"\b")),
         ("symbols count as a whole: a and bc are not the pair a, b.", replaced),
         ("nothing is merged here.", lambda symbols, merges: symbols)],
     2: [("the last letter of a word carries </w>: t and t</w> are different symbols.",
@@ -440,5 +441,8 @@ SUBWORDS: Mistakes = {
                                         for name in {*words, *letters}}),
         ("this overwrites one of the two where both have a gradient: add them.",
          lambda words, letters, alpha: words | {
-             name: alpha * value for name, value in letters.items()})],
+             name: alpha * value for name, value in letters.items()}),
+        ("this overwrites the letters' gradient where both have one: add them.",
+         lambda words, letters, alpha: {
+             name: alpha * value for name, value in letters.items()} | words)],
 }

@@ -217,11 +217,11 @@ for placed, norms in flows.items():
     print(f"{placed}: {norms[-1]:.3g} after {DEPTH} sublayers")
 
 # %% [markdown]
-# In PostNorm the sum $\mathbf{x} + F(\mathbf{x})$ has about twice the variance of $\mathbf{x}$, so
-# each norm divides the gradient by about $\sqrt 2$. The gradient through the sublayer makes up for
-# this, but only on average. In PreNorm the gradient of the stream is never divided. The stream
-# itself grows with depth instead, which is why one more norm stands on top of the encoder and of
-# the decoder.
+# In PostNorm the sum of $\mathbf{x}$ and the sublayer's result has about twice the variance of
+# $\mathbf{x}$, so each norm divides the gradient by about 1.4. The gradient through the sublayer
+# makes up for this, but only on average. In PreNorm the gradient of the stream is never divided.
+# The stream itself grows with depth instead, which is why one more norm stands on top of the
+# encoder and of the decoder.
 #
 # ## In a whole model
 #
